@@ -24,56 +24,52 @@ MOST_LISTED: Final = 1_000
 
 
 class CountedOut(Schema):
-    accepted: int = Field(description="Without a person.")
-    judged: int = Field(description="Final attempts that are settled: accepted, approved and blocked ones.")
-    percent: float | None = Field(description=f"The acceptance rate. {ACCEPTANCE_RATE} Null of nothing.")
-    median_seconds: float | None = Field(
-        description="From being handed the work to handing it on; null where it is not known."
-    )
-    caused: int = Field(description="Findings that came up first with the source.")
-    passed_on: int = Field(description="Findings that came with what the source was handed.")
+    accepted: int = Field(description="Handoffs accepted without a person.")
+    judged: int = Field(description="Settled final attempts: accepted, approved and blocked.")
+    percent: float | None = Field(description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if the total is 0.")
+    median_seconds: float | None = Field(description="Median time from receiving work to the handoff; null if unknown.")
+    caused: int = Field(description="Findings introduced by the source agent.")
+    passed_on: int = Field(description="Findings that the source agent inherited.")
 
 
 class EdgeOut(CountedOut):
     source: str = Field(description=SOURCE)
     target: str = Field(description=TARGET)
-    handoffs: int = Field(description="How many were handed over and judged.")
-    declared: bool | None = Field(description="Null where nothing is declared at all.")
+    handoffs: int = Field(description="Number of judged handoffs on this route.")
+    declared: bool | None = Field(description="Whether the route is declared; null if no routes are declared.")
 
 
 class AgentOut(CountedOut):
-    name: str = Field(description="As handoffs have it.")
-    handed_on: int = Field(description="Handoffs that it sent.")
-    received: int = Field(description="Handoffs that were sent to it.")
-    known: bool | None = Field(
-        description="Whether it is declared, or a skill; null where there is nothing to know it by."
-    )
-    nearest: str | None = Field(description="The known name that an unknown one may be meant for.")
+    name: str = Field(description="The agent's name in handoffs.")
+    handed_on: int = Field(description="Number of handoffs sent.")
+    received: int = Field(description="Number of handoffs received.")
+    known: bool | None = Field(description="Whether the agent is declared or a skill; null if no agents are known.")
+    nearest: str | None = Field(description="The known name closest to an unknown name.")
 
 
 class WayOut(Schema):
-    source: str = Field(description="Who is declared to hand over; `*`: anybody.")
-    target: str = Field(description="To whom; `*`: anybody.")
+    source: str = Field(description="The declared source agent; `*` for any agent.")
+    target: str = Field(description="The declared target agent; `*` for any agent.")
 
 
 class AgentsOut(Schema):
-    period: str | None = Field(description="As it was asked for; null where `since` and `until` were.")
-    since: str = Field(description="From this hour on.")
-    until: str = Field(description="Before this moment.")
-    edges: list[EdgeOut] = Field(description="Those with the most handoffs first, at most 1,000.")
-    agents: list[AgentOut] = Field(description="Those with the most handoffs first, at most 1,000.")
-    never_seen: list[WayOut] = Field(description="Declared, and not seen in the period; at most 1,000.")
-    nameless: int = Field(description="Handoffs that did not name both agents.")
-    sampled: bool = Field(description="Times and findings are of the newest handoffs only.")
-    more: bool = Field(description="There is more than is listed.")
-    declared_version: int = Field(description="Of the declared edges; 0 before they are saved for the first time.")
+    period: str | None = Field(description="The requested period; null if `since` and `until` were given.")
+    since: str = Field(description="Start of the period, in whole hours.")
+    until: str = Field(description="End of the period (exclusive).")
+    edges: list[EdgeOut] = Field(description="Agents with the most handoffs first, at most 1,000.")
+    agents: list[AgentOut] = Field(description="Routes with the most handoffs first, at most 1,000.")
+    never_seen: list[WayOut] = Field(description="Declared routes without handoffs in the period; at most 1,000.")
+    nameless: int = Field(description="Number of handoffs that did not name both agents.")
+    sampled: bool = Field(description="Times and findings cover the newest handoffs only.")
+    more: bool = Field(description="More agents or routes exist than are listed.")
+    declared_version: int = Field(description="Version of the declared routes; 0 before the first save.")
 
 
 @router.get(
     "/agents",
     auth=KeyWith(Scope.READ),
     operation_id="get_agents",
-    summary="Who hands to whom, declared against seen",
+    summary="Routes: declared and seen",
     response={200: AgentsOut, 400: ProblemOut},
 )
 def get_agents(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:
@@ -136,13 +132,13 @@ DECLARED_ROWS = [{"source": "planner", "targets": ["critic", "writer"]}, {"sourc
 
 class DeclaredOut(policies.PolicyOut):
     rows: list[dict[str, Any]] = Field(
-        description="Who is meant to hand on, and to whom; * is anybody.", examples=[DECLARED_ROWS]
+        description="The declared routes, from source to target; `*` is any agent.", examples=[DECLARED_ROWS]
     )
 
 
 class DeclaredIn(policies.PolicyIn):
     rows: list[dict[str, Any]] = Field(
-        description="All agents that are meant to hand on, and to whom; * is anybody, on either side.",
+        description="All declared routes, from source to target; `*` is any agent on either side.",
         examples=[DECLARED_ROWS],
     )
 
@@ -151,7 +147,7 @@ class DeclaredIn(policies.PolicyIn):
     "/agents/declared",
     auth=KeyWith(Scope.READ),
     operation_id="get_declared_edges",
-    summary="Who is declared to hand to whom",
+    summary="List the declared routes",
     response={200: DeclaredOut},
 )
 def get_declared_edges(request: HttpRequest) -> HttpResponse:
@@ -162,7 +158,7 @@ def get_declared_edges(request: HttpRequest) -> HttpResponse:
     "/agents/declared",
     auth=KeyWith(Scope.ADMIN),
     operation_id="put_declared_edges",
-    summary="Save who is declared to hand to whom as a new version",
+    summary="Save the declared routes as a new version",
     response={200: DeclaredOut, 409: ProblemOut, 422: ProblemOut},
     openapi_extra=examples.policy_example("The crew as planned.", rows=DECLARED_ROWS),
 )

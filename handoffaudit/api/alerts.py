@@ -22,36 +22,36 @@ MOST_DIGITS = 18
 
 
 class AlertsQuery(Schema):
-    open: bool | None = Field(None, description="Only those that stand, or only those that are over.")
+    open: bool | None = Field(None, description="true: only active alerts. false: only resolved alerts.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
-    cursor: str = Field("", description="The `next` of the page before.")
+    cursor: str = Field("", description="The `next` of the previous page.")
 
 
 class AlertOut(Schema):
-    id: int = Field(description="Its number.")
-    kind: str = Field(description="What it is about; at most one of a kind stands.")
+    id: int = Field(description="The alert's id.")
+    kind: str = Field(description="The kind of alert; at most one alert of a kind is active.")
     level: str = Field(description="alert or warning.")
     text: str = Field(description="What happened, in one line.")
     meaning: str = Field(description="What it means and what to do.")
-    value: float = Field(description="What was measured last, in the unit of its threshold; else how many it counts.")
-    number: int = Field(description="How many it counts.")
-    opened_at: str = Field(description="When it began.")
-    last_at: str = Field(description="When it was seen last.")
-    told_at: str | None = Field(description="When subscribers were last told that it stands.")
-    closed_at: str | None = Field(description="When it was over; null while it stands.")
-    closed_by: str | None = Field(description="Who closed it; null where it ended by itself.")
-    handoffs: str | None = Field(description="The address of the handoffs that it is about.")
+    value: float = Field(description="The last measured value in the unit of the alert rule; otherwise the count.")
+    number: int = Field(description="The number of handoffs or events counted.")
+    opened_at: str = Field(description="When the alert opened.")
+    last_at: str = Field(description="When the condition was last seen.")
+    told_at: str | None = Field(description="When webhooks were last notified that the alert is active.")
+    closed_at: str | None = Field(description="When the alert was resolved; null while active.")
+    closed_by: str | None = Field(description="Who acknowledged the alert; null if it resolved by itself.")
+    handoffs: str | None = Field(description="Address of the handoffs that the alert is about.")
 
 
 class AlertsOut(Schema):
-    items: list[AlertOut] = Field(description="The newest first.")
+    items: list[AlertOut] = Field(description="The alerts, newest first.")
     next: str | None = Field(description=NEXT)
 
 
 @router.get(
     "/alerts",
     auth=KeyWith(Scope.READ),
-    summary="Alerts, newest first",
+    summary="List alerts, newest first",
     response={200: AlertsOut, 400: ProblemOut},
     # Clients generated from openapi.json call the operation by this name.
     operation_id="handoffaudit_api_diagnostics_alerts_list_alerts",

@@ -106,8 +106,8 @@ api = DescribedAPI(
     docs_url="/docs",
     parser=StrictParser(),
     description=(
-        "Submit handoffs between agents, read what was found, decide what waits. Every error is a problem document "
-        "(RFC 9457). Lists answer `items` and `next`, and take `cursor` and `limit`."
+        "Submit handoffs between agents, read their findings, decide held handoffs. Every error is a "
+        "problem document (RFC 9457). Lists answer `items` and `next`, and take `cursor` and `limit`."
     ),
 )
 

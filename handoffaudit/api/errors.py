@@ -31,9 +31,9 @@ _LONGEST: Final = 200
 # Messages by pydantic error type: the problem, then the fix. `{value}` is replaced with the value that was sent.
 _MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "missing": ("It is missing.", "Add it."),
-    "extra_forbidden": ("There is no such field.", "Leave it out, or mend its name."),
+    "extra_forbidden": ("There is no such field.", "Leave it out, or correct its name."),
     "string_type": ("{value} is no text.", "Send a text."),
-    "string_unicode": ("It holds signs that can't be stored.", "Send valid UTF-8."),
+    "string_unicode": ("It contains characters that can't be stored.", "Send valid UTF-8."),
     "string_too_long": ("It is too long.", "Send at most {max_length} characters."),
     "string_too_short": ("It is too short.", "Send {min_length} characters or more."),
     "greater_than_equal": ("{value} is too small.", "Send {ge} or more."),
@@ -118,7 +118,7 @@ def _words(kind: str, value: Any, one: Mapping[str, Any]) -> tuple[str, str]:
     if not message:
         wanted = _KINDS.get(kind.partition("_")[0])
         if wanted is None:
-            return f"{one['msg']}.", "Send what the reference of the API asks for."
+            return f"{one['msg']}.", "See the API reference for the expected value."
         article = "" if wanted.startswith("true") else "an " if wanted[0] in "aeio" else "a "
         message, remedy = f"{{value}} is not {article}{wanted.partition(',')[0]}.", f"Send {article}{wanted}."
     facts = {name: str(fact).replace("'", "") for name, fact in one.get("ctx", {}).items()}
@@ -194,7 +194,7 @@ def _unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpRe
     response = problem_response(
         401,
         "Key needed",
-        "Send a key that is in force: Authorization: Bearer ha_…. An administrator makes one under Settings, Keys.",
+        "Send a valid key: Authorization: Bearer ha_…. An administrator creates keys under Settings, Keys.",
     )
     response["WWW-Authenticate"] = "Bearer"
     return response
@@ -305,7 +305,7 @@ def answer_broken(request: HttpRequest, exception: Exception) -> HttpResponse:
     return problem_response(
         500,
         "Our mistake",
-        f"The request failed through no fault of yours. Tell the operator the request id {request_id}.",
+        f"The request failed through no fault of yours. Give the operator the request id {request_id}.",
         request_id=request_id,
     )
 
@@ -314,8 +314,8 @@ def _translate(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     details = {
         400: problem_types.explain_unknown_host(request) or HTTPStatus.BAD_REQUEST.phrase,
         404: f"There is nothing at {request.path_info}. All addresses: /api/v1/docs.",
-        405: f"{request.method} is not answered here; allowed: {response.get('Allow', '')}.",
-        413: f"The body is too large; {settings.MAX_BODY_BYTES:,} bytes are the most.",
+        405: f"{request.method} is not allowed here; allowed: {response.get('Allow', '')}.",
+        413: f"The body is too large; the maximum is {settings.MAX_BODY_BYTES:,} bytes.",
     }
     status = response.status_code
     answer = problem_response(status, HTTPStatus(status).phrase, details.get(status, HTTPStatus(status).phrase))

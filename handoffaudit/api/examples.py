@@ -75,10 +75,16 @@ MANY: list[dict[str, Any]] = [
 _EVIDENCE_SCHEMA = {
     "type": "object",
     "properties": {
-        "source": {"type": "string", "description": "Its name, which `evidence_refs` in the data cites."},
-        "content": {"description": "What it says: a text, or any JSON."},
-        "relevance": {"type": "number", "minimum": 0, "maximum": 1, "default": 1.0, "description": "0.0 to 1.0."},
-        "retrieved_at": {"type": "string", "format": "date-time", "description": "When it was fetched."},
+        "source": {"type": "string", "description": "The name that `evidence_refs` in the data cites."},
+        "content": {"description": "The content: a text, or any JSON."},
+        "relevance": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1,
+            "default": 1.0,
+            "description": "Relevance, 0.0 to 1.0.",
+        },
+        "retrieved_at": {"type": "string", "format": "date-time", "description": "When the source was retrieved."},
     },
 }
 
@@ -90,48 +96,49 @@ BODY_OF_A_SUBMISSION: dict[str, Any] = {
         "format": {
             "type": "string",
             "enum": list(BY_NAME),
-            "description": "Recognised by shape if left out.",
+            "description": "The format; recognised by shape if omitted.",
         },
         "document": {"type": "object", "description": "The handoff. Its schemas: /api/v1/schemas/{name}.json."},
-        "context": {"type": "object", "description": "What the data may rest on."},
+        "context": {"type": "object", "description": "The context that supports the data."},
         "evidence": {
             "type": "array",
             "items": _EVIDENCE_SCHEMA,
-            "description": "What the data rests on, in pieces: `source` and `content` of each. The data cites it: "
+            "description": "The sources that support the data, each with `source` and `content`. The data cites them: "
             '`"evidence_refs": {"summary": "offers"}` inside `data`.',
         },
         "trace_id": {
             "type": "string",
             "maxLength": 200,
-            "description": "The piece of work: the same for all its handoffs. Loops and repeats are seen along it.",
+            "description": "The id of the trace, the same for all handoffs of a piece of work. Loops and repeats are "
+            "detected within a trace.",
         },
         "parent_handoff_id": {
             "type": "string",
             "maxLength": 200,
-            "description": "The `handoff_id` of the handoff before this one in the trace.",
+            "description": "The `handoff_id` of the previous handoff in the trace.",
         },
         "retry_of": {
             "type": "string",
             "maxLength": 200,
-            "description": "The `handoff_id` of the one whose place this takes; this one needs a new id.",
+            "description": "The `handoff_id` of the handoff that this attempt replaces; the attempt needs a new id.",
         },
         "handoff_id": {
             "type": "string",
             "maxLength": 200,
-            "description": "Where the document has none of its own. The same content under it is stored once; other "
-            "content is answered 409, unless what has it could not be read.",
+            "description": "The id, if the document has none. The same content under the same id is stored once; other "
+            "content is answered 409, unless the stored document is unreadable.",
         },
-        "agent": {"type": "string", "maxLength": 200, "description": "The source, where the document names none."},
-        "step": {"type": "integer", "description": "Its place in the work, as you count."},
+        "agent": {"type": "string", "maxLength": 200, "description": "The source agent, if the document names none."},
+        "step": {"type": "integer", "description": "The step in the trace, as you number the steps."},
         "adapt": {
             "type": "boolean",
             "default": False,
-            "description": "Lift an older version of the format to the one that is read.",
+            "description": "Upgrade an older version of the format to the current version.",
         },
         "repair": {
             "type": "boolean",
             "default": False,
-            "description": "Repair it where it is rejected: what passes is stored as a new attempt.",
+            "description": "Repair the handoff if it is rejected, and store a passing candidate as a new attempt.",
         },
     },
 }
@@ -156,7 +163,7 @@ SUBMIT: dict[str, Any] = {
             "application/json": {
                 "schema": _SINGLE_SCHEMA,
                 "examples": {
-                    "submission": {"summary": "A document with what stands beside it", "value": ENVELOPE},
+                    "submission": {"summary": "A document with context and evidence", "value": ENVELOPE},
                     "payload": {"summary": "A bare payload", "value": PAYLOAD},
                     "universal": {"summary": "A universal handoff, with an id", "value": NAMED_UNIVERSAL},
                 },
@@ -180,7 +187,7 @@ BATCH: dict[str, Any] = {
     },
 }
 
-READ_ONE: dict[str, Any] = {"parameters": [_prefer("the verdict, and of a held handoff for the person's decision")]}
+READ_ONE: dict[str, Any] = {"parameters": [_prefer("the verdict and, for a held handoff, the reviewer's decision")]}
 
 
 def body_example(summary: str, value: Any) -> dict[str, Any]:
@@ -193,6 +200,6 @@ def body_example(summary: str, value: Any) -> dict[str, Any]:
 def policy_example(note: str, **rows: Any) -> dict[str, Any]:
     """Return an example of saving a policy for the first time, on top of the shipped policy."""
     return body_example(
-        "On what is as shipped: after that, `base_version` is the `version` that GET answers",
+        "First save, on the shipped policy; later, `base_version` is the `version` that GET answers",
         {"base_version": 0, "note": note, **rows},
     )

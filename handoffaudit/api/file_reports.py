@@ -48,44 +48,45 @@ BODY = {
 
 
 class IssueOfFileOut(Schema):
-    code: str = Field(description="What kind of finding it is.", examples=["files.handoff_file_missing"])
+    code: str = Field(description="The rule code of the finding.", examples=["files.handoff_file_missing"])
     path: str = Field(description="The place in the report.", examples=["file.exists"])
-    message: str = Field(description="What is wrong, in a sentence.")
-    hint: str = Field(description="What would make it pass.")
-    line: int | None = Field(None, description="In the file, where it stops being JSON.")
-    column: int | None = Field(None, description="In that line.")
+    message: str = Field(description="What is wrong, in one sentence.")
+    hint: str = Field(description="How to fix the finding.")
+    line: int | None = Field(None, description="The line in the file where the JSON is broken.")
+    column: int | None = Field(None, description="The column in that line.")
 
 
 class ListedOut(Schema):
     id: str = Field(description="The report's id.")
-    handoff: str = Field(description="The id of the handoff that the report was stored as.")
-    timestamp: str = Field(description="When it was looked for.")
-    agent: str = Field(description="Who was to write the file.")
-    phase: str = Field(description="In which phase.")
-    runtime: str | None = Field(description="What the agent runs in.")
-    run_id: str = Field(description="The run.")
-    iteration: str | None = Field(description="Which round of the phase.")
-    expected_path: str = Field(description="Where the file was expected.")
-    wrong_path: str | None = Field(description="Where a file of that name was found; the nearest of several.")
+    handoff: str = Field(description="The id of the handoff that stores the report.")
+    timestamp: str = Field(description="When the file was checked.")
+    agent: str = Field(description="The agent expected to write the file.")
+    phase: str = Field(description="The phase of the run.")
+    runtime: str | None = Field(description="The runtime of the agent.")
+    run_id: str = Field(description="The id of the run.")
+    iteration: str | None = Field(description="The iteration of the phase.")
+    expected_path: str = Field(description="The expected path of the file.")
+    wrong_path: str | None = Field(description="The path where a file of that name was found; the nearest of several.")
     source: str = Field(description="handoff_json or text_fallback", examples=["text_fallback"])
     reason: str | None = Field(
         description="file_missing, json_parse_error or schema_invalid", examples=["file_missing"]
     )
-    fallback: str | None = Field(description="text_fallback_ok or text_fallback_fail; null where there was no text")
-    reasons: list[str] = Field(description="Both where the fallback ran.")
-    failed: bool = Field(description="The phase should block.")
+    fallback: str | None = Field(description="text_fallback_ok or text_fallback_fail; null if there was no text")
+    reasons: list[str] = Field(description="Both are set if the fallback ran.")
+    failed: bool = Field(description="Whether the phase should block.")
     links: dict[str, str] = Field(
-        description="Its own address, its handoff's, its page, and `codes`: where `{code}` is told."
+        description="`self`, `handoff` and `page` of the report, and `codes`, the documentation of rule codes."
     )
 
 
 class ReportOut(ListedOut):
-    handoff_id: str = Field(description="The sender's id of its handoff.")
+    handoff_id: str = Field(description="The sender's id of the handoff.")
     policy: dict[str, Any] = Field(
-        description="What counted as failed, and by which version.", examples=[{FIELD: False, "version": 0}]
+        description="The handoff file policy applied to the report, with its version.",
+        examples=[{FIELD: False, "version": 0}],
     )
-    why: str = Field(description="In a sentence, what was found.")
-    issues: list[IssueOfFileOut] = Field(description="What is wrong with the file or the report.")
+    why: str = Field(description="What was found, in one sentence.")
+    issues: list[IssueOfFileOut] = Field(description="The findings in the file or the report.")
     line: str = Field(
         description="The log line.",
         examples=["agent=planner phase=plan source=text_fallback reason=file_missing timestamp=2026-02-15T00:15:00Z"],
@@ -93,38 +94,38 @@ class ReportOut(ListedOut):
 
 
 class ReportsOut(Schema):
-    items: list[ListedOut] = Field(description="The newest first.")
+    items: list[ListedOut] = Field(description="The reports, newest first.")
     next: str | None = Field(description=NEXT)
 
 
 class ReportsQuery(Schema):
-    agent: str = Field("", description="The agent that writes the file.")
+    agent: str = Field("", description="Only reports of this agent.")
     phase: str = Field("", description=PHASE)
-    runtime: str = Field("", description="What the agent runs in, as it was reported.")
-    run: str = Field("", description="The run_id.")
+    runtime: str = Field("", description="Only reports of this agent runtime.")
+    run: str = Field("", description="Only reports of this run.")
     reason: str = Field("", description=f"One of {', '.join(file_reports.REASONS)}.", examples=["file_missing"])
     source: str = Field("", description="handoff_json or text_fallback")
     fallback: str = Field("", description="text_fallback_ok or text_fallback_fail")
     failed: str = Field("", description="yes or no")
-    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
+    since: str = Field("", description="From this time: a date, a date and time, or 24h, 7d, 30d ago.", examples=["7d"])
     until: str = Field("", description=UNTIL)
-    cursor: str = Field("", description="The `next` of the page before.")
+    cursor: str = Field("", description="The `next` of the previous page.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class FilePolicyOut(policies.PolicyOut):
-    strict_handoff_files: bool = Field(description="Anything but the file counts as a failed phase.")
+    strict_handoff_files: bool = Field(description="A phase without a usable handoff file counts as failed.")
 
 
 class FilePolicyIn(policies.PolicyIn):
-    strict_handoff_files: bool = Field(description="true: anything but the file counts as a failed phase.")
+    strict_handoff_files: bool = Field(description="true: a phase without a usable handoff file counts as failed.")
 
 
 @router.post(
     "/handoff-files",
     auth=KeyWith(Scope.INGEST, stores=True),
     operation_id="report_handoff_file",
-    summary="Report what was found where a handoff file was expected",
+    summary="Report the result of a handoff file check",
     response={201: ReportOut, 200: ReportOut, 409: ProblemOut, 413: ProblemOut, 422: RejectedOut | ProblemOut},
     openapi_extra=BODY,
 )
@@ -146,7 +147,7 @@ def report_file(request: HttpRequest, handoff_id: str | None = NAMED) -> HttpRes
         said = " ".join(issue.message for issue in receipt.issues)
         return problem_response(422, "Not a report of a handoff file", f"{said} It is kept as rejected.", **kept)
     if receipt.status == 200:
-        said = f"A handoff {receipt.handoff_id!r} is stored that is no such report. Use a new handoff_id."
+        said = f"The stored handoff {receipt.handoff_id!r} is not a handoff file report. Use a new handoff_id."
         return problem_response(409, "The id is taken", said, **kept)
     return problem_response(receipt.status, receipt.title, receipt.detail, **kept)
 
@@ -176,7 +177,7 @@ def list_reports(request: HttpRequest, query: Query[ReportsQuery]) -> HttpRespon
     "/handoff-files/policy",
     auth=KeyWith(Scope.READ),
     operation_id="get_handoff_files_policy",
-    summary="Whether only the file counts",
+    summary="Get whether the handoff file is required",
     response={200: FilePolicyOut},
 )
 def get_policy(request: HttpRequest) -> HttpResponse:
@@ -187,7 +188,7 @@ def get_policy(request: HttpRequest) -> HttpResponse:
     "/handoff-files/policy",
     auth=KeyWith(Scope.ADMIN),
     operation_id="put_handoff_files_policy",
-    summary="Say whether only the file counts, as a new version",
+    summary="Set whether the handoff file is required, as a new version",
     response={200: FilePolicyOut, 409: ProblemOut, 422: ProblemOut},
     openapi_extra=examples.policy_example("Text blocks do not count any more.", strict_handoff_files=True),
 )
@@ -212,7 +213,7 @@ def _policy(table: Table[Any]) -> HttpResponse:
     "/handoff-files/{report_id}",
     auth=KeyWith(Scope.READ),
     operation_id="get_handoff_file",
-    summary="One report of a handoff file",
+    summary="Get one report of a handoff file",
     response={200: ReportOut, 404: ProblemOut},
 )
 def get_report(request: HttpRequest, report_id: ReportId) -> HttpResponse:

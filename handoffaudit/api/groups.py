@@ -50,7 +50,7 @@ EXAMPLE: Final[dict[str, Any]] = {
     },
 }
 MUTING: Final[dict[str, Any]] = {
-    "fifth": {"summary": "Until it grew by a fifth", "value": {"note": "Known; the planner is mended on Monday."}},
+    "fifth": {"summary": "Until it grew by a fifth", "value": {"note": "Known; the planner is fixed on Monday."}},
     "good": {"summary": "For good", "value": {"until": "good", "note": "These agents may hand back."}},
 }
 
@@ -67,58 +67,60 @@ class Until(StrEnum):
 
 class GroupsQuery(Schema):
     status: str = Field("open", description=f"{', '.join(STATUSES)}.", examples=["regressed"])
-    sort: str = Field("newest", description=f"{', '.join(SORTS)}; the last two leave out what does not.")
-    code: str = Field("", description="The code that the findings have.", examples=["chain.circular"])
+    sort: str = Field("newest", description=f"{', '.join(SORTS)}; the last two list only matching groups.")
+    code: str = Field("", description="Only this rule code.", examples=["chain.circular"])
     source: str = Field("", description=SOURCE)
     target: str = Field("", description=TARGET)
-    agent: str = Field("", description="The source or the target.")
-    since: str = Field("", description="Seen since: a date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
-    until: str = Field("", description="Seen first before.")
-    cursor: str = Field("", description="The `next` of the page before.")
+    agent: str = Field("", description="Only groups with this source or target agent.")
+    since: str = Field("", description="Seen since: a date, a date and time, or 24h, 7d, 30d ago.", examples=["7d"])
+    until: str = Field("", description="First seen before this time.")
+    cursor: str = Field("", description="The `next` of the previous page.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class GroupHandoffsQuery(Schema):
-    cursor: str = Field("", description="The `next` of the page before.")
+    cursor: str = Field("", description="The `next` of the previous page.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class MuteOut(Schema):
-    at: str = Field(description="When.")
-    by: str = Field(description="Who muted it.")
-    note: str = Field(description="Why.")
-    until: int | None = Field(description="It comes back with so many handoffs; null: for good.")
+    at: str = Field(description="When the group was muted.")
+    by: str = Field(description="Who muted the group.")
+    note: str = Field(description="Why the group was muted.")
+    until: int | None = Field(description="Number of handoffs at which the group returns; null: never.")
 
 
 class GroupLinksOut(Schema):
-    self: str = Field(description="The group.")
-    handoffs: str = Field(description="Its handoffs.")
-    page: str = Field(description="Its page in the product.")
+    self: str = Field(description="The address of the group.")
+    handoffs: str = Field(description="The address of its handoffs.")
+    page: str = Field(description="The web page of the group.")
 
 
 class GroupOut(Schema):
-    id: int = Field(description="The group's number.")
-    code: str = Field(description="What all its findings are.")
-    title: str = Field(description="The code in words.")
-    path: str = Field(description="The kind of place; empty: the document.")
-    source_agent_id: str = Field(description="Who handed over.")
-    target_agent_id: str = Field(description="Who received.")
-    handoffs: int = Field(description="How many have it.")
-    waiting: int = Field(description="How many of these wait for review.")
-    more_wait: bool = Field(description="At least so many: of what waits, the newest 10,000 of either state count.")
-    first_seen: str = Field(description="When the first came.")
-    last_seen: str = Field(description="When the last came.")
+    id: int = Field(description="The id of the group.")
+    code: str = Field(description="The rule code of all findings in the group.")
+    title: str = Field(description="The title of the rule code.")
+    path: str = Field(description="The kind of place in the document; empty for the whole document.")
+    source_agent_id: str = Field(description="The source agent.")
+    target_agent_id: str = Field(description="The target agent.")
+    handoffs: int = Field(description="Number of handoffs in the group.")
+    waiting: int = Field(description="Number of these handoffs that wait for review.")
+    more_wait: bool = Field(
+        description="`waiting` is a minimum: only the newest 10,000 handoffs of each state are counted."
+    )
+    first_seen: str = Field(description="When the first handoff arrived.")
+    last_seen: str = Field(description="When the last handoff arrived.")
     signs: list[str] = Field(description="muted, regressed, new, growing.")
-    last_days: list[int] = Field(description="Handoffs a day (UTC) of the last 14 days, today's last.")
-    muted: MuteOut | None = Field(description="Who muted it and until when; null where nobody did.")
-    regressed_at: str | None = Field(description="When it came back; null once somebody has seen it.")
-    links: GroupLinksOut = Field(description="Where it is found.")
+    last_days: list[int] = Field(description="Handoffs per day (UTC) of the last 14 days, today last.")
+    muted: MuteOut | None = Field(description="Who muted the group and until when; null if not muted.")
+    regressed_at: str | None = Field(description="When the group returned; null once a person has opened it.")
+    links: GroupLinksOut = Field(description="Addresses of the group.")
 
     model_config = {"json_schema_extra": {"examples": [EXAMPLE]}}
 
 
 class GroupsOut(Schema):
-    items: list[GroupOut] = Field(description="What came back first, then as `sort` says.")
+    items: list[GroupOut] = Field(description="Returned groups first, then in the order of `sort`.")
     next: str | None = Field(description=NEXT)
 
     model_config = {"json_schema_extra": {"examples": [{"items": [EXAMPLE], "next": None}]}}
@@ -126,12 +128,12 @@ class GroupsOut(Schema):
 
 class DayOut(Schema):
     day: str = Field(description="The day (UTC).")
-    handoffs: int = Field(description="How many came.")
+    handoffs: int = Field(description="Number of handoffs.")
 
 
 class GroupInFullOut(GroupOut):
     trend: list[DayOut] = Field(
-        description="The last 30 days (UTC), today's last.", examples=[[{"day": "2026-02-15", "handoffs": 33}]]
+        description="The last 30 days (UTC), today last.", examples=[[{"day": "2026-02-15", "handoffs": 33}]]
     )
 
 
@@ -140,17 +142,19 @@ class MuteIn(Schema):
 
     until: Until = Field(
         Until.FIFTH,
-        description="When it comes back: fifth (a fifth more, at least 10), 10, 50, double, or good: never.",
+        description="When the group returns: fifth (a fifth more, at least 10), 10, 50, double, or good: never.",
         examples=["fifth"],
     )
-    note: str = Field(description="Why, for those who see the group later.", examples=["Known; mended on Monday."])
+    note: str = Field(
+        description="Reason, shown to those who open the group later.", examples=["Known; fixed on Monday."]
+    )
 
 
 @router.get(
     "/groups",
     auth=KeyWith(Scope.READ),
     operation_id="list_groups",
-    summary="Findings, like with like; what came back first",
+    summary="List finding groups: returned groups first",
     response={200: GroupsOut, 400: ProblemOut},
 )
 def list_all(request: HttpRequest, query: Query[GroupsQuery]) -> HttpResponse:
@@ -164,7 +168,7 @@ def list_all(request: HttpRequest, query: Query[GroupsQuery]) -> HttpResponse:
     "/groups/{group}",
     auth=KeyWith(Scope.READ),
     operation_id="get_group",
-    summary="One finding group with its trend",
+    summary="Get one finding group with its trend",
     response={200: GroupInFullOut, 404: ProblemOut},
 )
 def get_group(request: HttpRequest, group: GroupId) -> HttpResponse:
@@ -176,7 +180,7 @@ def get_group(request: HttpRequest, group: GroupId) -> HttpResponse:
     "/groups/{group}/handoffs",
     auth=KeyWith(Scope.READ),
     operation_id="list_group_handoffs",
-    summary="The handoffs of a finding group, newest first",
+    summary="List the handoffs of a finding group, newest first",
     response={200: HandoffsOut, 400: ProblemOut, 404: ProblemOut},
 )
 def list_handoffs(request: HttpRequest, group: GroupId, query: Query[GroupHandoffsQuery]) -> HttpResponse:
@@ -218,7 +222,7 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     "/groups/{group}/unmute",
     auth=KeyWith(Scope.REVIEW),
     operation_id="unmute_group",
-    summary="Take a mute back",
+    summary="Unmute a finding group",
     response={200: GroupInFullOut, 404: ProblemOut},
 )
 def unmute(request: HttpRequest, group: GroupId) -> HttpResponse:

@@ -26,12 +26,14 @@ READ = KeyWith(Scope.READ)
 
 
 class ListQuery(HandoffsQuery):
-    state: str = Field("", description="One or several, with commas.", examples=["held,rejected"])
-    handoff_id: str = Field("", description="The sender's id; the way to one with a `/` in it.", examples=["run/7"])
-    quality_min: str = Field("", description="From this quality score on, 0.0 to 1.0.", examples=["0.8"])
-    quality_max: str = Field("", description="Up to this quality score.")
+    state: str = Field("", description="One state, or several separated by commas.", examples=["held,rejected"])
+    handoff_id: str = Field("", description="The sender's id; use this for an id with a `/`.", examples=["run/7"])
+    quality_min: str = Field("", description="Minimum quality score, 0.0 to 1.0.", examples=["0.8"])
+    quality_max: str = Field("", description="Maximum quality score.")
     flag: str = Field("", description=f"One of {', '.join(FLAGS)}.")
-    decided_by: str = Field("", description="Those whose decision by this person or key stands.", examples=["ada"])
+    decided_by: str = Field(
+        "", description="Only handoffs with a decision by this person or key in effect.", examples=["ada"]
+    )
 
 
 @router.get(
@@ -54,7 +56,7 @@ def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse
     "/handoffs/{reference}",
     auth=READ,
     operation_id="get_handoff",
-    summary="One handoff with its document and verdict",
+    summary="Get one handoff with its document and verdict",
     response={200: HandoffOut, 404: ProblemOut},
     openapi_extra=examples.READ_ONE,
 )
@@ -80,7 +82,7 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
     "/handoffs/{reference}/verdicts",
     auth=READ,
     operation_id="list_verdicts",
-    summary="The verdicts on a handoff, newest first",
+    summary="List the verdicts on a handoff, newest first",
     response={200: VerdictsOut, 404: ProblemOut},
 )
 def list_verdicts(request: HttpRequest, reference: Reference) -> HttpResponse:
@@ -96,7 +98,7 @@ def list_verdicts(request: HttpRequest, reference: Reference) -> HttpResponse:
     "/handoffs/{reference}/events",
     auth=READ,
     operation_id="list_events",
-    summary="Every change of state, oldest first",
+    summary="List every change of state, oldest first",
     response={200: EventsOut, 404: ProblemOut},
 )
 def list_events(request: HttpRequest, reference: Reference) -> HttpResponse:
@@ -110,7 +112,7 @@ def list_events(request: HttpRequest, reference: Reference) -> HttpResponse:
     "/handoffs/{reference}/attempts",
     auth=READ,
     operation_id="list_attempts",
-    summary="The attempts at a handoff and what each changed, oldest first",
+    summary="List the attempts of a handoff and their changes, oldest first",
     response={200: AttemptsOut, 404: ProblemOut},
 )
 def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
@@ -128,7 +130,7 @@ def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
     "/handoffs/{reference}/chain.svg",
     auth=READ,
     operation_id="get_chain",
-    summary="The chain, drawn",
+    summary="Draw the chain of a handoff",
     openapi_extra={"responses": {200: {"description": "An image", "content": {"image/svg+xml": {}}}}},
 )
 def get_chain(request: HttpRequest, reference: Reference) -> HttpResponse:

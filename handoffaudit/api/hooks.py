@@ -47,48 +47,48 @@ class _HookKey(KeyWith):
 
 
 class RuleResultOut(Schema):
-    result_id: str = Field(description="Its id.")
-    rule_id: str = Field(description="The rule.", examples=["semantic_objective_match"])
-    rule_type: str = Field(description="What kind of rule it is.", examples=["semantic"])
-    validated_at: str = Field(description="When it was looked at.")
+    result_id: str = Field(description="The result's id.")
+    rule_id: str = Field(description="The name of the rule.", examples=["semantic_objective_match"])
+    rule_type: str = Field(description="The kind of the rule.", examples=["semantic"])
+    validated_at: str = Field(description="When the rule was evaluated.")
     status: str = Field(description="passed, failed or skipped.")
     message: str = Field(description="What was found, in words.")
-    details: dict[str, Any] = Field(description="Facts of this kind of rule.")
+    details: dict[str, Any] = Field(description="Details that depend on the kind of rule.")
 
 
 class RuleSummaryOut(Schema):
-    total_rules_executed: int = Field(description="Rules that ran.")
-    results_count: int = Field(description="Results there are, those of skipped rules too.")
+    total_rules_executed: int = Field(description="Number of rules that ran.")
+    results_count: int = Field(description="Number of results, with those of skipped rules.")
 
 
 class ValidationStateOut(Schema):
-    workflow_id: str = Field(description="The event's workflow, else its session.")
-    phase_id: str = Field(description="The phase of it.", examples=["semantic_Agent_0f3c9a1e"])
+    workflow_id: str = Field(description="The workflow of the event, or its session.")
+    phase_id: str = Field(description="The phase of the workflow.", examples=["semantic_Agent_0f3c9a1e"])
     session_id: str = Field(description="The session of the agent host.")
-    validation_status: Status = Field(description="What the event came to.")
-    persisted_at: str = Field(description="When this was stored.")
-    summary: RuleSummaryOut = Field(description="In numbers.")
-    rule_results: list[RuleResultOut] = Field(description="Rule by rule.")
+    validation_status: Status = Field(description="The result of the event.")
+    persisted_at: str = Field(description="When the state was stored.")
+    summary: RuleSummaryOut = Field(description="The counts.")
+    rule_results: list[RuleResultOut] = Field(description="The result of each rule.")
 
 
 class PermissionOut(Schema):
-    hookEventName: str = Field(description="The event that is answered.")  # noqa: N815 -- the agent host's word
+    hookEventName: str = Field(description="The event that the answer is for.")  # noqa: N815 -- the agent host's word
     permissionDecision: str = Field(description="deny or ask.")  # noqa: N815
-    permissionDecisionReason: str = Field(description="Why, for the agent and its host.")  # noqa: N815
+    permissionDecisionReason: str = Field(description="Reason, for the agent and its host.")  # noqa: N815
 
 
 class HookOut(Schema):
     """The answer to a hook event; an empty object for an event that is not checked."""
 
-    status: Status | None = Field(None, description="What the event came to.")
+    status: Status | None = Field(None, description="The result of the event.")
     blocked: bool | None = Field(None, description="Whether the host should stop.")
-    exit_code: int | None = Field(None, description="1 where it blocks, else 0.")
-    reason: str | None = Field(None, description="Why, in words.")
-    handoff_id: str | None = Field(None, description="The product's id of the handoff that the event became.")
-    validation_state: ValidationStateOut | None = Field(None, description="The same in full.")
-    decision: str | None = Field(None, description="`block`, only there.")
+    exit_code: int | None = Field(None, description="1 if blocked, otherwise 0.")
+    reason: str | None = Field(None, description="Reason, in words.")
+    handoff_id: str | None = Field(None, description="The server's id of the handoff created from the event.")
+    validation_state: ValidationStateOut | None = Field(None, description="The same result in full.")
+    decision: str | None = Field(None, description="`block`, only if blocked.")
     hookSpecificOutput: PermissionOut | None = Field(  # noqa: N815
-        None, description="Of `PreToolUse`, where it blocks or asks: the host's own words for that."
+        None, description="For `PreToolUse`, if the answer is deny or ask: the format that the host expects."
     )
 
 
@@ -96,13 +96,14 @@ _TIMEOUT = {
     "name": "timeout",
     "in": "query",
     "schema": {"type": "number", "minimum": 0, "default": 65},
-    "description": "How many seconds to wait for the verdict, at most the server's limit.",
+    "description": "Seconds to wait for the verdict, up to the server's limit.",
 }
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "schema": {"type": "string", "maxLength": LONGEST_KEY},
-    "description": "The same key is answered the same. Without one a tool call is known by its session and its id.",
+    "description": "Idempotency key: the same key gets the same answer. Without a key, the session and the id of "
+    "the tool call identify the event.",
 }
 _EVENT: Final[dict[str, Any]] = {
     "hook_event_name": "PostToolUse",
@@ -122,9 +123,9 @@ _BODY = {
         "application/json": {
             "schema": {"type": "object", "description": "The event, or `{event, phase_results}`."},
             "examples": {
-                "event": {"summary": "A hook event as it comes", "value": _EVENT},
+                "event": {"summary": "An event as sent by the host", "value": _EVENT},
                 "with phase results": {
-                    "summary": "With what the client found of its phase rules",
+                    "summary": "An event with the results of the client's phase rules",
                     "value": {
                         "event": _EVENT,
                         "phase_results": {
@@ -157,7 +158,7 @@ _BODY = {
     "/hooks/post-tool-use",
     auth=_HookKey(Scope.INGEST, stores=True),
     operation_id="post_hook_event",
-    summary="A hook event of an agent host",
+    summary="Submit a hook event of an agent host",
     response={200: HookOut},
     openapi_extra={"parameters": [_TIMEOUT, _KEY], "requestBody": _BODY},
 )
@@ -172,7 +173,7 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
     try:
         sent = read_body(request, settings.MAX_BODY_BYTES)
     except Problem as refused:
-        ruling = Ruling(Status.NOT_APPLICABLE, f"It was not looked at: {refused.detail}")
+        ruling = Ruling(Status.NOT_APPLICABLE, f"The event was not checked: {refused.detail}")
         return serializers.json_response(status.make_answer(None, ruling))
     given_key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
     return serializers.json_response(decide.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
@@ -194,7 +195,7 @@ def _seconds(request: HttpRequest) -> float:
     "/validation-state/{path:workflow_id}/{phase_id}",
     auth=KeyWith(Scope.READ),
     operation_id="get_validation_state",
-    summary="What the newest event of a phase came to",
+    summary="Get the result of the newest event of a phase",
     response={200: ValidationStateOut, 404: ProblemOut},
 )
 def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:

@@ -30,13 +30,15 @@ ROWS = [
 
 
 class SchemasOut(policies.PolicyOut):
-    rows: list[dict[str, Any]] = Field(description="The types that have a schema or claim fields.", examples=[ROWS])
+    rows: list[dict[str, Any]] = Field(
+        description="The handoff types that have a schema or claim fields.", examples=[ROWS]
+    )
 
 
 class SchemasIn(policies.PolicyIn):
     rows: list[dict[str, Any]] = Field(
-        description="All types that have a schema (draft 2020-12: an object, true or false) or claim fields; null "
-        "where a type has no such. `assert_formats`: `format` is checked, too; default false.",
+        description="All types with a schema (draft 2020-12: an object, true or false) or claim fields; null if a "
+        "type lacks either. `assert_formats` also checks `format`; default false.",
         examples=[ROWS],
     )
 
@@ -45,7 +47,7 @@ class SchemasIn(policies.PolicyIn):
     "/schemas",
     auth=KeyWith(Scope.READ),
     operation_id="get_schemas",
-    summary="The schemas by type",
+    summary="List the schemas by type",
     response={200: SchemasOut},
 )
 def get_schemas(request: HttpRequest) -> HttpResponse:
@@ -79,7 +81,7 @@ NAMES = (*SCHEMA_NAMES, *RESULT_SCHEMA_NAMES, *RESULTS)
     "/schemas/{name}.json",
     auth=None,
     operation_id="get_schema",
-    summary="A JSON Schema",
+    summary="Get a JSON Schema",
     description=f"Names: {', '.join(NAMES)}.",
     response={200: dict[str, Any], 404: ProblemOut},
 )

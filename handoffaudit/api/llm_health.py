@@ -22,107 +22,109 @@ router = Router()
 
 
 class PeriodQuery(Schema):
-    period: str = Field("24h", description="How far to look back: 1h, 24h or 7d.")
+    period: str = Field("24h", description="The period to look back: 1h, 24h or 7d.")
 
 
 class CallTallyOut(Schema):
-    calls: int = Field(description="Questions that were sent.")
-    answered: int = Field(description="Of these, answered.")
-    failed: int = Field(description="Sent, and not answered.")
-    skipped: int = Field(description="Not sent: no budget, an open breaker, too dear, or an equal one had just failed.")
-    cached: int = Field(description="Answered before, for nothing.")
-    cost_usd: float = Field(description="In US dollars, estimated.")
-    tokens_in: int = Field(description="Tokens that were sent.")
-    tokens_out: int = Field(description="Tokens that came back.")
-    tokens_cached: int = Field(description="Of those sent, tokens read from the provider's cache.")
+    calls: int = Field(description="Calls sent.")
+    answered: int = Field(description="Calls answered.")
+    failed: int = Field(description="Calls sent and not answered.")
+    skipped: int = Field(
+        description="Calls not sent: no budget, an open breaker, too expensive, or an identical call had just failed."
+    )
+    cached: int = Field(description="Calls answered from earlier answers, without cost.")
+    cost_usd: float = Field(description="Estimated cost in US dollars.")
+    tokens_in: int = Field(description="Tokens sent.")
+    tokens_out: int = Field(description="Tokens received.")
+    tokens_cached: int = Field(description="Tokens sent that the provider read from its cache.")
 
 
 class LatencyOut(Schema):
-    p50: float = Field(description="Half of the calls took at most so many milliseconds.")
-    p95: float = Field(description="95 of 100 did.")
-    p99: float = Field(description="99 of 100 did.")
-    calls: int = Field(description="Of how many calls.")
-    sampled: bool = Field(description="There were more calls: these are the newest.")
+    p50: float = Field(description="Median response time in milliseconds.")
+    p95: float = Field(description="95th percentile in milliseconds.")
+    p99: float = Field(description="99th percentile in milliseconds.")
+    calls: int = Field(description="Number of calls measured.")
+    sampled: bool = Field(description="Only the newest calls were measured.")
 
 
 class ModelLineOut(CallTallyOut):
-    name: str = Field(description="The use, or the model.")
-    latency_ms: LatencyOut | None = Field(description="How long calls took; null where none was answered.")
+    name: str = Field(description="The use, or the LLM.")
+    latency_ms: LatencyOut | None = Field(description="Response times; null if no call was answered.")
 
 
 class FailureOut(Schema):
-    reason: str = Field(description="Why calls failed, in a word.")
-    http_status: int | None = Field(description="What the provider answered; null where nothing came.")
-    number: int = Field(description="How many.")
-    last_at: str = Field(description="When the last did.")
-    detail: str = Field(description="What was said.")
+    reason: str = Field(description="The reason for the failures, in one word.")
+    http_status: int | None = Field(description="The status from the provider; null if none was received.")
+    number: int = Field(description="Number of failures.")
+    last_at: str = Field(description="When the last failure occurred.")
+    detail: str = Field(description="The error message.")
     cure: str = Field(description="What to do.")
 
 
 class BreakerOut(Schema):
-    model: str = Field(description="The model.")
-    state: str = Field(description="closed, open or probing; for all tenants.")
-    failures: int = Field(description="In a row.")
-    reason: str = Field(description="Why it opened; empty where it is closed.")
+    model: str = Field(description="The LLM.")
+    state: str = Field(description="closed, open or probing; shared by all tenants.")
+    failures: int = Field(description="Consecutive failures.")
+    reason: str = Field(description="Why the breaker opened; empty if closed.")
     open_until: str | None = Field(description="When the next call is tried.")
 
 
 class ChecksWaitingOut(Schema):
-    first_checks: int = Field(description="Handoffs that wait for their first check.")
-    rechecks: int = Field(description="Let through unverified, and still to be checked.")
-    oldest_since: str | None = Field(description="Since when the oldest waits.")
-    unverified: int = Field(description="Let through in the period without the model's check; counted up to 10,000.")
-    flagged: int = Field(description="Let through in the period, and the model would have rejected them.")
+    first_checks: int = Field(description="Handoffs that wait for their first LLM check.")
+    rechecks: int = Field(description="Handoffs accepted unverified that still have to be checked.")
+    oldest_since: str | None = Field(description="Since when the oldest handoff has been waiting.")
+    unverified: int = Field(description="Handoffs accepted in the period without the LLM check; counted up to 10,000.")
+    flagged: int = Field(description="Handoffs accepted in the period that the LLM would have rejected.")
 
 
 class BudgetOut(Schema):
     spent_usd: float = Field(description="Spent today (UTC), in US dollars.")
-    daily_usd: float = Field(description="What may be spent in a day, in US dollars.")
+    daily_usd: float = Field(description="Budget per day, in US dollars.")
 
 
 class StatusOut(Schema):
     standing: str = Field(description="well, no_key, down, no_budget, no_worker or failing.")
-    told: str = Field(description="The same in a sentence, with what to do.")
+    told: str = Field(description="The state in one sentence, with what to do.")
 
 
 class StretchOut(Schema):
-    start: str = Field(description="When it begins.")
-    answered: int = Field(description="Calls that were answered.")
-    cached: int = Field(description="Answered before, for nothing.")
-    skipped: int = Field(description="Not sent.")
-    failed: int = Field(description="Sent, and not answered.")
-    cost_usd: float = Field(description="In US dollars, estimated.")
+    start: str = Field(description="Start of the time bucket.")
+    answered: int = Field(description="Calls answered.")
+    cached: int = Field(description="Calls answered from earlier answers, without cost.")
+    skipped: int = Field(description="Calls not sent.")
+    failed: int = Field(description="Calls sent and not answered.")
+    cost_usd: float = Field(description="Estimated cost in US dollars.")
 
 
 class OpenAlertOut(Schema):
-    kind: str = Field(description="What it is about.")
-    number: int = Field(description="How many it counts.")
-    opened_at: str = Field(description="When it began.")
-    last_at: str = Field(description="When it was seen last.")
+    kind: str = Field(description="The kind of alert.")
+    number: int = Field(description="The number of failures counted.")
+    opened_at: str = Field(description="When the alert opened.")
+    last_at: str = Field(description="When the condition was last seen.")
 
 
 class ModelHealthOut(CallTallyOut):
-    period: str = Field(description="The period as it was asked for.")
-    since: str = Field(description="Its beginning.")
-    until: str = Field(description="Its end: now.")
-    provider: str = Field(description="Whose models are asked.")
-    status: StatusOut = Field(description="How it stands now.")
-    latency_ms: LatencyOut | None = Field(description="How long calls took; null where none was answered.")
-    by_use: list[ModelLineOut] = Field(description="By what was asked for.")
-    by_model: list[ModelLineOut] = Field(description="By model.")
-    failures: list[FailureOut] = Field(description="By reason, the most frequent first.")
-    breakers: list[BreakerOut] = Field(description="One for each model.")
-    waiting: ChecksWaitingOut = Field(description="What waits for the model.")
-    budget: BudgetOut = Field(description="The day's budget.")
-    over_time: list[StretchOut] = Field(description="In equal stretches, the oldest first.")
-    alerts: list[OpenAlertOut] = Field(description="Those that stand.")
+    period: str = Field(description="The requested period.")
+    since: str = Field(description="Start of the period.")
+    until: str = Field(description="End of the period: now.")
+    provider: str = Field(description="The LLM provider.")
+    status: StatusOut = Field(description="The current state.")
+    latency_ms: LatencyOut | None = Field(description="Response times; null if no call was answered.")
+    by_use: list[ModelLineOut] = Field(description="Calls by use.")
+    by_model: list[ModelLineOut] = Field(description="Calls by LLM.")
+    failures: list[FailureOut] = Field(description="Failures by reason, most frequent first.")
+    breakers: list[BreakerOut] = Field(description="One breaker per LLM.")
+    waiting: ChecksWaitingOut = Field(description="Checks that wait for the LLM.")
+    budget: BudgetOut = Field(description="The budget of the day.")
+    over_time: list[StretchOut] = Field(description="Equal time buckets, oldest first.")
+    alerts: list[OpenAlertOut] = Field(description="The active alerts.")
 
 
 @router.get(
     "/diagnostics/model",
     auth=KeyWith(Scope.READ),
     operation_id="get_model_health",
-    summary="How the language model does",
+    summary="Get the health of the LLM",
     response={200: ModelHealthOut, 400: ProblemOut},
 )
 def get_model_health(request: HttpRequest, query: Query[PeriodQuery]) -> HttpResponse:

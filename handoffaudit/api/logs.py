@@ -42,84 +42,86 @@ SOURCE: Any = Parameter(
     ...,
     min_length=1,
     max_length=store.LONGEST_SOURCE,
-    description="The name of the log, the same each time it is sent: lines of that name are counted once.",
+    description="The name of the log. Use the same name each time: a line is counted once per name.",
 )
 
 FIRST_LINE: Any = Parameter(
-    1, ge=1, le=10**12, description="Which line of the log the body begins with, where it comes in parts."
+    1, ge=1, le=10**12, description="The line number of the first line in the body, if you send the log in parts."
 )
 
 
 class TakenOut(Schema):
     id: str = Field(description="The import's id.")
     source: str = Field(description="The log's name.")
-    size: int = Field(description="In bytes, as they came, unpacked.")
-    lines: int = Field(description="How many lines came.")
-    known: int = Field(description="Lines that were sent before under this name; they are not counted again.")
-    stored: int = Field(description="How many of these bytes are stored as lines so far; `lines` counts those.")
-    links: dict[str, str] = Field(description="Where to ask how far it is read.")
+    size: int = Field(description="Size in bytes as received, after unpacking.")
+    lines: int = Field(description="Number of lines received.")
+    known: int = Field(description="Lines already sent under this name, which are not counted again.")
+    stored: int = Field(description="Bytes stored as lines so far; `lines` counts these lines.")
+    links: dict[str, str] = Field(description="The address to poll for progress.")
 
 
 class ImportOut(TakenOut):
-    sent_by: str = Field(description="The key or person.")
-    started_at: str = Field(description="When sending began.")
-    received_at: str | None = Field(description="When all of it had come.")
-    finished_at: str | None = Field(description="All its lines are read; null while some wait.")
-    read: int = Field(description="New lines in one of the forms.")
-    bad: int = Field(description="New lines in none of them.")
-    kinds: dict[str, int] = Field(description="New lines by form.", examples=[{"health": 12, "gate": 40}])
-    error: str | None = Field(description="Why reading it failed; else null.")
+    sent_by: str = Field(description="The key or person that sent the log.")
+    started_at: str = Field(description="When the upload began.")
+    received_at: str | None = Field(description="When the upload was complete.")
+    finished_at: str | None = Field(description="When all lines were read; null while some wait.")
+    read: int = Field(description="New lines in a known format.")
+    bad: int = Field(description="New lines in no known format.")
+    kinds: dict[str, int] = Field(description="New lines by format.", examples=[{"health": 12, "gate": 40}])
+    error: str | None = Field(description="Why reading failed; otherwise null.")
 
 
 class BadOut(Schema):
-    number: int = Field(description="Which line of the log it is, from 1 on.")
+    number: int = Field(description="The line number in the log, from 1.")
     why: str = Field(description="What is wrong with it.")
     text: str = Field(description="The line.")
 
 
 class OneImportOut(ImportOut):
-    bad_lines: list[BadOut] = Field(description="The lines that are in none of the forms.")
-    next: str | None = Field(description="The cursor of the bad lines after these.")
+    bad_lines: list[BadOut] = Field(description="The lines in no known format.")
+    next: str | None = Field(description="The cursor of the next bad lines.")
 
 
 class ImportsOut(Schema):
-    items: list[ImportOut] = Field(description="The newest first.")
+    items: list[ImportOut] = Field(description="The imports, newest first.")
     next: str | None = Field(description=NEXT)
 
 
 class LineOut(Schema):
     source: str = Field(description="The log's name.")
-    number: int = Field(description="Which line of it, from 1.")
-    at: str | None = Field(description="The line's own time; null where it has none.")
+    number: int = Field(description="The line number, from 1.")
+    at: str | None = Field(description="The time in the line; null if the line has none.")
     kind: str = Field(description=f"{', '.join(Kind)}", examples=["gate"])
-    fields: dict[str, Any] = Field(description="What the line says.")
-    text: str = Field(description="The line as it came.")
-    why: str | None = Field(description="Of a bad line, what is wrong with it.")
+    fields: dict[str, Any] = Field(description="The message of the line.")
+    text: str = Field(description="The raw line.")
+    why: str | None = Field(description="For bad lines: what is wrong.")
 
 
 class LinesOut(Schema):
-    items: list[LineOut] = Field(description="The newest first.")
-    next: str | None = Field(description="A page may be short or empty and have a next one: so far it was searched.")
-    reached: str | None = Field(description="How far back it was searched, where that is not to the end.")
+    items: list[LineOut] = Field(description="The lines, newest first.")
+    next: str | None = Field(
+        description="A page can be short or empty and still have a next page, from where the search continues."
+    )
+    reached: str | None = Field(description="The time back to which was searched, if the search is not complete.")
 
 
 class LinesQuery(Schema):
-    text: str = Field("", max_length=200, description="Stands anywhere in the line, in any case.")
-    agent: str = Field("", max_length=200, description="Also a gate's component.")
+    text: str = Field("", max_length=200, description="Text in the line, ignoring case.")
+    agent: str = Field("", max_length=200, description="The agent, or the component of a gate.")
     phase: str = Field("", max_length=200, description=PHASE)
-    kind: str = Field("", description=f"{', '.join(Kind)}; health has older, too.")
+    kind: str = Field("", description=f"{', '.join(Kind)}; health includes the older form.")
     event: str = Field("", max_length=200, description="An event type, or a reason.", examples=["file_missing"])
     level: str = Field("", max_length=200, description="error, warning, info, debug")
-    trace: str = Field("", max_length=200, description="A trace_id, or the run of a health line.")
+    trace: str = Field("", max_length=200, description="A `trace_id`, or the run of a health line.")
     source: str = Field("", max_length=200, description="The name of the log.")
-    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
+    since: str = Field("", description="From this time: a date, a date and time, or 24h, 7d, 30d ago.", examples=["7d"])
     until: str = Field("", description=UNTIL)
-    cursor: str = Field("", description="The `next` of the page before.")
+    cursor: str = Field("", description="The `next` of the previous page.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class PageQuery(Schema):
-    cursor: str = Field("", description="The `next` of the page before.")
+    cursor: str = Field("", description="The `next` of the previous page.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
@@ -127,7 +129,7 @@ class PageQuery(Schema):
     "/logs",
     auth=KeyWith(Scope.INGEST, stores=True),
     operation_id="send_log",
-    summary="Send a log in",
+    summary="Send a log",
     response={202: TakenOut, 400: ProblemOut, 413: ProblemOut, 415: ProblemOut},
     openapi_extra=BODY,
 )
@@ -170,7 +172,7 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
     "/logs",
     auth=READ,
     operation_id="search_logs",
-    summary="Search lines of logs, newest first",
+    summary="Search log lines, newest first",
     response={200: LinesOut, 400: ProblemOut},
 )
 def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpResponse:
@@ -193,7 +195,7 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
     "/logs/imports",
     auth=READ,
     operation_id="list_log_imports",
-    summary="Logs that were sent in, newest first",
+    summary="List received logs, newest first",
     response={200: ImportsOut, 400: ProblemOut},
 )
 def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpResponse:
@@ -207,7 +209,7 @@ def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpRes
     "/logs/imports/{import_id}",
     auth=READ,
     operation_id="get_log_import",
-    summary="One log that was sent in, with its bad lines",
+    summary="Get one received log with its bad lines",
     response={200: OneImportOut, 400: ProblemOut, 404: ProblemOut},
 )
 def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[PageQuery]) -> HttpResponse:

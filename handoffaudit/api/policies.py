@@ -21,17 +21,17 @@ from handoffaudit.validation.prompts.question import Use
 
 
 class PolicyOut(Schema):
-    version: int = Field(description="0: as shipped", examples=[3])
-    changed_by: str = Field(description="Who saved it; empty as shipped.")
-    changed_at: str | None = Field(description="When; null as shipped.")
-    note: str = Field(description="Why, as it was said.")
+    version: int = Field(description="The version; 0 for the shipped policy", examples=[3])
+    changed_by: str = Field(description="Who saved the version; empty for the shipped policy.")
+    changed_at: str | None = Field(description="When the version was saved; null for the shipped policy.")
+    note: str = Field(description="The reason given.")
 
 
 class PolicyIn(Schema):
     base_version: int = Field(
-        description="The `version` that the change was made on; 409 where there is a newer one.", examples=[3]
+        description="The `version` that you changed; answered 409 if a newer version exists.", examples=[3]
     )
-    note: str = Field("", description="Why, for the history.")
+    note: str = Field("", description="Reason, for the history.")
 
 
 def policy_response(request: HttpRequest, versions: Versions[Any]) -> HttpResponse:
@@ -84,13 +84,13 @@ SHADOWED = [
 
 class TableOut(PolicyOut):
     rows: list[dict[str, Any]] = Field(
-        description="One row for each type, and the row `*` for any other type.", examples=[STRICTNESS_ROWS]
+        description="One row per handoff type, and the row `*` for any other type.", examples=[STRICTNESS_ROWS]
     )
 
 
 class TableIn(PolicyIn):
     rows: list[dict[str, Any]] = Field(
-        description="The whole table; the row `*` stands for any other type.", examples=[STRICTNESS_ROWS]
+        description="The whole table; the row `*` applies to any other type.", examples=[STRICTNESS_ROWS]
     )
 
 
@@ -98,7 +98,7 @@ class TableIn(PolicyIn):
     "/strictness",
     auth=KeyWith(Scope.READ),
     operation_id="get_strictness",
-    summary="The table",
+    summary="Get the strictness table",
     response={200: TableOut},
 )
 def get_strictness(request: HttpRequest) -> HttpResponse:
@@ -109,7 +109,7 @@ def get_strictness(request: HttpRequest) -> HttpResponse:
     "/strictness",
     auth=KeyWith(Scope.ADMIN),
     operation_id="put_strictness",
-    summary="Save the table as a new version",
+    summary="Save the strictness table as a new version",
     response={200: TableOut, 409: ProblemOut, 422: ProblemOut},
     openapi_extra=examples.policy_example("Try it first.", rows=SHADOWED),
 )
@@ -140,22 +140,26 @@ OFFERS = {
 
 class RulesOut(PolicyOut):
     sets: list[dict[str, Any]] = Field(
-        description="All sets with their rules. A rule with `when` applies only where that condition is met.",
+        description="All rule sets. A rule with `when` applies only if the condition is met.",
         examples=[SETS],
     )
 
 
 class RulesIn(PolicyIn):
     sets: list[dict[str, Any]] = Field(
-        description="All sets. The product counts the `version` of each that changes. A rule applies always, or only "
-        "where its `when` is met: `{field, operator, threshold}` or `{field, operator, compare_field}`, or a list of "
-        "them under `all` or `any`.",
+        description="All rule sets. The server increments the `version` of each set that changes. A rule applies "
+        "always, or only if its `when` is met: `{field, operator, threshold}` or `{field, operator, "
+        "compare_field}`, or a list of these under `all` or `any`.",
         examples=[SETS],
     )
 
 
 @rules_router.get(
-    "/rules", auth=KeyWith(Scope.READ), operation_id="get_rules", summary="The rules in force", response={200: RulesOut}
+    "/rules",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_rules",
+    summary="Get the current rules",
+    response={200: RulesOut},
 )
 def get_rules(request: HttpRequest) -> HttpResponse:
     return policy_response(request, kinds.rules)
@@ -186,13 +190,13 @@ PROMPT_ROWS = [
 
 
 class PromptsOut(PolicyOut):
-    rows: list[dict[str, Any]] = Field(description="The prompts that replace a shipped one.", examples=[PROMPT_ROWS])
+    rows: list[dict[str, Any]] = Field(description="The prompts that replace shipped prompts.", examples=[PROMPT_ROWS])
 
 
 class PromptsIn(PolicyIn):
     rows: list[dict[str, Any]] = Field(
-        description=f"All prompts that replace a shipped one. `use`: {', '.join(Use)}. Each is for a `handoff_type`, "
-        "for a `workflow`, or, where both are null, for all handoffs.",
+        description=f"All prompts that replace a shipped one. `use`: {', '.join(Use)}. Each applies to a "
+        "`handoff_type`, to a `workflow`, or to all handoffs if both are null.",
         examples=[PROMPT_ROWS],
     )
 
@@ -201,7 +205,7 @@ class PromptsIn(PolicyIn):
     "/prompts",
     auth=KeyWith(Scope.READ),
     operation_id="get_prompts",
-    summary="The prompts in force",
+    summary="Get the current prompts",
     response={200: PromptsOut},
 )
 def get_prompts(request: HttpRequest) -> HttpResponse:

@@ -36,41 +36,43 @@ class Form(StrEnum):
 
 
 class WindowQuery(Schema):
-    period: str = Field("", description="A number of hours or days (24h, 7d, 30d), or monday; 7d if nothing is given.")
-    since: str = Field("", description="Instead of `period`: a date, or a date and time; counted in whole hours, UTC.")
-    until: str = Field("", description="Not included; now if it is left out.")
+    period: str = Field("", description="A number of hours or days (24h, 7d, 30d), or monday. Default: 7d.")
+    since: str = Field("", description="Start, instead of `period`: a date, or a date and time; in whole hours, UTC.")
+    until: str = Field("", description="End (exclusive). Default: now.")
 
 
 class ComplianceQuery(WindowQuery):
     format: str = Field("json", description="json, csv or text.")
-    expect: list[str] = Field([], description="Pairs `phase/agent` that are listed though they may never have run.")
+    expect: list[str] = Field([], description="Pairs `phase/agent` to list even if they never ran.")
 
 
 class WindowOut(Schema):
-    period: str | None = Field(description="The period as it was asked for; null where `since` or `until` said it.")
-    since: str = Field(description="Its beginning.")
-    until: str = Field(description="Its end, not included.")
-    compared_since: str = Field(description="The beginning of the time before, of the same length.")
-    compared_until: str = Field(description="Its end.")
+    period: str | None = Field(description="The requested period; null if `since` or `until` was given.")
+    since: str = Field(description="Start of the period.")
+    until: str = Field(description="End of the period (exclusive).")
+    compared_since: str = Field(description="Start of the previous period of the same length.")
+    compared_until: str = Field(description="End of the previous period.")
 
 
 class ReasonShareOut(Schema):
-    number: int = Field(description="How many.")
-    percent: float | None = Field(description="Of all, in percent; null of nothing.")
+    number: int = Field(description="The number.")
+    percent: float | None = Field(description="Percent of all; null if the total is 0.")
 
 
 class FileTallyOut(Schema):
     used: int = Field(description="How often the file was used.")
-    total: int = Field(description="Of how many.")
-    percent: float | None = Field(description="None of 0/0; 100 only where it is all of them.")
-    told: str = Field(description="`199/200 (99.5%)`, `0/0 (n/a)`.")
-    reasons: dict[str, ReasonShareOut] = Field(description="Why it was not, with how many.")
-    text_fallback_ok: int = Field(description="How often the response's text block stood in.")
-    text_fallback_fail: int = Field(description="How often there was no such block to use either.")
+    total: int = Field(description="The number of expected files.")
+    percent: float | None = Field(
+        description="File compliance in percent. Null for 0/0; 100 only if every file was used."
+    )
+    told: str = Field(description="The share in words: `199/200 (99.5%)`, `0/0 (n/a)`.")
+    reasons: dict[str, ReasonShareOut] = Field(description="Reasons why the file was not used, with counts.")
+    text_fallback_ok: int = Field(description="How often the text block in the response replaced the file.")
+    text_fallback_fail: int = Field(description="How often the response had no usable text block either.")
 
 
 class RuntimeOut(FileTallyOut):
-    runtime: str | None = Field(description="What the agents run in; null where that was not reported.")
+    runtime: str | None = Field(description="The runtime of the agents; null if not reported.")
 
 
 class PairOut(FileTallyOut):
@@ -79,115 +81,119 @@ class PairOut(FileTallyOut):
 
 
 class FilesOut(Schema):
-    overall: FileTallyOut = Field(description="All together.")
-    by_runtime: list[RuntimeOut] = Field(description="By what the agents run in.")
-    by_phase_and_agent: list[PairOut] = Field(description="The worst first.")
-    others: FileTallyOut = Field(description="What is beyond the pairs that are listed, summed.")
+    overall: FileTallyOut = Field(description="The totals.")
+    by_runtime: list[RuntimeOut] = Field(description="Totals by agent runtime.")
+    by_phase_and_agent: list[PairOut] = Field(description="Phase and agent pairs, lowest compliance first.")
+    others: FileTallyOut = Field(description="The sum of the pairs that are not listed.")
 
 
 class DecidedOut(Schema):
-    accepted: int = Field(description="Without a person.")
-    total: int = Field(description="Final attempts that are settled: accepted, approved and blocked ones.")
-    percent: float | None = Field(description=f"The acceptance rate. {ACCEPTANCE_RATE} Null of nothing.")
-    told: str = Field(description="The same in words.")
-    approved: int = Field(description="By a person.")
+    accepted: int = Field(description="Handoffs accepted without a person.")
+    total: int = Field(description="Settled final attempts: accepted, approved and blocked.")
+    percent: float | None = Field(description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if the total is 0.")
+    told: str = Field(description="The rate in words.")
+    approved: int = Field(description="Handoffs approved by a person.")
     stopped: int = Field(description="Blocked: rejected, held or declined.")
 
 
 class JudgedLineOut(DecidedOut):
-    type: str | None = Field(None, description="The handoff type, where lines are by type.")
-    source: str | None = Field(None, description="Who handed over, where lines are by source.")
-    target: str | None = Field(None, description="Who received, where lines are by target.")
-    code: str | None = Field(None, description="The code, where lines are by code.")
+    type: str | None = Field(None, description="The handoff type, in lines by type.")
+    source: str | None = Field(None, description="The source agent, in lines by source.")
+    target: str | None = Field(None, description="The target agent, in lines by target.")
+    code: str | None = Field(None, description="The rule code, in lines by code.")
 
 
 class JudgedLinesOut(Schema):
-    items: list[JudgedLineOut] = Field(description="Those with the most handoffs first.")
-    others: DecidedOut = Field(description="What is beyond those listed, summed.")
+    items: list[JudgedLineOut] = Field(description="Lines with the most handoffs first.")
+    others: DecidedOut = Field(description="The sum of the lines that are not listed.")
 
 
 class JudgedStretchOut(DecidedOut):
-    since: str = Field(description="Its beginning.")
-    until: str = Field(description="Its end, not included.")
+    since: str = Field(description="Start of the time bucket.")
+    until: str = Field(description="End of the time bucket (exclusive).")
 
 
 class ValidationOut(Schema):
-    overall: DecidedOut = Field(description="All together.")
-    compared: DecidedOut = Field(description="The time before.")
-    by_type: JudgedLinesOut = Field(description="By handoff type.")
-    by_source: JudgedLinesOut = Field(description="By who handed over.")
-    by_target: JudgedLinesOut = Field(description="By who received.")
-    by_source_target: JudgedLinesOut = Field(description="By both.")
-    by_code: JudgedLinesOut = Field(description="By what was found.")
-    over_time: list[JudgedStretchOut] = Field(description="In equal stretches, the oldest first.")
+    overall: DecidedOut = Field(description="The totals.")
+    compared: DecidedOut = Field(description="The totals of the previous period.")
+    by_type: JudgedLinesOut = Field(description="Totals by handoff type.")
+    by_source: JudgedLinesOut = Field(description="Totals by source agent.")
+    by_target: JudgedLinesOut = Field(description="Totals by target agent.")
+    by_source_target: JudgedLinesOut = Field(description="Totals by route.")
+    by_code: JudgedLinesOut = Field(description="Totals by rule code.")
+    over_time: list[JudgedStretchOut] = Field(description="Equal time buckets, oldest first.")
 
 
 class ComplianceOut(WindowOut):
     tenant: str = Field(description="The tenant's name in addresses.")
-    made_at: str = Field(description="When the report was made.")
-    handoff_files: FilesOut = Field(description="Whether handoff files were used.")
-    validation: ValidationOut = Field(description="What became of handoffs.")
+    made_at: str = Field(description="When the report was created.")
+    handoff_files: FilesOut = Field(description="Handoff file usage.")
+    validation: ValidationOut = Field(description="Outcomes of handoffs.")
 
 
 class ChangeOfShareOut(Schema):
-    points: float | None = Field(description="Percentage points against the time before; None: nothing to compare.")
+    points: float | None = Field(description="Percentage points vs the previous period; null without earlier data.")
     direction: str = Field(description="better, worse, same or none.")
-    before: str = Field(description="What it was then, in words.")
+    before: str = Field(description="The previous share in words.")
 
 
 class ReasonOut(ReasonShareOut):
     reason: str = Field(description="file_missing, json_parse_error or schema_invalid.")
-    change: ChangeOfShareOut = Field(description="Against the time before.")
-    agents: dict[str, int] = Field(description="Whose, with how many.")
+    change: ChangeOfShareOut = Field(description="Change vs the previous period.")
+    agents: dict[str, int] = Field(description="The agents concerned, with counts.")
 
 
 class CellOut(FileTallyOut):
     phase: str = Field(description="The phase.")
-    main_reason: str | None = Field(description="The most frequent reason; null where there was none.")
+    main_reason: str | None = Field(description="The most frequent reason; null if there is none.")
 
 
 class AgentFilesOut(FileTallyOut):
     agent: str = Field(description="The agent.")
-    change: ChangeOfShareOut = Field(description="Against the time before.")
-    phases: list[CellOut] = Field(description="The phases in which it ran.")
+    change: ChangeOfShareOut = Field(description="Change vs the previous period.")
+    phases: list[CellOut] = Field(description="The phases in which the agent ran.")
 
 
 class FileStretchOut(FileTallyOut):
-    since: str = Field(description="Its beginning.")
-    until: str = Field(description="Its end, not included.")
+    since: str = Field(description="Start of the time bucket.")
+    until: str = Field(description="End of the time bucket (exclusive).")
 
 
 class CodeNoiseOut(Schema):
-    code: str = Field(description="The code.")
-    overturned: int = Field(description="Decisions of people against it: what it stopped was approved.")
-    confirmed: int = Field(description="Decisions of people that upheld it.")
-    percent: float | None = Field(description="Overturned, in percent of both; null of nothing.")
-    noisy: bool = Field(description="People overturn it so often that it cries wolf.")
-    types: dict[str, str] = Field(description="The handoff types, with the share of each in words.")
+    code: str = Field(description="The rule code.")
+    overturned: int = Field(
+        description="Overturned decisions: a reviewer approved a handoff that the rule code blocked."
+    )
+    confirmed: int = Field(description="Upheld decisions: a reviewer confirmed the finding.")
+    percent: float | None = Field(description="Overturn rate in percent; null without decisions.")
+    noisy: bool = Field(description="Whether reviewers overturn the rule code too often.")
+    types: dict[str, str] = Field(description="The handoff types, with the overturn rate of each in words.")
 
 
 class NoiseOut(Schema):
-    decisions: int = Field(description="Decisions of people in the period.")
+    decisions: int = Field(description="Decisions of reviewers in the period.")
     approved: int = Field(description="Of these, approvals.")
-    codes: list[CodeNoiseOut] = Field(description="Code by code, the noisiest first.")
-    sampled: bool = Field(description="More were decided: these are the newest decisions.")
+    codes: list[CodeNoiseOut] = Field(description="Rule codes with the highest overturn rate first.")
+    sampled: bool = Field(description="Only the newest decisions are covered.")
 
 
 class DiagnosticsOut(WindowOut):
-    overall: FileTallyOut = Field(description="All together.")
-    change: ChangeOfShareOut = Field(description="Against the time before.")
-    by_reason: list[ReasonOut] = Field(description="The most frequent reason first.")
-    by_agent: list[AgentFilesOut] = Field(description="The worst first; phases in which it did not run are left out.")
-    others: FileTallyOut = Field(description="What is beyond the agents listed, summed.")
-    over_time: list[FileStretchOut] = Field(description="In equal stretches, the oldest first.")
-    noise: NoiseOut = Field(description="Which codes people overturn.")
+    overall: FileTallyOut = Field(description="The totals.")
+    change: ChangeOfShareOut = Field(description="Change vs the previous period.")
+    by_reason: list[ReasonOut] = Field(description="Most frequent reason first.")
+    by_agent: list[AgentFilesOut] = Field(
+        description="Lowest compliance first, without phases in which the agent did not run."
+    )
+    others: FileTallyOut = Field(description="The sum of the agents that are not listed.")
+    over_time: list[FileStretchOut] = Field(description="Equal time buckets, oldest first.")
+    noise: NoiseOut = Field(description="Overturn rates of the rule codes.")
 
 
 @router.get(
     "/compliance",
     auth=KeyWith(Scope.READ),
     operation_id="get_compliance",
-    summary="Handoff files used, and handoffs accepted without a person, in any period",
+    summary="Get file compliance and acceptance rate of any period",
     response={200: ComplianceOut, 400: ProblemOut},
     openapi_extra={"responses": {200: {"content": {kind: {"schema": {"type": "string"}} for kind in TEXTS}}}},
 )
@@ -208,7 +214,7 @@ def get_compliance(request: HttpRequest, query: Query[ComplianceQuery]) -> HttpR
     "/diagnostics",
     auth=KeyWith(Scope.READ),
     operation_id="get_diagnostics",
-    summary="Why handoff files were not used, whether it got better, and which codes are noisy",
+    summary="Get reasons for unused handoff files, their change, and overturn rates",
     response={200: DiagnosticsOut, 400: ProblemOut},
 )
 def get_diagnostics(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:

@@ -50,7 +50,7 @@ def check_length(request: HttpRequest, most: int) -> None:
         raise Problem(400, "Bad length", f"Content-Length is {announced[:40]!r}: send the number of bytes.")
     if int(announced) > most:
         raise Problem(
-            413, "Body too large", f"The body has {int(announced):,} bytes; {most:,} are the most.", limit=most
+            413, "Body too large", f"The body has {int(announced):,} bytes; the maximum is {most:,}.", limit=most
         )
 
 
@@ -66,7 +66,7 @@ def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) ->
     except (RawPostDataException, UnreadablePostError) as error:
         raise Problem(400, "Body cut off", f"The body could not be read to its end: {error}.") from error
     if len(body) > most:
-        raise Problem(413, "Body too large", f"The body has {len(body):,} bytes; {most:,} are the most.", limit=most)
+        raise Problem(413, "Body too large", f"The body has {len(body):,} bytes; the maximum is {most:,}.", limit=most)
     # Django does not read a chunked body without a length. Such a body must not pass as an empty document.
     if not body and (not may_be_empty or "HTTP_TRANSFER_ENCODING" in request.META):
         raise Problem(400, "No body", "Send the document as the body of the request, with its Content-Length.")
@@ -101,19 +101,19 @@ def seconds_to_wait(request: HttpRequest) -> int:
     return min(int(found[1]), settings.MAX_WAIT_SECONDS) if found else 0
 
 
-SOURCE: Final = "The agent that handed over: its exact name."
+SOURCE: Final = "The exact name of the source agent."
 
-TARGET: Final = "The agent that was handed to: its exact name."
+TARGET: Final = "The exact name of the target agent."
 
-UNTIL: Final = "Before this moment: a date (its beginning, UTC), a date and time, or 24h, 7d, 30d ago."
+UNTIL: Final = "Before this time (exclusive): a date (from 00:00 UTC), a date and time, or 24h, 7d, 30d ago."
 
-LIMIT: Final = "How many a page has at most."
+LIMIT: Final = "Maximum number of items per page."
 
-NEXT: Final = "The cursor of the next page; null on the last one."
+NEXT: Final = "The cursor of the next page; null for the last page."
 
 LINKS: Final = (
-    "Addresses below this server; `page` is for people. `codes` is a URI template: with a code in place of `{code}` it "
-    "is where that code is told, readable without an account."
+    "Addresses on this server. `page` is the web page. `codes` is a URI template: replace `{code}` "
+    "with a rule code to get the address of its documentation, readable without an account."
 )
 
 PHASE: Final = "The phase of the run."
@@ -121,23 +121,23 @@ PHASE: Final = "The phase of the run."
 Reference = Annotated[
     str,
     Path(
-        description="The product's `id`, or the sender's `handoff_id`. One with a `/` in it is found by "
-        "`GET /handoffs?handoff_id=…`, and then named by its `id`.",
+        description="The server's `id` or the sender's `handoff_id`. If the `handoff_id` contains a `/`, find the "
+        "handoff with `GET /handoffs?handoff_id=…` and use its `id`.",
         examples=["0197f0c2-6f5c-7d53-9b0a-6f2f4f3f0a11"],
     ),
 ]
 
-TraceId = Annotated[str, Path(description="The sender's `trace_id`; it may hold slashes.", examples=["run-7"])]
+TraceId = Annotated[str, Path(description="The sender's `trace_id`; may contain slashes.", examples=["run-7"])]
 
-ReportId = Annotated[uuid.UUID, Path(description="The `id` that the report was answered with.")]
+ReportId = Annotated[uuid.UUID, Path(description="The `id` in the answer to the report.")]
 
-ImportId = Annotated[uuid.UUID, Path(description="The `id` that the import was answered with.")]
+ImportId = Annotated[uuid.UUID, Path(description="The `id` in the answer to the import.")]
 
-WorkflowId = Annotated[str, Path(description="The event's `workflow_id`, else its session; it may hold slashes.")]
+WorkflowId = Annotated[str, Path(description="The `workflow_id` of the event, or its session; may contain slashes.")]
 
-PhaseId = Annotated[str, Path(description="The `phase_id` that the event was answered with.")]
+PhaseId = Annotated[str, Path(description="The `phase_id` in the answer to the event.")]
 
-SchemaName = Annotated[str, Path(description="Which schema: one of the names above.", examples=["payload"])]
+SchemaName = Annotated[str, Path(description="The name of the schema, from the list above.", examples=["payload"])]
 
 
 class HandoffsQuery(Schema):
@@ -146,13 +146,14 @@ class HandoffsQuery(Schema):
     type: str = Field("", description="The handoff type.", examples=["research_result"])
     source: str = Field("", description=SOURCE, examples=["planner"])
     target: str = Field("", description=TARGET, examples=["writer"])
-    code: str = Field("", description="Handoffs with a finding of this code.", examples=["chain.circular"])
-    trace: str = Field("", description="The `trace_id` that they have.")
-    group: str = Field("", description="Handoffs of this finding group: its `id`.", examples=["12"])
-    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
+    code: str = Field("", description="Only handoffs with a finding of this rule code.", examples=["chain.circular"])
+    trace: str = Field("", description="Only handoffs of this trace.")
+    group: str = Field("", description="Only handoffs of the finding group with this `id`.", examples=["12"])
+    since: str = Field("", description="From this time: a date, a date and time, or 24h, 7d, 30d ago.", examples=["7d"])
     until: str = Field("", description=UNTIL)
-    cursor: str = Field("", description="The `next` of the page before.")
+    cursor: str = Field("", description="The `next` of the previous page.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
-CODES = "`codes`: where a code is told, readable without an account: a URI template, `{code}` stands for the code."
+CODES = "`codes`: URI template for the documentation of a rule code, readable without an account; "
+"replace `{code}` with the code."

@@ -21,33 +21,33 @@ ROWS = [{"name": "logs", "days": 90}, {"name": "model_calls", "days": None}]
 
 
 class CountOut(Schema):
-    number: int = Field(description="How many.")
-    more: bool = Field(description="Counting stopped there: there are more.")
+    number: int = Field(description="The number.")
+    more: bool = Field(description="The count is a minimum; counting stopped here.")
 
 
 class StandingOut(Schema):
     name: str = Field(description="The kind of data.", examples=["logs"])
-    least_days: int = Field(description="No fewer days can be set.")
-    there: CountOut = Field(description="How much there is: lines of logs, else rows.")
-    oldest: str | None = Field(description="When the oldest of it came.")
-    next_run: str | None = Field(description="Null where it is kept for good.")
-    goes: CountOut | None = Field(description="What goes in the next run.")
-    removed: int = Field(description="What all runs together have removed.")
-    removed_at: str | None = Field(description="When a run removed something last.")
-    removed_before: str | None = Field(description="What is older than this was removed then.")
+    least_days: int = Field(description="Minimum number of days.")
+    there: CountOut = Field(description="Amount stored: lines for logs, rows for others.")
+    oldest: str | None = Field(description="When the oldest item arrived.")
+    next_run: str | None = Field(description="Days to keep; null if kept forever.")
+    goes: CountOut | None = Field(description="The amount that the next run deletes.")
+    removed: int = Field(description="The amount that all runs have deleted.")
+    removed_at: str | None = Field(description="When a run last deleted something.")
+    removed_before: str | None = Field(description="That run deleted everything older than this.")
 
 
 class RetentionOut(policies.PolicyOut):
     rows: list[dict[str, Any]] = Field(
-        description="Each kind of data with the days that it is kept; null: for good.", examples=[ROWS]
+        description="Days to keep for each kind of data; null: forever.", examples=[ROWS]
     )
-    standing: list[StandingOut] = Field(description="How much there is of each, and what goes next.")
+    standing: list[StandingOut] = Field(description="The stored amount of each kind, and the next deletion.")
 
 
 class RetentionIn(policies.PolicyIn):
     rows: list[dict[str, Any]] = Field(
-        description=f"Each kind of data with the days that it is kept, at most {MOST:,}; null: for good. A kind that "
-        "is not named is kept as shipped.",
+        description=f"Days to keep for each kind of data, at most {MOST:,}; null: forever. A kind that "
+        "is not named keeps the shipped default.",
         examples=[ROWS],
     )
 
@@ -56,7 +56,7 @@ class RetentionIn(policies.PolicyIn):
     "/retention",
     auth=KeyWith(Scope.ADMIN),
     operation_id="get_retention",
-    summary="For how long each kind of data is kept",
+    summary="Get the retention of each kind of data",
     response={200: RetentionOut},
 )
 def get_retention(request: HttpRequest) -> HttpResponse:
@@ -68,7 +68,7 @@ def get_retention(request: HttpRequest) -> HttpResponse:
     "/retention",
     auth=KeyWith(Scope.ADMIN),
     operation_id="put_retention",
-    summary="Save for how long each kind of data is kept as a new version",
+    summary="Save the retention of each kind of data as a new version",
     response={200: RetentionOut, 409: ProblemOut, 422: ProblemOut},
     openapi_extra=examples.policy_example("Logs of a quarter are enough.", rows=ROWS),
 )

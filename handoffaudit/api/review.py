@@ -28,21 +28,21 @@ __all__ = ["router"]
 
 EXAMPLES: dict[str, Any] = {
     "approve": {
-        "summary": "Approve what was looked at",
+        "summary": "Approve a handoff",
         "value": {"decision": "approve", "note": "Checked with the desk.", "seen_version": 2},
     },
     "decline": {"summary": "Decline", "value": {"decision": "decline", "note": "The total is invented."}},
     "reopen": {
-        "summary": "Decide again",
+        "summary": "Reopen a decision",
         "value": {"decision": "reopen", "note": "The desk found another order.", "seen_version": 3},
     },
     "resend": {
-        "summary": "Ask for a resend of what could not be read",
+        "summary": "Request a resend of an unreadable handoff",
         "value": {"decision": "resend", "note": "It ends in the middle of a text.", "seen_version": 2},
     },
-    "handled": {"summary": "Mark as handled what could not be read", "value": {"decision": "handled"}},
+    "handled": {"summary": "Mark an unreadable handoff as handled", "value": {"decision": "handled"}},
     "pass_on": {
-        "summary": "Pass on to a reviewer",
+        "summary": "Reassign to a reviewer",
         "value": {"decision": "pass_on", "note": "You know this customer.", "to": "ada"},
     },
 }
@@ -63,22 +63,25 @@ class ReviewIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     decision: Step = Field(
-        description="approve and decline: a held or rejected one. resend: declines one that could not be read and asks "
-        "its sender to send it again. handled: takes one that could not be read out of the queue without judging it. "
-        "reopen: an approved or declined one waits again. pass_on: out of the queue without judging.",
+        description="approve, decline: for a held or rejected handoff. resend: declines an unreadable handoff and "
+        "asks its sender to send it again. handled: removes an unreadable handoff from the queue without a "
+        "decision. reopen: returns an approved or declined handoff to the queue. pass_on: reassigns the handoff "
+        "without a decision.",
         examples=["approve"],
     )
     note: str = Field(
         "",
-        description="Why. Needed to approve what was rejected, to reopen and to pass on.",
+        description="The reason. Required to approve a rejected handoff, to reopen and to reassign.",
         examples=["Checked with the desk."],
     )
     seen_version: int | None = Field(
-        None, description="The `version` that was looked at: a decision on an older one is answered 409.", examples=[3]
+        None,
+        description="The `version` that you reviewed; a decision on an older version is answered 409.",
+        examples=[3],
     )
     to: str | None = Field(
         None,
-        description="With pass_on: the name of a reviewer or an administrator; nobody in particular without.",
+        description="For pass_on: the name of a reviewer or an administrator; omit to name nobody.",
         examples=["ada"],
         max_length=150,
     )
@@ -88,7 +91,7 @@ class ReviewIn(Schema):
     "/handoffs/{reference}/review",
     auth=KeyWith(Scope.REVIEW),
     operation_id="review_handoff",
-    summary="Decide a handoff: approve, decline, ask for a resend, mark as handled, reopen or pass on",
+    summary="Decide a handoff, request a resend, mark as handled, reopen or reassign",
     response={200: HandoffOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
     openapi_extra={"requestBody": {"content": {"application/json": {"examples": EXAMPLES}}}},
 )
@@ -150,27 +153,27 @@ VIEWS: Final = tuple(view for view in queue.VIEWS if view not in ("mine", "propo
 class QueueQuery(HandoffsQuery):
     view: str = Field(
         "all",
-        description="all: what waits for anybody. passed_on: what somebody passed on. second: what is proposed and "
-        "waits for a second person. muted: what is nothing but muted findings, and is left out of all.",
+        description="all: the open queue. passed_on: reassigned handoffs. second: proposed decisions that wait for "
+        "a second reviewer. muted: handoffs with only muted findings, which `all` leaves out.",
         examples=["second"],
     )
     state: str = Field("", description="held, rejected or both.", examples=["held"])
 
 
 class HeldByOut(Schema):
-    name: str = Field(description="Who.", examples=["ada"])
-    until: str = Field(description="When it is free again, if nothing is done", examples=["2026-02-15T00:25:00Z"])
+    name: str = Field(description="Who has the handoff open.", examples=["ada"])
+    until: str = Field(description="When the reservation ends without a decision", examples=["2026-02-15T00:25:00Z"])
 
 
 class WaitingOut(SummaryOut):
-    awaits_second: bool = Field(description="A decision is proposed, and a second person makes it.")
-    proposal: ProposalOut | None = Field(description="What is proposed, and by whom.")
-    passed_on: PassedOnOut | None = Field(description="Out of the queue without being judged.")
-    held_by: HeldByOut | None = Field(description="Who has it open")
+    awaits_second: bool = Field(description="A decision is proposed and waits for a second reviewer.")
+    proposal: ProposalOut | None = Field(description="The proposed decision and the reviewer who proposed it.")
+    passed_on: PassedOnOut | None = Field(description="Marked as handled without a decision.")
+    held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open")
 
 
 class QueueOut(Schema):
-    items: list[WaitingOut] = Field(description="In the order in which they are to be decided.")
+    items: list[WaitingOut] = Field(description="The handoffs in the order of review.")
     next: str | None = Field(description="The cursor of the next page; null on the last one")
 
 
@@ -178,7 +181,7 @@ class QueueOut(Schema):
     "/review",
     auth=KeyWith(Scope.READ),
     operation_id="list_review_queue",
-    summary="What waits for a person: escalated, then held, oldest first; then rejected, newest first",
+    summary="List the review queue: escalated, then held, oldest first; then rejected, newest first",
     response={200: QueueOut, 400: ProblemOut},
 )
 def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:

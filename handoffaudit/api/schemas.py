@@ -9,157 +9,153 @@ from handoffaudit.api.requests import CODES, LINKS
 
 
 class IssueOut(Schema):
-    issue_id: str = Field(description="Its name within the verdict.", examples=["issue-1"])
-    layer: str = Field(description="The layer that found it.", examples=["chain"])
+    issue_id: str = Field(description="The finding's id within the verdict.", examples=["issue-1"])
+    layer: str = Field(description="The layer that reported the finding.", examples=["chain"])
     severity: str = Field(description="info, warning, error or critical.", examples=["error"])
     code: str = Field(
-        description="What kind of finding it is; `links.codes` of the answer is where each is told.",
+        description="The rule code, documented at `links.codes`.",
         examples=["chain.circular"],
     )
-    message: str = Field(description="What is wrong, in a sentence, with the value seen.")
+    message: str = Field(description="What is wrong, in one sentence, with the value found.")
     field_path: str = Field(
-        description="Where in the document, as a person reads it; empty: the document as a whole.",
+        description="The place in the document; empty for the whole document.",
         examples=["call_chain[0]"],
     )
     json_pointer: str = Field(description="The same place as a JSON Pointer.", examples=["/call_chain/0"])
-    expected: Any = Field(None, description="What may stand there, where that can be said.")
-    actual: Any = Field(None, description="What stands there.")
-    hint: str = Field(description="What would make it pass.")
-    metadata: dict[str, Any] = Field({}, description="Facts of this code, such as a limit and what was counted.")
+    expected: Any = Field(None, description="The allowed value, if known.")
+    actual: Any = Field(None, description="The value found.")
+    hint: str = Field(description="How to fix the finding.")
+    metadata: dict[str, Any] = Field({}, description="Details of this rule code, such as a limit and a count.")
 
 
 class LayerOut(Schema):
-    name: str = Field(description="Its name.", examples=["chain"])
+    name: str = Field(description="The layer's name.", examples=["chain"])
     status: str = Field(description="passed, failed, skipped or error", examples=["passed"])
-    why: str = Field("", description="Why it was skipped, or could not run.")
-    duration_ms: float = Field(description="How long it took, in milliseconds.")
+    why: str = Field("", description="Why the layer was skipped or could not run.")
+    duration_ms: float = Field(description="Run time in milliseconds.")
 
 
 class ValueOut(Schema):
     """A concrete value in a claim: its position in the text, and the sources that support the value."""
 
     kind: str = Field(description="number, date, name, quote, identifier or wording.", examples=["number"])
-    start: int = Field(description="Where it begins in `claim_text`, in characters.")
-    end: int = Field(description="Where it ends there.")
-    text: str = Field(description="The value as it stands there.")
+    start: int = Field(description="Start of the value in `claim_text`, in characters.")
+    end: int = Field(description="End of the value in `claim_text`, in characters.")
+    text: str = Field(description="The value as written.")
     status: str = Field(description="grounded, derived or ungrounded", examples=["grounded"])
     where: list[str] = Field(
-        description="The places in context and evidence that have it, or that it follows from.",
+        description="The places in context and evidence that contain or imply the value.",
         examples=[["context.order.total"]],
     )
-    closest: str = Field(description="What comes closest in the sources, where it stands in none.")
+    closest: str = Field(description="The closest match in the sources, if no source contains the value.")
 
 
 class ClaimOut(Schema):
-    claim_id: str = Field(description="Its name within the verdict.")
-    field_path: str = Field(description="Where in the data.", examples=["summary"])
-    json_pointer: str = Field(description="Where in the document, as a JSON Pointer.", examples=["/data/summary"])
-    claim_text: str = Field(description="What it says, cut to 500 characters.")
+    claim_id: str = Field(description="The claim's id within the verdict.")
+    field_path: str = Field(description="The place in the data.", examples=["summary"])
+    json_pointer: str = Field(description="The place in the document as a JSON Pointer.", examples=["/data/summary"])
+    claim_text: str = Field(description="The text of the claim, at most 500 characters.")
     claim_type: str = Field(
-        description="cited, cites_unknown (none of its sources was supplied: counts as uncited), assumption, "
+        description="cited, cites_unknown (none of the cited sources was supplied: counts as uncited), assumption, "
         "uncited or derived.",
         examples=["cited"],
     )
-    evidence_ids: list[str] = Field(description="The sources that `evidence_refs` names for it.")
-    confidence: float = Field(description="The sender's, 0.0 to 1.0.")
-    validator_confidence: float = Field(
-        description="How sure the check is, 0.0 to 1.0; 0.0 where nothing looked at it."
-    )
-    values: list[ValueOut] = Field(description="The numbers, dates, names, quotations and identifiers in it.")
+    evidence_ids: list[str] = Field(description="The sources that `evidence_refs` names for the claim.")
+    confidence: float = Field(description="The sender's confidence, 0.0 to 1.0.")
+    validator_confidence: float = Field(description="The confidence of the check, 0.0 to 1.0; 0.0 if unchecked.")
+    values: list[ValueOut] = Field(description="The numbers, dates, names, quotes and identifiers in the claim.")
 
 
 class RemediationOut(Schema):
-    remediation_id: str = Field(description="The record's id; all attempts of a lineage share it.")
-    validation_id: str = Field(description="The verdict that began it.")
+    remediation_id: str = Field(description="The record's id, shared by all attempts of a lineage.")
+    validation_id: str = Field(description="The id of the verdict that started the remediation.")
     state: str = Field(
         description="pending, retrying, re_retrieving, escalated, resolved or exhausted.", examples=["retrying"]
     )
     actions_taken: list[dict[str, Any]] = Field(
-        description="Each `action` with its `timestamp`; `attempt` of retries, `reason` of escalations."
+        description="Each `action` with its `timestamp`; retries have an `attempt`, escalations a `reason`."
     )
-    retry_count: int = Field(description="How many retries were asked for since the last new retrieval.")
-    max_retries: int = Field(description="How many are asked for at most.")
-    started_at: str = Field(description="When the first verdict asked for something.")
-    resolved_at: str | None = Field(description="When it ended; null while it goes on.")
-    resolution: str | None = Field(description="passed or insufficient_evidence; null while it goes on.")
+    retry_count: int = Field(description="Number of retries requested since the last new retrieval.")
+    max_retries: int = Field(description="Maximum number of retries requested.")
+    started_at: str = Field(description="When the first verdict requested an action.")
+    resolved_at: str | None = Field(description="When the remediation ended; null while it is active.")
+    resolution: str | None = Field(description="passed or insufficient_evidence; null while the remediation is active.")
 
 
 class CritiqueOut(Schema):
-    critique_id: str = Field(description="Its id.")
-    model_used: str = Field(description="The model that wrote it.", examples=["claude-haiku-5-5"])
-    triggered_by: str = Field(description="Why it was asked for.", examples=["high_notional:75000"])
-    overall_score: float = Field(description="0.0 to 1.0; below the type's threshold it rejects.", examples=[0.82])
-    issues_found: list[dict[str, str]] = Field(description="What the model found, as it wrote it.")
-    reasoning: str = Field(description="Why, in its words.")
-    cost_usd: float = Field(description="What the call cost, in US dollars, estimated.")
-    latency_ms: float = Field(description="How long the model took, in milliseconds.")
-    timestamp: str | None = Field(description="When it was written.")
+    critique_id: str = Field(description="The critique's id.")
+    model_used: str = Field(description="The LLM that wrote the critique.", examples=["claude-haiku-5-5"])
+    triggered_by: str = Field(description="Why the critique was requested.", examples=["high_notional:75000"])
+    overall_score: float = Field(
+        description="0.0 to 1.0; a score below the threshold of the handoff type rejects the handoff.", examples=[0.82]
+    )
+    issues_found: list[dict[str, str]] = Field(description="The findings of the LLM, as written.")
+    reasoning: str = Field(description="The reasoning of the LLM.")
+    cost_usd: float = Field(description="Estimated cost of the call in US dollars.")
+    latency_ms: float = Field(description="Response time of the LLM in milliseconds.")
+    timestamp: str | None = Field(description="When the critique was written.")
 
 
 class VerdictOut(Schema):
     validation_id: str = Field(description="The verdict's id.")
-    handoff_id: str = Field(description="The sender's id of the handoff; the product's where it gave none.")
+    handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.")
     valid: bool = Field(
-        description="No issue is an error or critical. True of a held handoff, too: before the next agent starts, test "
-        "the handoff's `state`."
+        description="No finding has severity error or critical. Also true for a held handoff: test the handoff's "
+        "`state` before you start the next agent."
     )
     outcome: str = Field(description="accepted, rejected or held", examples=["accepted"])
-    strictness: str = Field(description="strict or lenient: which layers judged it.", examples=["strict"])
-    mode: str = Field(description="enforce, or shadow: everything readable is accepted.", examples=["enforce"])
-    would_decide: str = Field(description="What it would be without shadow mode", examples=["accepted"])
-    structural_issues: list[str] = Field(
-        description="What stands in the way, of the layers about the form, each as `path: message`."
-    )
+    strictness: str = Field(description="strict or lenient: which layers judged the handoff.", examples=["strict"])
+    mode: str = Field(description="enforce, or shadow: every readable handoff is accepted.", examples=["enforce"])
+    would_decide: str = Field(description="The outcome without shadow mode", examples=["accepted"])
+    structural_issues: list[str] = Field(description="Blocking findings of the structural layers, as `path: message`.")
     semantic_issues: list[str] = Field(
-        description="The same of the layers about the content; ends with `semantic_validation_unavailable` where no "
-        "LLM could be asked."
+        description="The same for the semantic layers; the last entry is `semantic_validation_unavailable` if no "
+        "LLM was available."
     )
-    issues: list[IssueOut] = Field(description="Everything that was found, warnings and notes too.")
-    claims: list[ClaimOut] = Field(description="What the data states, and what each statement rests on; at most 500.")
-    critique: CritiqueOut | None = Field(None, description="A second model's opinion, where one was asked for")
+    issues: list[IssueOut] = Field(description="All findings, with warnings and notes.")
+    claims: list[ClaimOut] = Field(description="The claims in the data and the sources of each claim; at most 500.")
+    critique: CritiqueOut | None = Field(None, description="The opinion of a second LLM, if requested")
     quality_score: float = Field(
-        description="1.0 without findings; a structure error makes it 0.0, each critical takes 0.30, error 0.15, "
-        "warning 0.05.",
+        description="1.0 without findings; 0.0 with a structure error; otherwise each critical subtracts 0.30, "
+        "error 0.15, warning 0.05.",
         examples=[1.0],
     )
-    layers: list[LayerOut] = Field(description="How each layer ended, in the order in which they ran.")
+    layers: list[LayerOut] = Field(description="The result of each layer, in the order of the run.")
     token_counts: dict[str, Any] | None = Field(
-        description="`total` against `budget`, what the sender `declared`, and the count of each section."
+        description="The `total` and the `budget`, the count that the sender `declared`, and the count of each section."
     )
     chain: dict[str, Any] | None = Field(
-        description="The chain as `declared` and as `derived` from earlier handoffs, with what broke a rule."
+        description="The chain as `declared` and as `derived` from earlier handoffs, with the violations."
     )
-    remediation: RemediationOut | None = Field(None, description="What was asked of this lineage of attempts so far")
+    remediation: RemediationOut | None = Field(None, description="Remediation of this lineage so far")
     recommended_action: str | None = Field(
         None, description="accept, accept_with_warnings, retry, re_retrieve, insufficient_evidence or escalate"
     )
-    output_hash: str = Field(description="SHA-256 of the content that was judged.")
+    output_hash: str = Field(description="SHA-256 of the judged content.")
     pipeline_version: str = Field(description="The version of the validation.")
     policy_version: int = Field(description="The version of the strictness table", examples=[3])
     policy_versions: dict[str, int] = Field(
         description="The version of each kind of policy", examples=[{"strictness": 3, "rules": 1, "schemas": 0}]
     )
-    validator_model: str | None = Field(description="The model that checked the content")
+    validator_model: str | None = Field(description="The LLM that checked the content")
     prompts: dict[str, str] = Field(
-        {}, description="Which prompt each layer asked by", examples=[{"semantic": "grounding-1"}]
+        {}, description="The prompt version that each layer used", examples=[{"semantic": "grounding-1"}]
     )
-    pending: list[str] = Field(
-        [], description="Layers whose model is still being asked: the verdict so far", examples=[[]]
-    )
-    unverified: bool = Field(default=False, description="The model could not be asked; it is checked again later")
-    validated_at: str = Field(description="When it was judged.", examples=["2026-02-15T00:15:00Z"])
-    duration_ms: float = Field(description="How long that took, in milliseconds, without a model.")
-    validation_passed: bool | None = Field(None, description="Of outputs only: no error was found")
+    pending: list[str] = Field([], description="Layers that still wait for an LLM", examples=[[]])
+    unverified: bool = Field(default=False, description="The LLM was unavailable; the handoff is checked again later")
+    validated_at: str = Field(description="When the handoff was judged.", examples=["2026-02-15T00:15:00Z"])
+    duration_ms: float = Field(description="Time to judge in milliseconds, without LLM calls.")
+    validation_passed: bool | None = Field(None, description="Outputs only: no finding of severity error or critical")
     validation_errors: list[str] | None = Field(
         None,
-        description="Of outputs only: errors and criticals, each as `[layer:severity] message`",
+        description="Outputs only: errors and criticals, each as `[layer:severity] message`",
         examples=[['[business_rule:error] direction is "UP", not one of LONG, SHORT, FLAT.']],
     )
 
 
 class VerdictsOut(Schema):
-    items: list[VerdictOut] = Field(description="The newest 100, the newest first.")
-    next: str | None = Field(description="Always null: there is one page.")
+    items: list[VerdictOut] = Field(description="The newest 100 verdicts, newest first.")
+    next: str | None = Field(description="Always null: the list has one page.")
 
 
 class PreviewOut(VerdictOut):
@@ -167,10 +163,10 @@ class PreviewOut(VerdictOut):
 
 
 class ReceiptOut(Schema):
-    id: str = Field(description="The product's id of the handoff.", examples=["01963f0e-7a1c-7bb2-8a35-0f4a3c1f2d6e"])
-    handoff_id: str = Field(description="The sender's id; the product's where it gave none.", examples=["h-1"])
+    id: str = Field(description="The server's id of the handoff.", examples=["01963f0e-7a1c-7bb2-8a35-0f4a3c1f2d6e"])
+    handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.", examples=["h-1"])
     state: str = Field(
-        description="received: it is judged in some milliseconds; of a repetition, the state that it has now.",
+        description="received, or the current state of a repeated submission.",
         examples=["received"],
     )
     links: dict[str, str] = Field(description=LINKS)
@@ -178,104 +174,103 @@ class ReceiptOut(Schema):
 
 class BareProblemOut(Schema):
     type: str = Field(
-        description="The address at which this kind of problem is told, readable without an account; `about:blank` "
-        "where HTTP itself says all.",
+        description="Address of the documentation of this problem type, readable without an account; `about:blank` "
+        "if the HTTP status says everything.",
         examples=["/help/problems/not-found/"],
     )
-    title: str = Field(description="What is wrong, in a few words; the same for all problems of this kind.")
+    title: str = Field(description="Short summary, the same for all problems of this type.")
     status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What is wrong in this very case, and what to do.")
+    detail: str = Field(description="What is wrong in this case, and what to do.")
 
 
 class RefusedValueOut(Schema):
-    """A value that was refused."""
+    """A rejected value."""
 
-    row: str | None = Field(None, description="Of a table: the name of its row.")
-    field: str = Field(description="The parameter, or the field of the body with its place.", examples=["limit"])
-    value: Any = Field(description="What was sent, cut to size; null where nothing was.", examples=["0"])
-    message: str = Field(description="What is wrong, in a sentence.", examples=['"0" is too small.'])
-    remedy: str = Field(description="What would be right.", examples=["Send 1 or more."])
+    row: str | None = Field(None, description="For tables: the name of the row.")
+    field: str = Field(description="The parameter, or the field of the body with its path.", examples=["limit"])
+    value: Any = Field(description="The value sent, truncated; null if none was sent.", examples=["0"])
+    message: str = Field(description="What is wrong, in one sentence.", examples=['"0" is too small.'])
+    remedy: str = Field(description="What to send instead.", examples=["Send 1 or more."])
 
 
 class ProblemOut(BareProblemOut):
-    errors: list[RefusedValueOut] | None = Field(None, description="Each value that was refused, where some were.")
-    field: str | None = Field(None, description="Where a single value was refused: its name, as in `errors`.")
-    value: Any = Field(None, description="Of a single refused value: what was sent.")
-    remedy: str | None = Field(None, description="Of a single refused value: what would be right.")
+    errors: list[RefusedValueOut] | None = Field(None, description="The rejected values, if any.")
+    field: str | None = Field(None, description="For a single rejected value: its name, as in `errors`.")
+    value: Any = Field(None, description="For a single rejected value: the value sent.")
+    remedy: str | None = Field(None, description="For a single rejected value: what to send instead.")
 
 
 class RejectedOut(BareProblemOut):
-    id: str = Field(description="The product's id: it is kept as rejected.")
-    handoff_id: str = Field(description="The sender's id; the product's where it gave none or it could not be read.")
+    id: str = Field(description="The server's id of the handoff, which is stored as rejected.")
+    handoff_id: str = Field(description="The sender's id; the server's id if none was given or readable.")
     state: str = Field(description="Always rejected.", examples=["rejected"])
-    issues: list[IssueOut] = Field(description="Why it can't be read, each with its place and a hint.")
+    issues: list[IssueOut] = Field(description="Why the document is unreadable: findings with place and hint.")
     links: dict[str, str] = Field(description=LINKS)
 
 
 class BatchItemOut(Schema):
-    status: int = Field(description="As the same document alone would be answered", examples=[202])
-    links: dict[str, str] = Field({}, description="`self` and `page`, where it was stored.")
-    id: str = Field(description="The product's id; empty where nothing was stored.")
-    handoff_id: str = Field(description="The sender's id; the product's where it gave none.")
-    state: str = Field(description="The state that it has now; empty where nothing was stored.")
-    issues: list[IssueOut] = Field([], description="Why it can't be read, where its status is 422.")
-    title: str = Field("", description="What is wrong, where it was refused (403, 409, 413).")
-    detail: str = Field("", description="What to do about that.")
+    status: int = Field(description="The HTTP status that the document would get if sent alone", examples=[202])
+    links: dict[str, str] = Field({}, description="`self` and `page`, if the handoff was stored.")
+    id: str = Field(description="The server's id; empty if nothing was stored.")
+    handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.")
+    state: str = Field(description="The current state; empty if nothing was stored.")
+    issues: list[IssueOut] = Field([], description="Why the document is unreadable, if the status is 422.")
+    title: str = Field("", description="Title of the problem, if the item was refused (403, 409, 413).")
+    detail: str = Field("", description="What to do about the problem.")
 
 
 class BatchOut(Schema):
-    items: list[BatchItemOut] = Field(description="In the order in which they were sent.")
-    totals: dict[str, int] = Field(description="How many items have each status.", examples=[{"202": 499, "422": 1}])
+    items: list[BatchItemOut] = Field(description="The items in the order sent.")
+    totals: dict[str, int] = Field(description="Number of items by status.", examples=[{"202": 499, "422": 1}])
     links: dict[str, str] = Field(
         description=CODES, examples=[{"codes": "https://audit.example.com/help/codes/{code}/"}]
     )
 
 
 class SummaryOut(Schema):
-    id: str = Field(description="The product's id.")
+    id: str = Field(description="The server's id of the handoff.")
     handoff_id: str = Field(
-        description="The sender's id, unique in the tenant; the product's where it gave none, or where it could not be "
-        "read and gave its id to what was sent after it."
+        description="The sender's id, unique in the tenant. The server's id if the sender gave none, or if the "
+        "document was unreadable and a later attempt took the sender's id."
     )
     format: str = Field(
-        description="payload, universal, output, delegation, claude-code or handoff-file; empty where it could not be "
-        "read."
+        description="payload, universal, output, delegation, claude-code or handoff-file; empty if the document is "
+        "unreadable."
     )
-    handoff_type: str = Field(description="What the strictness table is looked up by.")
-    source_agent_id: str = Field(description="Who handed over.")
-    target_agent_id: str = Field(description="Who receives.")
-    trace_id: str | None = Field(description="The piece of work that it belongs to.")
-    parent_handoff_id: str | None = Field(description="The handoff before it, by the sender's id.")
-    retry_of: str | None = Field(description="The handoff whose place this one takes, by its `handoff_id`.")
-    attempt: int = Field(description="Which try it is, from 1.")
-    lineage: str = Field(description="The handoff_id of the first attempt")
-    repaired: bool = Field(description="Made by repair from the attempt before it")
-    step: int | None = Field(description="Its place in the work, as the sender counts.")
+    handoff_type: str = Field(description="The handoff type, which selects the row of the strictness table.")
+    source_agent_id: str = Field(description="The source agent.")
+    target_agent_id: str = Field(description="The target agent.")
+    trace_id: str | None = Field(description="The trace that the handoff belongs to.")
+    parent_handoff_id: str | None = Field(description="The sender's id of the previous handoff in the trace.")
+    retry_of: str | None = Field(description="The `handoff_id` of the handoff that this attempt replaces.")
+    attempt: int = Field(description="The attempt number, from 1.")
+    lineage: str = Field(description="The `handoff_id` of the first attempt")
+    repaired: bool = Field(description="Created by repair from the previous attempt")
+    step: int | None = Field(description="The step in the trace, as numbered by the sender.")
     state: str = Field(
-        description="The one to test before the next agent starts: accepted or approved. received, "
-        "validating: not judged yet. held: a person decides. rejected: mend it. declined: a person said no. "
-        "superseded: a later attempt took its place."
+        description="Test this before you start the next agent: accepted or approved. received, validating: not "
+        "judged yet. held: waits for a reviewer. rejected: fix the findings. declined: a reviewer declined the "
+        "handoff. superseded: replaced by a later attempt."
     )
-    version: int = Field(description="Counts the changes of state; `seen_version` of a decision.")
-    would_decide: str | None = Field(
-        description="rejected or held: what shadow mode let pass; null where it let nothing pass."
-    )
+    version: int = Field(description="Increases with each change of state; send it as `seen_version` of a decision.")
+    would_decide: str | None = Field(description="rejected or held: what shadow mode did not apply; otherwise null.")
     flags: dict[str, bool] = Field(
-        description="What stands beside the state: `warnings` (has some), `shadowed` (let pass in shadow mode), "
-        "`overdue` (held longer than its type may be), `parked` (judging failed several times), `escalated` (its "
-        "sender can't mend it any more: shown first in review), `unverified` (the model could not be asked), `flagged` "
-        "(accepted unverified, and a later check would have rejected it), `open` (its end was never reported)."
+        description="Marks beside the state: `warnings` (has warnings), `shadowed` (accepted in shadow mode), "
+        "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (the "
+        "sender can no longer fix the handoff; first in review), `unverified` (the LLM was unavailable), "
+        "`flagged` (accepted unverified, and a later check would have rejected the handoff), `open` (the end was "
+        "never reported)."
     )
-    user_approved: bool = Field(description="A person approved it, or its sender says so.")
-    codes: list[str] = Field(description="What was found in it, each code once.")
-    quality_score: float | None = Field(description="0.0 to 1.0; null while it is not judged.")
-    token_count: int | None = Field(description="Tokens of the document; null while it is not judged.")
-    chain_length: int = Field(description="How many agents its chain has.")
-    size_bytes: int = Field(description="Bytes of what was sent.")
-    timestamp: str | None = Field(description="The sender's clock; null where it gave none.")
-    received_at: str = Field(description="When it was stored.")
-    judged_at: str | None = Field(description="When it was judged last; null while it is not.")
-    review_due_at: str | None = Field(description="When it is overdue, where it is held.")
+    user_approved: bool = Field(description="Approved by a person, or marked as approved by the sender.")
+    codes: list[str] = Field(description="The rule codes of the findings, without duplicates.")
+    quality_score: float | None = Field(description="0.0 to 1.0; null before the verdict.")
+    token_count: int | None = Field(description="Tokens of the document; null before the verdict.")
+    chain_length: int = Field(description="Number of agents in the chain.")
+    size_bytes: int = Field(description="Size of the submission in bytes.")
+    timestamp: str | None = Field(description="The sender's timestamp; null if the sender gave none.")
+    received_at: str = Field(description="When the handoff was stored.")
+    judged_at: str | None = Field(description="When the handoff was last judged; null before the verdict.")
+    review_due_at: str | None = Field(description="When a held handoff becomes overdue.")
     links: dict[str, str] = Field(description=LINKS)
 
 
@@ -283,68 +278,64 @@ class ProposalOut(Schema):
     """The first of two decisions, if the handoff's type needs two reviewers."""
 
     decision: str = Field(description="approve or decline", examples=["approve"])
-    note: str = Field(description="Why.")
+    note: str = Field(description="The reviewer's reason.")
     actor: dict[str, str] = Field(
         description="`kind` (person, key or system) and `name`.", examples=[{"kind": "person", "name": "ada"}]
     )
-    at: str = Field(description="When.", examples=["2026-02-15T00:20:00Z"])
+    at: str = Field(description="When the decision was proposed.", examples=["2026-02-15T00:20:00Z"])
 
 
 class PassedOnOut(Schema):
-    by: str = Field(description="Who passed it on.", examples=["ada"])
-    to: str | None = Field(description="Nobody in particular: null", examples=["ben"])
-    note: str = Field(description="Why.")
-    at: str = Field(description="When.", examples=["2026-02-15T00:20:00Z"])
+    by: str = Field(description="Who reassigned the handoff.", examples=["ada"])
+    to: str | None = Field(description="The new reviewer; null if none was named", examples=["ben"])
+    note: str = Field(description="Why the handoff was reassigned.")
+    at: str = Field(description="When the handoff was reassigned.", examples=["2026-02-15T00:20:00Z"])
 
 
 class ReplacedByOut(Schema):
     """The attempt that replaced a superseded handoff."""
 
-    id: str = Field(description="The product's id of it.")
-    handoff_id: str = Field(description="The sender's id of it; of a repaired one, the product's.")
-    state: str = Field(description="Its state: this is the one to go by.", examples=["accepted"])
-    attempt: int = Field(description="Which try it is.", examples=[2])
-    repaired: bool = Field(description="Made by repair; else it was sent with `retry_of`.")
-    links: dict[str, str] = Field(description="Its addresses, as in `links`.")
+    id: str = Field(description="The server's id of the attempt.")
+    handoff_id: str = Field(description="The sender's id of the attempt; the server's id for a repaired attempt.")
+    state: str = Field(description="The state of the attempt. Use this state.", examples=["accepted"])
+    attempt: int = Field(description="The attempt number.", examples=[2])
+    repaired: bool = Field(description="True if repair created the attempt; false if it was sent with `retry_of`.")
+    links: dict[str, str] = Field(description="Addresses of the attempt, as in `links`.")
 
 
 class HandoffOut(SummaryOut):
-    superseded_by: ReplacedByOut | None = Field(
-        None, description="Where the state is `superseded`: the attempt that took its place, with its state."
-    )
-    awaits_second: bool | None = Field(None, description="A decision is proposed, and a second person makes it")
-    proposal: ProposalOut | None = Field(None, description="What is proposed, and by whom")
-    passed_on: PassedOnOut | None = Field(None, description="Out of the queue without being judged")
-    verdict: VerdictOut | None = Field(None, description="The verdict in force; null while there is none.")
-    document: Any = Field(None, description="Only where one handoff is asked for")
-    raw: str | None = Field(None, description="What was sent, where it is not JSON")
-    original_sha256: str | None = Field(None, description="SHA-256 of the bytes that were sent.")
-    removed_at: str | None = Field(
-        None, description="When retention removed what was sent: `document` is null then, and what was said of it stays"
-    )
-    lifted: dict[str, Any] | None = Field(None, description="The document in the current version, where it was adapted")
-    context: dict[str, Any] | None = Field(None, description="What was sent as `context`.")
-    evidence: list[Any] | None = Field(None, description="What was sent as `evidence`.")
+    superseded_by: ReplacedByOut | None = Field(None, description="The replacing attempt, if `state` is `superseded`.")
+    awaits_second: bool | None = Field(None, description="A decision is proposed and waits for a second reviewer")
+    proposal: ProposalOut | None = Field(None, description="The proposed decision and the reviewer who proposed it")
+    passed_on: PassedOnOut | None = Field(None, description="Marked as handled without a decision")
+    verdict: VerdictOut | None = Field(None, description="The current verdict; null if there is none.")
+    document: Any = Field(None, description="Only when a single handoff is requested")
+    raw: str | None = Field(None, description="The document as text, if it is not JSON")
+    original_sha256: str | None = Field(None, description="SHA-256 of the bytes sent.")
+    removed_at: str | None = Field(None, description="When retention deleted the document; the verdict stays")
+    lifted: dict[str, Any] | None = Field(None, description="The document in the current format version, if adapted")
+    context: dict[str, Any] | None = Field(None, description="The `context` sent.")
+    evidence: list[Any] | None = Field(None, description="The `evidence` sent.")
 
 
 class ChangeOut(Schema):
-    field_path: str = Field(description="Where.", examples=["data.summary"])
+    field_path: str = Field(description="The place of the change.", examples=["data.summary"])
     json_pointer: str = Field(description="The same place as a JSON Pointer.", examples=["/data/summary"])
     kind: str = Field(description="added, removed or changed", examples=["changed"])
-    before: Any = Field(None, description="What stood there; null where it is added.")
-    after: Any = Field(None, description="What stands there; null where it is removed.")
-    why: str = Field("", description="Why repair changed it; empty of what a sender changed.")
+    before: Any = Field(None, description="The value before; null if added.")
+    after: Any = Field(None, description="The value after; null if removed.")
+    why: str = Field("", description="Why repair made the change; empty for a sender's change.")
 
 
 class TryOut(Schema):
-    number: int = Field(description="Which try, from 1.", examples=[1])
-    name: str = Field(description="What it does.", examples=["defaults and hints"])
-    note: str = Field(description="Why a try found nothing to do")
-    valid: bool = Field(description="No issue of the candidate is an error.")
-    outcome: str = Field(description="What the candidate would be: accepted, rejected or held.", examples=["accepted"])
-    quality_score: float = Field(description="The candidate's, 0.0 to 1.0.")
-    changes: list[ChangeOut] = Field(description="All since the document that was sent")
-    errors: list[IssueOut] = Field(description="What was still wrong with the candidate.")
+    number: int = Field(description="The number of the try, from 1.", examples=[1])
+    name: str = Field(description="The strategy of the try.", examples=["defaults and hints"])
+    note: str = Field(description="Why a try found nothing to change")
+    valid: bool = Field(description="No finding of the candidate is an error.")
+    outcome: str = Field(description="Outcome for the candidate: accepted, rejected or held.", examples=["accepted"])
+    quality_score: float = Field(description="Quality score of the candidate, 0.0 to 1.0.")
+    changes: list[ChangeOut] = Field(description="All changes to the document sent")
+    errors: list[IssueOut] = Field(description="The remaining findings of the candidate.")
 
 
 class SessionContextOut(Schema):
@@ -352,49 +343,50 @@ class SessionContextOut(Schema):
         description="Where the candidate expects the file.",
         examples=["sessions/17/handoffs/session-context.json"],
     )
-    content: dict[str, Any] = Field(description="What `payload.session` held.")
+    content: dict[str, Any] = Field(description="The former content of `payload.session`.")
 
 
 class RepairOut(Schema):
     status: str = Field(description="repaired, not_needed, not_possible or escalated", examples=["repaired"])
-    why: str = Field(description="Why nothing is offered, or that nothing had to be.")
+    why: str = Field(description="Why there is no candidate, or that none is needed.")
     repaired_by: int | None = Field(description="The number of the try that passed")
     document: dict[str, Any] | None = Field(description="The candidate")
     session_context: SessionContextOut | None = Field(
-        None, description="The session that was taken out of the candidate, to be stored beside it; else null."
+        None, description="The session to store beside the candidate, if removed."
     )
     verdict: VerdictOut | None = Field(description="The verdict on the candidate")
-    attempts: list[TryOut] = Field(description="Each try with what it changed.")
+    attempts: list[TryOut] = Field(description="The tries with their changes.")
     links: dict[str, str] = Field({}, description=CODES)
 
 
 class AttemptOut(SummaryOut):
-    changes: list[ChangeOut] | None = Field(description="Against the attempt before it; null on the first")
-    changes_complete: bool = Field(description="All changes are listed.")
-    not_compared: str | None = Field(description="Why the two documents were not compared; else null.")
+    changes: list[ChangeOut] | None = Field(description="Changes since the previous attempt; null for the first")
+    changes_complete: bool = Field(description="The list of changes is complete.")
+    not_compared: str | None = Field(description="Why the documents were not compared; otherwise null.")
 
 
 class AttemptsOut(Schema):
-    items: list[AttemptOut] = Field(description="The newest twenty of the lineage, the oldest of them first.")
-    next: str | None = Field(description="Always null: there is one page.")
-    remediation: RemediationOut | None = Field(description="What was asked of the lineage so far.")
+    items: list[AttemptOut] = Field(description="The newest 20 attempts of the lineage, oldest first.")
+    next: str | None = Field(description="Always null: the list has one page.")
+    remediation: RemediationOut | None = Field(description="Remediation of the lineage so far.")
 
 
 class HandoffsOut(Schema):
-    items: list[SummaryOut] = Field(description="The newest first.")
-    next: str | None = Field(description="The cursor of the next page; null on the last one")
+    items: list[SummaryOut] = Field(description="The handoffs, newest first.")
+    next: str | None = Field(description="The cursor of the next page; null for the last page")
 
 
 class EventOut(Schema):
-    at: str = Field(description="When.")
+    at: str = Field(description="When the event happened.")
     actor: dict[str, str] = Field(
-        description="Who: `kind` (person, key or system) and `name`.", examples=[{"kind": "person", "name": "ada"}]
+        description="Who caused the event: `kind` (person, key or system) and `name`.",
+        examples=[{"kind": "person", "name": "ada"}],
     )
-    from_state: str | None = Field(description="The state before; null of the first.")
+    from_state: str | None = Field(description="The state before; null for the first event.")
     to_state: str = Field(description="The state after.")
-    reason: str = Field(description="Why.")
+    reason: str = Field(description="The reason.")
 
 
 class EventsOut(Schema):
-    items: list[EventOut] = Field(description="The first 500, the oldest first.")
-    next: str | None = Field(description="Always null: there is one page.")
+    items: list[EventOut] = Field(description="The first 500 events, oldest first.")
+    next: str | None = Field(description="Always null: the list has one page.")

@@ -25,15 +25,13 @@ router = Router(tags=["Handoffs"])
 
 INGEST = KeyWith(Scope.INGEST, stores=True)
 
-FORMAT: Any = Query(
-    None, alias="format", description=f"The document is sent bare, in this format: {', '.join(BY_NAME)}."
-)
+FORMAT: Any = Query(None, alias="format", description=f"The format of a document sent bare: {', '.join(BY_NAME)}.")
 
 NAMED: Any = Query(
     None,
     alias="handoff_id",
     max_length=200,
-    description="The id of a handoff that carries none of its own, so that it can be sent again.",
+    description="The id for a document without an id, so that you can safely send the document again.",
 )
 
 
@@ -124,12 +122,12 @@ def _items(sent: bytes) -> list[bytes]:
         raise Problem(
             422,
             "The batch can't be read",
-            f"{error} Or send one document a line: then a bad one spoils no other.",
+            f"{error} Or send one document per line, so that a bad document does not affect the others.",
         ) from error
     if not items:
         raise Problem(422, "An empty batch", "Send at least one document.")
     if len(items) > most:
-        raise Problem(413, "Too many items", f"The batch has more than {most:,} items, which are the most.", limit=most)
+        raise Problem(413, "Too many items", f"The batch has more than {most:,} items, the maximum.", limit=most)
     return items
 
 

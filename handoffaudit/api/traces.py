@@ -20,79 +20,81 @@ router = Router()
 
 
 class FindingOut(Schema):
-    code: str = Field(description="What kind of finding it is.")
+    code: str = Field(description="The rule code.")
     severity: str = Field(description="info, warning, error or critical.")
-    field_path: str = Field(description="Where in the document.")
-    value: str | None = Field(description="What is wrong, where the finding is about a value.")
-    caused: bool = Field(description="It came up with this source; else it was passed on.")
-    origin: int = Field(description="The number of the handoff in which it came up first.")
-    from_outside: bool = Field(description="A person or a tool brought the value, or its first handoff was given it.")
-    carried_by: list[int] = Field(description="The numbers of the handoffs after the origin that have it, too.")
+    field_path: str = Field(description="The place in the document.")
+    value: str | None = Field(description="The wrong value, if the finding is about a value.")
+    caused: bool = Field(description="true: introduced by the source agent. false: inherited.")
+    origin: int = Field(description="The number of the handoff in which the finding first appeared.")
+    from_outside: bool = Field(description="The value came from a person or a tool, or was given to the first handoff.")
+    carried_by: list[int] = Field(description="The numbers of the later handoffs with the same value.")
 
 
 class TracedOut(SummaryOut):
-    number: int = Field(description="Its place in the trace, from 1.")
-    seconds_since_previous: float | None = Field(description="Since the handoff before it came; null of the first.")
-    findings: list[FindingOut] = Field(description="What was found in it.")
-    carries: list[str] = Field(description="Ungrounded values of earlier handoffs that its data holds.")
+    number: int = Field(description="The position in the trace, from 1.")
+    seconds_since_previous: float | None = Field(
+        description="Time since the previous handoff arrived; null for the first."
+    )
+    findings: list[FindingOut] = Field(description="The findings of the handoff.")
+    carries: list[str] = Field(description="Ungrounded values of earlier handoffs that the data contains.")
 
 
 class NodeOut(Schema):
     agent: str = Field(description="The agent.")
-    handed_over: int = Field(description="How many handoffs it made.")
-    received: int = Field(description="How many it received.")
+    handed_over: int = Field(description="Number of handoffs sent.")
+    received: int = Field(description="Number of handoffs received.")
 
 
 class TraceEdgeOut(Schema):
-    source: str = Field(description="Who handed over.")
-    target: str = Field(description="Who received.")
-    handoffs: list[int] = Field(description="The numbers of these handoffs.")
+    source: str = Field(description="The source agent.")
+    target: str = Field(description="The target agent.")
+    handoffs: list[int] = Field(description="The numbers of the handoffs on this route.")
 
 
 class LoopOut(Schema):
     number: int = Field(description="The number of the handoff.")
-    agent: str = Field(description="The target, which had the work before.")
-    codes: list[str] = Field(description="What was found of its chain.")
+    agent: str = Field(description="The target agent, which had the work earlier.")
+    codes: list[str] = Field(description="The findings about the chain.")
 
 
 class GraphOut(Schema):
     nodes: list[NodeOut] = Field(description="The agents.")
-    edges: list[TraceEdgeOut] = Field(description="Who handed to whom.")
-    loops: list[LoopOut] = Field(description="Handoffs that came back to an agent.")
+    edges: list[TraceEdgeOut] = Field(description="The routes.")
+    loops: list[LoopOut] = Field(description="Handoffs that returned to an earlier agent.")
 
 
 class OriginOut(Schema):
-    value: str = Field(description="The value, as it stands.")
-    codes: list[str] = Field(description="What was found of it.")
-    number: int = Field(description="The handoff in which the value stands first.")
-    agent: str = Field(description="Who handed it over first.")
-    from_outside: bool = Field(description="A person or a tool brought it, or its first handoff was given it.")
-    flagged: list[int] = Field(description="The handoffs in which something was found of it.")
-    carried_by: list[int] = Field(description="The numbers of the handoffs after it that have it, too.")
+    value: str = Field(description="The value as written.")
+    codes: list[str] = Field(description="The findings about the value.")
+    number: int = Field(description="The number of the handoff in which the value first appeared.")
+    agent: str = Field(description="The source agent of that handoff.")
+    from_outside: bool = Field(description="The value came from a person or a tool, or was given to the first handoff.")
+    flagged: list[int] = Field(description="The numbers of the handoffs with a finding about the value.")
+    carried_by: list[int] = Field(description="The numbers of the later handoffs with the same value.")
 
 
 class ShareOut(Schema):
     agent: str = Field(description="The agent.")
-    caused: int = Field(description="Findings that came up first with it.")
-    passed_on: int = Field(description="Findings that came with what it was handed.")
+    caused: int = Field(description="Findings introduced by the agent.")
+    passed_on: int = Field(description="Findings that the agent inherited.")
 
 
 class SuspectOut(Schema):
     number: int = Field(description="The number of the handoff.")
     signs: list[str] = Field(description="value, number, carried, spread, assumed.")
-    values: list[str] = Field(description="Ungrounded values that came in with it.")
+    values: list[str] = Field(description="Inherited ungrounded values.")
 
 
 class TraceOut(Schema):
-    trace_id: str = Field(description="The sender's id of the piece of work.")
-    has_more: bool = Field(description="There are more handoffs than the first 200, which are read.")
-    handoffs: list[TracedOut] = Field(description="In the order in which they came.")
-    graph: GraphOut = Field(description="Who hands to whom.")
-    origins: list[OriginOut] = Field(description="Where each wrong value came in.")
-    tainted: list[int] = Field(description="The handoffs that carry an ungrounded value of an earlier one.")
-    shares: list[ShareOut] = Field(description="Agent by agent.")
+    trace_id: str = Field(description="The sender's id of the trace.")
+    has_more: bool = Field(description="The trace has more than the first 200 handoffs, which are read.")
+    handoffs: list[TracedOut] = Field(description="The handoffs, ordered by step, or by arrival if they have no step.")
+    graph: GraphOut = Field(description="Routes between the agents.")
+    origins: list[OriginOut] = Field(description="The origin of each wrong value.")
+    tainted: list[int] = Field(description="The handoffs that carry an ungrounded value of an earlier handoff.")
+    shares: list[ShareOut] = Field(description="Findings by agent.")
     suspects: list[SuspectOut] = Field(
-        description="Where to look first, by rules: those first that most speaks against."
+        description="The most likely origins of the problem, by rules; most likely first."
     )
 
 
@@ -101,7 +103,7 @@ class TraceOut(Schema):
     "/traces/{path:trace_id}/lanes.svg",
     auth=KeyWith(Scope.READ),
     operation_id="get_trace_lanes",
-    summary="The handoffs of a trace in time, drawn",
+    summary="Draw the timeline of a trace",
     openapi_extra={"responses": {200: {"description": "An image", "content": {"image/svg+xml": {}}}}},
 )
 def get_trace_lanes(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
@@ -117,7 +119,7 @@ def get_trace_lanes(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
     "/traces/{path:trace_id}",
     auth=KeyWith(Scope.READ),
     operation_id="get_trace",
-    summary="A trace: its handoffs, its graph, and where what is wrong came in",
+    summary="Get a trace: handoffs, routes, and the origin of findings",
     response={200: TraceOut, 404: ProblemOut},
 )
 def get_trace(request: HttpRequest, trace_id: TraceId) -> HttpResponse:

@@ -69,7 +69,7 @@ def validate(
     "/repair",
     auth=INGEST,
     operation_id="repair_document",
-    summary="A repaired candidate for a document, what was changed, and its verdict; nothing is stored",
+    summary="Repair a document without storing it",
     response={200: RepairOut, 403: ProblemOut, 413: ProblemOut, 503: ProblemOut},
     openapi_extra=examples.JUDGE,
 )
@@ -96,7 +96,7 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     "/handoffs/{reference}/repair",
     auth=KeyWith(Scope.REVIEW),
     operation_id="repair_handoff",
-    summary="Repair a rejected handoff; the candidates are stored as new attempts",
+    summary="Repair a rejected handoff and store the candidates as new attempts",
     response={200: RepairOut, 404: ProblemOut, 409: ProblemOut},
 )
 def repair_stored(request: HttpRequest, reference: Reference) -> HttpResponse:
@@ -131,7 +131,7 @@ def _busy() -> Problem:
     return Problem(
         503,
         "Busy judging",
-        f"{AT_ONCE} documents are being judged on request already. Try again in a second, or submit it: "
+        f"{AT_ONCE} documents are already being judged on request. Try again in a second, or submit the document: "
         "what is stored is judged by the workers.",
         headers={"Retry-After": "1"},
     )

@@ -36,59 +36,61 @@ class WebhookIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     kind: str = Field("webhook", description=", ".join(SubscriberKind.values))
-    name: str = Field(description="Who hears.", examples=["CI"])
+    name: str = Field(description="The name of the webhook.", examples=["CI"])
     address: str = Field(
-        description="A web address, or an e-mail address. Private addresses are refused as on the page.",
+        description="A web address or an e-mail address. Private addresses are refused.",
         examples=["https://ci.example.com/handoffs"],
     )
-    events: list[str] = Field(description=f"Of {_TOLD}; by e-mail of {_BY_MAIL}.", examples=[["verdict", "decision"]])
+    events: list[str] = Field(
+        description=f"Any of {_TOLD}; for e-mail: {_BY_MAIL}.", examples=[["verdict", "decision"]]
+    )
     states: list[str] = Field(
         default_factory=list,
-        description=f"Narrows verdicts: of {', '.join(VERDICTS)}; empty: all.",
+        description=f"Verdicts to send: any of {', '.join(VERDICTS)}; empty: all.",
         examples=[["held"]],
     )
 
 
 class DeliveriesOut(Schema):
-    delivered_at: str | None = Field(description="When something last arrived.")
-    failed: int = Field(description="Of the last 24 hours; those that are tried again count, too.")
-    waiting: int = Field(description="Not delivered yet.")
+    delivered_at: str | None = Field(description="When the last delivery succeeded.")
+    failed: int = Field(description="Failed deliveries in the last 24 hours, including those to be retried.")
+    waiting: int = Field(description="Deliveries not sent yet.")
 
 
 class WebhookOut(Schema):
-    id: int = Field(description="Its number.")
+    id: int = Field(description="The webhook's id.")
     kind: str = Field(description="webhook or email.")
-    name: str = Field(description="Who hears.")
-    address: str = Field(description="Where it goes.")
-    events: list[str] = Field(description="What it hears of.")
-    states: list[str] = Field(description="Which verdicts it hears of; empty: all.")
-    active: bool = Field(description="Paused ones hear of nothing.")
-    created_at: str = Field(description="When it was made.")
-    created_by: str = Field(description="Who made it.")
-    deliveries: DeliveriesOut = Field(description="How it goes.")
+    name: str = Field(description="The name of the webhook.")
+    address: str = Field(description="The web address or e-mail address.")
+    events: list[str] = Field(description="The events to send.")
+    states: list[str] = Field(description="The verdicts to send; empty: all.")
+    active: bool = Field(description="Whether the webhook is active; a paused webhook gets no events.")
+    created_at: str = Field(description="When the webhook was created.")
+    created_by: str = Field(description="Who created the webhook.")
+    deliveries: DeliveriesOut = Field(description="Delivery statistics.")
 
 
 class NewWebhookOut(WebhookOut):
-    secret: str | None = Field(description="Signs its requests. Shown only this once; null by e-mail.")
+    secret: str | None = Field(description="The secret that signs requests. Shown only once; null for e-mail.")
 
 
 class WebhooksOut(Schema):
-    items: list[WebhookOut] = Field(description="All of the tenant.")
-    next: str | None = Field(description="Always null: all are listed.")
+    items: list[WebhookOut] = Field(description="All webhooks of the tenant.")
+    next: str | None = Field(description="Always null: the list has one page.")
 
 
 class TestedOut(Schema):
-    delivered: bool = Field(description="The receiver took it.")
-    status: int | None = Field(description="What the receiver answered; null where nothing came.")
-    ms: float = Field(description="How long that took, in milliseconds.")
-    error: str | None = Field(description="Why it did not arrive, and what to do.")
+    delivered: bool = Field(description="Whether the receiver accepted the delivery.")
+    status: int | None = Field(description="The HTTP status of the receiver; null without an answer.")
+    ms: float = Field(description="Response time in milliseconds.")
+    error: str | None = Field(description="Why the delivery failed, and what to do.")
 
 
 @router.get(
     "/webhooks",
     auth=ADMIN,
     operation_id="list_webhooks",
-    summary="Who is told of what happens, and how it goes",
+    summary="List webhooks and their deliveries",
     response={200: WebhooksOut},
 )
 def list_all(request: HttpRequest) -> HttpResponse:
@@ -101,9 +103,9 @@ def list_all(request: HttpRequest) -> HttpResponse:
     "/webhooks",
     auth=ADMIN,
     operation_id="create_webhook",
-    summary="Make a webhook; its secret is shown only in this answer",
+    summary="Create a webhook; the answer shows its secret once",
     response={201: NewWebhookOut, 422: ProblemOut},
-    openapi_extra=examples.body_example("Hears what waits for a person, and what was decided", HOOK),
+    openapi_extra=examples.body_example("Held verdicts and decisions", HOOK),
 )
 def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     who = caller(request)
@@ -120,7 +122,7 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     "/webhooks/{webhook}",
     auth=ADMIN,
     operation_id="delete_webhook",
-    summary="Delete a webhook with its log",
+    summary="Delete a webhook and its log",
     response={204: None, 404: ProblemOut},
 )
 def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
@@ -133,7 +135,7 @@ def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     "/webhooks/{webhook}/test",
     auth=ADMIN,
     operation_id="test_webhook",
-    summary="Send a test now, and say what came of it",
+    summary="Send a test event and return the result",
     response={200: TestedOut, 404: ProblemOut},
 )
 def test(request: HttpRequest, webhook: WebhookId) -> HttpResponse:

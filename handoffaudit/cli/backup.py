@@ -22,12 +22,13 @@ PAGES = 4096
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @data_option
 def command(file: Path) -> None:
-    """Write the whole database into FILE, which must not be there yet; the server may run meanwhile.
+    """Write the whole database to FILE, which must not exist; the server can keep running.
 
-    The copy is checked before it gets its name: a damaged one is an error, and FILE is not written.
+    The command checks the copy before it creates FILE. A damaged copy is an error, and FILE is not written.
 
-    Of the data folder keep the file secret-key too: without it everybody signs in anew. To restore, stop the server,
-    put FILE back as handoffaudit.sqlite3, remove the files that end in -wal and -shm beside it, and start.
+    Also keep the file secret-key of the data folder: without it, everybody must sign in again. To restore, stop the
+    server, put FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the
+    server.
     """
     if os.environ.get("DATABASE_URL"):
         raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')

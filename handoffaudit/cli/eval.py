@@ -39,37 +39,41 @@ if TYPE_CHECKING:
     "--layers",
     default="",
     metavar="NAMES",
-    help="The layers to measure together, with commas between; all means every one. Default: grounding; with --origin "
-    "all.",
+    help="The layers to measure together, separated by commas, or all. Default: grounding; all with --origin.",
 )
 @click.option(
     "--origin",
     is_flag=True,
-    help="Also say how near the suspected handoffs of failed traces are to their decisive mistake, against guesses.",
+    help="Also measure how near the suspected handoffs of failed traces are to the decisive mistake, against guesses.",
 )
-@click.option(
-    "--show", type=click.IntRange(0), default=0, metavar="N", help="Show the first N items that were judged wrongly."
-)
+@click.option("--show", type=click.IntRange(0), default=0, metavar="N", help="Show the first N wrongly judged items.")
 @policy_option
-@click.option("--with-model", is_flag=True, help="Ask a language model about each item, too: it costs money.")
+@click.option("--with-model", is_flag=True, help="Also let an LLM check each item. This costs money.")
 @click.option(
     "--model",
     metavar="NAME",
-    help="The model to ask. Default: HANDOFFAUDIT_MODEL_FAST, else the one that the product asks.",
-)
-@click.option("--limit", type=click.IntRange(1), default=None, metavar="N", help="Ask about N items of each file.")
-@click.option(
-    "--concurrency", type=click.IntRange(1, 256), default=8, show_default=True, metavar="N", help="Calls at a time."
+    help="The LLM to use. Default: HANDOFFAUDIT_MODEL_FAST, otherwise the LLM of the product.",
 )
 @click.option(
-    "--max-usd", type=click.FloatRange(0), metavar="USD", help="Ask nothing more that may take the cost over this."
+    "--limit", type=click.IntRange(1), default=None, metavar="N", help="Check N items of each file with the LLM."
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Number of parallel calls.",
+)
+@click.option(
+    "--max-usd", type=click.FloatRange(0), metavar="USD", help="Make no call that can raise the cost above this limit."
 )
 @click.option(
     "--results",
     metavar="FILE",
-    help="Where answers are kept. Default: handoffaudit-eval-answers.jsonl in this folder.",
+    help="File for the answers of the LLM. Default: handoffaudit-eval-answers.jsonl in this folder.",
 )
-@click.option("--yes", "is_agreed", is_flag=True, help="Ask without asking me first.")
+@click.option("--yes", "is_agreed", is_flag=True, help="Start without confirmation.")
 @json_option
 def command(
     files: tuple[str, ...],
@@ -82,13 +86,13 @@ def command(
     as_json: bool,
     **wishes: Any,
 ) -> None:
-    """Measure layers on labelled data: how much of what is faulty they find, and how often they are wrong.
+    """Measure layers on labelled data: the share of faulty items that they find, and how often they are wrong.
 
-    A FILE holds one labelled item a line (JSONL): texts with their source, group chats, task orders, or your own
-    reviews; gzip is recognised, and - is standard input. Every file has figures of its own.
+    A FILE holds one labelled item per line (JSONL): texts with their source, group chats, task orders, or your own
+    reviews; gzip is recognised, and - is standard input. Each file is measured separately.
 
-    With --with-model a language model is asked about each item, with your own key, beside the local layers. You are
-    told the cost before; a run that was broken off goes on where it was.
+    With --with-model, an LLM also checks each item with your own key, beside the local layers. The command shows the
+    cost first. Run it again to continue an interrupted run.
     """
     names = (layers or ("all" if origin else "grounding")).split(",")
     config = _config(policy)

@@ -18,22 +18,24 @@ FILTERS = ("state", "type", "source", "target", "code", "trace", "since", "until
         "handoffaudit export --reviews | handoffaudit eval -",
     ),
 )
-@click.option("--state", metavar="STATES", help="Only these, e.g. rejected,held.")
+@click.option("--state", metavar="STATES", help="Only handoffs in these states, e.g. rejected,held.")
 @click.option("--type", metavar="TYPE", help="Only this handoff type.")
-@click.option("--source", metavar="AGENT", help="Only from this agent.")
-@click.option("--target", metavar="AGENT", help="Only to this agent.")
-@click.option("--code", metavar="CODE", help="Only those with a finding of this code.")
-@click.option("--trace", metavar="TRACE", help="Only of this trace.")
-@click.option("--since", metavar="TIME", help="Received since: 24h, 7d, a date, or a date and time.")
-@click.option("--until", metavar="TIME", help="Received before.")
-@click.option("--reviews", is_flag=True, help="Only what a person decided, with the decision: what eval reads.")
+@click.option("--source", metavar="AGENT", help="Only handoffs from this agent.")
+@click.option("--target", metavar="AGENT", help="Only handoffs to this agent.")
+@click.option("--code", metavar="CODE", help="Only handoffs with a finding of this rule code.")
+@click.option("--trace", metavar="TRACE", help="Only handoffs of this trace.")
+@click.option("--since", metavar="TIME", help="Only handoffs received since: 24h, 7d, a date, or a date and time.")
+@click.option("--until", metavar="TIME", help="Only handoffs received before (exclusive).")
+@click.option(
+    "--reviews", is_flag=True, help="Only handoffs decided by a person, with the decision, as input for eval."
+)
 @tenant_option
 @data_option
 def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
-    """Write stored handoffs to standard output, one submission a line (JSONL), the oldest first.
+    """Write stored handoffs to standard output as JSONL, one submission per line, oldest first.
 
-    Each line can be imported again, here or elsewhere. What was sent and is no JSON, or was
-    removed by retention, is left out and counted.
+    Each line can be imported again, here or elsewhere. Documents that are not JSON, and documents that retention has
+    deleted, are left out and counted.
     """
     start_with_database()
     from handoffaudit.handoffs import export

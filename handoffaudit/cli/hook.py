@@ -47,45 +47,56 @@ class HookCommand(click.Command):
     epilog=example("handoffaudit hook --block-exit 2 < event.json", "handoffaudit hook --flush"),
 )
 @click.option("--url", metavar="URL", envvar="HANDOFFAUDIT_URL", help="The server, e.g. https://audit.example.com.")
-@click.option("--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="Its API key. Better in HANDOFFAUDIT_KEY.")
+@click.option(
+    "--key",
+    metavar="KEY",
+    envvar="HANDOFFAUDIT_KEY",
+    help="API key for the server; prefer the variable HANDOFFAUDIT_KEY.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(1, 600),
     default=65.0,
     show_default=True,
     envvar="HANDOFFAUDIT_HOOK_TIMEOUT",
-    help="Seconds that the server has for its answer.",
+    help="Seconds to wait for the answer of the server.",
 )
 @click.option(
     "--block-exit",
     type=click.Choice(["1", "2"]),
     default="1",
     show_default=True,
-    help="The exit code of a blocked event. Claude Code wants 2.",
+    help="Exit code for a blocked event. Claude Code requires 2.",
 )
-@click.option("--emit", is_flag=True, help="Exit with 0, and print what Claude Code reads as JSON instead.")
+@click.option("--emit", is_flag=True, help="Exit with 0, and print JSON for Claude Code instead.")
 @click.option(
     "--rules",
     type=click.Path(path_type=Path),
     envvar="HANDOFFAUDIT_HOOK_RULES",
-    help="Your own phase rules. Nobody else may be able to write to the file.",
+    help="File with your own phase rules, writable only by you.",
 )
-@click.option("--hybrid", is_flag=True, help="Evaluate the rules in any case; either may block.")
+@click.option("--hybrid", is_flag=True, help="Always evaluate the rules; the rules or the server can block.")
 @click.option(
     "--root",
     type=click.Path(path_type=Path),
     envvar="CLAUDE_PROJECT_DIR",
-    help="Where the rules' paths start and their commands run. Default: CLAUDE_PROJECT_DIR, else the current folder.",
+    help="Base folder of the rules' paths and commands. Default: CLAUDE_PROJECT_DIR, otherwise the current folder.",
 )
 @click.option(
     "--spool",
     type=click.Path(path_type=Path),
     envvar="HANDOFFAUDIT_HOOK_SPOOL",
-    help="Where events wait for a server that is away. Default: hooks in the data folder.",
+    help="Folder for events that wait for an unavailable server. Default: hooks in the data folder.",
 )
-@click.option("--spool-mib", type=click.IntRange(1, 10_000), default=64, show_default=True, help="Its size, at most.")
-@click.option("--flush", is_flag=True, help="Send what waits, and read no event.")
-@click.option("--any-key", is_flag=True, help="With --flush: also what was read with another key.")
+@click.option(
+    "--spool-mib",
+    type=click.IntRange(1, 10_000),
+    default=64,
+    show_default=True,
+    help="Maximum size of the spool folder in MiB.",
+)
+@click.option("--flush", is_flag=True, help="Send waiting events, and read no event.")
+@click.option("--any-key", is_flag=True, help="With --flush: also events read with another key.")
 def command(  # noqa: PLR0913 (click hands over each option)
     url: str | None,
     key: str | None,
@@ -101,13 +112,12 @@ def command(  # noqa: PLR0913 (click hands over each option)
     flush: bool,
     any_key: bool,
 ) -> None:
-    """Ask the gate about one event of an agent host.
+    """Check an event of an agent host against the server.
 
-    The event is JSON on standard input. Events that are not about a delegation, and need no rules, end at once with 0.
+    The event is JSON on standard input. An event that is not a delegation and that needs no rules exits at once with 0.
 
-    Exits with 0 where the event is allowed, where nobody could judge it, and where it can't be read; with 1 (or
-    --block-exit) where it is blocked, and the reason on standard error. A wrong call ends with 2, or with 1 where 2
-    means blocked.
+    Exits with 0 if the event is allowed, could not be judged, or is unreadable; with 1 (or --block-exit) if the event
+    is blocked, with the reason on standard error. A wrong call exits with 2, or with 1 if 2 means blocked.
     """
     # With `--emit` the agent host also takes exit code 2 for blocked.
     wrong = 1 if block_exit == "2" or emit else 2

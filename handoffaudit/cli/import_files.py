@@ -33,17 +33,19 @@ class Receiver(Protocol):
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @tenant_option
 @data_option
-@click.option("--url", metavar="URL", help="Send them to this server, e.g. https://audit.example.com.")
-@click.option("--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="API key for --url. Better in HANDOFFAUDIT_KEY.")
+@click.option("--url", metavar="URL", help="Send the data to this server, e.g. https://audit.example.com.")
+@click.option(
+    "--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="API key for --url; prefer the variable HANDOFFAUDIT_KEY."
+)
 @json_option
 def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
-    """Bring handoffs in from files, and report what was taken and what was refused.
+    """Import handoffs from files, and report what was accepted and what was refused.
 
-    A FILE holds one submission or bare document a line (JSONL), or one JSON document, or a JSON array of them; gzip is
-    recognised, and - is standard input. What is broken is stored as rejected. An import that was interrupted is
-    finished by doing it again: what is stored already is not stored twice.
+    A FILE holds one submission or bare document per line (JSONL), one JSON document, or a JSON array of documents; gzip
+    is recognised, and - is standard input. Broken documents are stored as rejected. To finish an interrupted import,
+    run it again: stored handoffs are not stored twice.
 
-    Exits with 0 where all is stored, with 1 where something was refused.
+    Exits with 0 if everything is stored, with 1 if something was refused.
     """
     sources = [Source(path) for path in files]
     receiver = _receiver(tenant, url, key)

@@ -147,20 +147,22 @@ class Receiver(Protocol):
     epilog=example("handoffaudit import-log runs/nightly.log", "collect | handoffaudit import-log --source nightly -"),
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--source", metavar="NAME", help="The name of the log. Default: the file's full path.")
+@click.option("--source", metavar="NAME", help="Name of the log. Default: the file's full path.")
 @tenant_option
 @data_option
-@click.option("--url", metavar="URL", help="Send them to this server, e.g. https://audit.example.com.")
-@click.option("--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="API key for --url. Better in HANDOFFAUDIT_KEY.")
+@click.option("--url", metavar="URL", help="Send the data to this server, e.g. https://audit.example.com.")
+@click.option(
+    "--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="API key for --url; prefer the variable HANDOFFAUDIT_KEY."
+)
 @json_option
 def command(
     files: tuple[str, ...], source: str | None, tenant: str, url: str | None, key: str | None, *, as_json: bool
 ) -> None:
-    """Bring lines of logs in, and report what they are.
+    """Import log lines, and report their kinds.
 
-    A FILE has health lines, gate lines and trace lines, mixed as they come; gzip is recognised, and - is standard
-    input. A bad line is kept and counted. Under one name each line is counted once: a log that grew, was rotated, or
-    whose import was interrupted, is imported again as a whole.
+    A FILE has health lines, gate lines and trace lines in any order; gzip is recognised, and - is standard input. Bad
+    lines are stored and counted. Each line is counted once per log name: import the whole log again after the log grew
+    or was rotated, or after an interrupted import.
     """
     if STANDARD_INPUT in files and not source:
         raise Stop("Standard input has no name: give the log one with --source.")

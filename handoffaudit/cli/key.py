@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(name="key", epilog=example("handoffaudit key create crew --scopes ingest,read"))
 def command() -> None:
-    """Make, list and revoke API keys."""
+    """Create, list and revoke API keys."""
 
 
 @command.command(name="create", epilog=example("KEY=$(handoffaudit key create crew)"))
@@ -26,14 +26,14 @@ def command() -> None:
     "--scopes",
     default="ingest,read",
     show_default=True,
-    help="What it may do: any of ingest, read, review, admin, with commas between.",
+    help="Scopes of the key: any of ingest, read, review, admin, separated by commas.",
 )
 @data_option
 @json_option
 def create(name: str, tenant: str, scopes: str, *, as_json: bool) -> None:
-    """Print a new key, alone, on standard output.
+    """Create an API key and print only the key on standard output.
 
-    NAME says who will use it. It is shown this once: only its hash is kept.
+    NAME is the user or the program that will use the key. The key is shown once, because only its hash is stored.
     """
     start_with_database()
     from handoffaudit.accounts import keys
@@ -54,7 +54,7 @@ def create(name: str, tenant: str, scopes: str, *, as_json: bool) -> None:
 @data_option
 @json_option
 def list_keys(tenant: str, *, as_json: bool) -> None:
-    """List the keys of a tenant: those in use first, then the revoked ones."""
+    """List the keys of a tenant: active keys first, then revoked keys."""
     start_with_database()
     from handoffaudit.accounts import keys
 
@@ -73,9 +73,9 @@ def list_keys(tenant: str, *, as_json: bool) -> None:
 @tenant_option
 @data_option
 def revoke(key: str, tenant: str) -> None:
-    """Revoke a key at once.
+    """Revoke a key immediately.
 
-    KEY is its number or the beginning of the key, as `key list` shows them.
+    KEY is the number or the beginning of the key, as `key list` shows them.
     """
     start_with_database()
     from handoffaudit.accounts import keys

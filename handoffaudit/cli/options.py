@@ -21,10 +21,10 @@ data_option = click.option(
     metavar="DIR",
     expose_value=False,
     callback=_use_folder,
-    help="The data folder of the embedded way. Default: HANDOFFAUDIT_DATA, else a folder of your user account.",
+    help="The data folder of the embedded server. Default: HANDOFFAUDIT_DATA, otherwise a folder of your user account.",
 )
 
-tenant_option = click.option("--tenant", default="default", show_default=True, metavar="SLUG", help="Whose data.")
+tenant_option = click.option("--tenant", default="default", show_default=True, metavar="SLUG", help="The tenant.")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 
@@ -46,14 +46,19 @@ def usual_data_folder() -> Path:
 
 _RECEIVER_OPTIONS = (
     click.option("--url", metavar="URL", envvar="HANDOFFAUDIT_URL", help="The server, e.g. https://audit.example.com."),
-    click.option("--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="Its API key. Better in HANDOFFAUDIT_KEY."),
-    click.option("--local", is_flag=True, help="Judge here, and keep and send nothing."),
-    click.option("--strict", is_flag=True, help="With --local: only the file counts."),
+    click.option(
+        "--key",
+        metavar="KEY",
+        envvar="HANDOFFAUDIT_KEY",
+        help="API key for the server; prefer the variable HANDOFFAUDIT_KEY.",
+    ),
+    click.option("--local", is_flag=True, help="Judge locally; store and send nothing."),
+    click.option("--strict", is_flag=True, help="With --local: require the handoff file."),
     click.option(
         "--spool",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Where reports wait for a server that is away. Default: reports in the data folder.",
+        help="Folder for reports that wait for an unavailable server. Default: reports in the data folder.",
     ),
 )
 
@@ -68,31 +73,29 @@ def receiver_options(command: Callable[..., Any]) -> Callable[..., Any]:
 # formats.
 FORMATS = ("universal", "output", "payload", "claude-code", "delegation", "handoff-file")
 
-format_option = click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="The documents are bare, and in this format."
-)
+format_option = click.option("--format", "form", type=click.Choice(FORMATS), help="Format of bare documents.")
 
 strictness_option = click.option(
-    "--type-policy", type=click.Choice(["strict", "lenient"]), help="Judge every type as strict, or as lenient."
+    "--type-policy", type=click.Choice(["strict", "lenient"]), help="Judge every handoff type as strict or as lenient."
 )
 
 policy_option = click.option(
     "--policy",
     metavar="FILE",
     multiple=True,
-    help="Judge by this policy, as GET /api/v1/strictness, /rules, /schemas or /prompts answers it; once for each.",
+    help="File with a policy, as GET /api/v1/strictness, /rules, /schemas or /prompts returns it; repeat for each.",
 )
 
 root_option = click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Where the files that documents refer to lie. Default: the folder of each FILE.",
+    help="Folder of the files that documents refer to. Default: the folder of each FILE.",
 )
 
 skills_option = click.option(
     "--skills",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Warn of targets that none of the skills (SKILL.md) in this folder is called.",
+    help="Warn about targets that no skill (SKILL.md) in this folder is named after.",
 )

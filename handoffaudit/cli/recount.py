@@ -10,12 +10,16 @@ from handoffaudit.cli.options import data_option, example, json_option
 
 
 @click.command(name="recount", epilog=example("handoffaudit recount --check"))
-@click.option("--check", is_flag=True, help="Change nothing; exit with 1 where a count is wrong.")
-@click.option("--agents", is_flag=True, help="Also work out anew who caused each finding, and fold them. Takes longer.")
+@click.option("--check", is_flag=True, help="Change nothing; exit with 1 if a count is wrong.")
+@click.option(
+    "--agents",
+    is_flag=True,
+    help="Also recompute which agent introduced each finding, and the finding groups. Takes longer.",
+)
 @data_option
 @json_option
 def command(*, check: bool, agents: bool, as_json: bool) -> None:
-    """Count all handoffs again, compare with the kept counts, and put right what differs."""
+    """Count all handoffs again, compare with the stored counts, and correct the differences."""
     if check and agents:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()

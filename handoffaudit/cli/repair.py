@@ -47,14 +47,14 @@ def command(
     *,
     as_json: bool,
 ) -> None:
-    """Mend a document as far as rules can: defaults, mechanical hints, compression.
+    """Repair a document as far as rules can: defaults, mechanical hints, compression.
 
-    Prints the repaired candidate; what was changed and the verdict on it go to standard error. Nothing is changed in
-    FILE, which holds one document or submission. Of a submission the document is printed. A payload.session that does
-    not fit the token budget is written to handoffs/session-context.json in the document's session_path, where that
-    folder is there, and the candidate refers to the file.
+    The repaired candidate goes to standard output, its changes and its verdict to standard error. FILE holds one
+    document or submission and is not changed. For a submission, the document is printed. A payload.session that exceeds
+    the token budget is written to handoffs/session-context.json in the document's session_path, if that folder exists,
+    and the candidate refers to the file.
 
-    Exits with 0 where the candidate (or the document as it is) is valid, with 1 where no rule could mend it.
+    Exits with 0 if the candidate (or the unchanged document) is valid, with 1 if no rule could repair it.
     """
     from handoffaudit.cli.local.policy import read_policy
     from handoffaudit.cli.local.repairs import SessionFiles

@@ -25,25 +25,27 @@ LONGEST_RESPONSE = 64 * 1024 * 1024
         "handoffaudit report-file --path handoff.json --agent planner --phase plan --local",
     ),
 )
-@click.option("--path", metavar="FILE", help="Where the handoff file is expected.")
-@click.option("--agent", metavar="NAME", help="Who should have written it.")
+@click.option("--path", metavar="FILE", help="Expected path of the handoff file.")
+@click.option("--agent", metavar="NAME", help="The agent that should have written the file.")
 @click.option("--phase", metavar="NAME", help="The phase that ended.")
 @click.option(
-    "--response", metavar="FILE", help="The agent's last response, read where the file can't be; - is standard input."
+    "--response",
+    metavar="FILE",
+    help="File with the agent's last response, read if the handoff file can't be read; - is standard input.",
 )
-@click.option("--run", metavar="ID", help="The run. Default: a new one.")
-@click.option("--runtime", metavar="NAME", default="", help="What the agent ran in, e.g. claude.")
-@click.option("--iteration", type=click.IntRange(0, 10**9), metavar="N", help="Which try of the phase it was.")
+@click.option("--run", metavar="ID", help="Id of the run. Default: a new run.")
+@click.option("--runtime", metavar="NAME", default="", help="Runtime of the agent, e.g. claude.")
+@click.option("--iteration", type=click.IntRange(0, 10**9), metavar="N", help="Iteration of the phase.")
 @click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="Where to look for a file of that name when it is missing. Default: the current folder.",
+    help="Folder to search for a missing file by name. Default: the current folder.",
 )
 @receiver_options
-@click.option("--flush", is_flag=True, help="Send the reports that wait for the server, and look at no file.")
-@click.option("--any-key", is_flag=True, help="With --flush: also those that were made with another key.")
+@click.option("--flush", is_flag=True, help="Send the reports that wait for the server, and check no file.")
+@click.option("--any-key", is_flag=True, help="With --flush: also reports made with another key.")
 @tenant_option
 @data_option
 @json_option
@@ -67,13 +69,13 @@ def command(  # noqa: PLR0913 (click hands over each option)
     any_key: bool,
     as_json: bool,
 ) -> None:
-    """Report what was found where an agent's handoff file was expected.
+    """Report the result of a handoff file check.
 
-    Prints one log line. The report goes to the server at --url, else into the local database; with --local it is judged
-    here and kept nowhere.
+    The command prints one log line. The report goes to the server at --url, otherwise to the local database; with
+    --local it is judged here and not stored.
 
-    Exits with 0 where the file was used or the response stands in for it, with 1 where the phase failed, and with 2
-    where the call is wrong or the server is away: then the report is kept, and goes out with the next one.
+    Exits with 0 if the file was used or the response replaced it, with 1 if the phase failed, and with 2 if the call is
+    wrong or the server is unavailable: then the report is stored, and sent with the next report.
     """
     folder = spool or data_folder() / "reports"
     if flush:

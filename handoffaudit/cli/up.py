@@ -132,19 +132,21 @@ DEATHS_BEFORE_READY = 3
 
 
 @click.command(name="up", epilog=example("handoffaudit up --sample", "handoffaudit up --port 9000 --data ./audit"))
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all addresses."
+)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="The port to listen on.")
 @data_option
 @click.option(
     "--sample",
     is_flag=True,
-    help="Load some 300 real handoffs to look at, with handoff files and logs, into the tenant default. They stay:"
-    " begin your own in another folder. Loading them again adds nothing.",
+    help="Load some 300 real sample handoffs, with handoff files and logs, into the tenant default. The samples stay:"
+    " use another folder for your own data. Loading them again adds nothing.",
 )
 def command(host: str, port: int, *, sample: bool) -> None:
-    """Start everything: database, web server and worker. Ctrl-C stops it.
+    """Start everything: database, web server and worker. Stop with Ctrl-C.
 
-    At the first start it prints a one-time link, with which the first administrator signs in.
+    The first start prints a one-time link, with which the first administrator signs in.
     """
     began = time.monotonic()
     # Handoffs, sessions and password hashes must not be readable for other users of this machine.

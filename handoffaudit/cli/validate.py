@@ -53,13 +53,13 @@ def command(
     *,
     as_json: bool,
 ) -> None:
-    """Judge handoffs in files, here, without a server.
+    """Judge handoffs in files locally, without a server.
 
-    A FILE holds one document or submission, or one a line (JSONL), or a JSON array of them; gzip is recognised, and -
-    is standard input. Of a file with several, those without findings are only counted.
+    A FILE holds one document or submission, or one per line (JSONL), or a JSON array of them; gzip is recognised, and -
+    is standard input. In a file with several documents, those without findings are only counted.
 
-    All files are judged, also after one that can't be read. Exits with 2 where one couldn't be read, else with 1 where
-    a handoff is rejected, else with 0: a held one waits for a person and is no error.
+    All files are judged, even if one of them is unreadable. Exits with 2 if a file was unreadable, otherwise with 1 if
+    a handoff is rejected, otherwise with 0. A held handoff waits for a person and is not an error.
     """
     from handoffaudit.cli.local.policy import read_policy
 

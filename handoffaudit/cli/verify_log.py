@@ -11,11 +11,11 @@ from handoffaudit.cli.options import data_option, example, json_option
 
 
 @click.command(name="verify-log", epilog=example("handoffaudit verify-log"))
-@click.option("--tenant", metavar="SLUG", help="Only this tenant's log. Default: all of them.")
+@click.option("--tenant", metavar="SLUG", help="Check only this tenant's log. Default: all logs.")
 @data_option
 @json_option
 def command(tenant: str | None, *, as_json: bool) -> None:
-    """Follow the chain of hashes through the audit log. Exits with 1 where an entry was changed or is missing."""
+    """Check the hash chain of the audit log. Exits with 1 if an entry was changed or is missing."""
     start_with_database()
     from handoffaudit.accounts import audit
     from handoffaudit.accounts.models import Tenant

@@ -28,28 +28,33 @@ if TYPE_CHECKING:
     metavar="PATTERN",
     default="**/handoff.json",
     show_default=True,
-    help="Where below FOLDER files come; {run}, {phase}, {agent} and {runtime} name what a part of the path says.",
+    help="Pattern of the handoff files below FOLDER; {run}, {phase}, {agent} and {runtime} match parts of the path.",
 )
-@click.option("--expected", metavar="FILE", multiple=True, help="A file below FOLDER that must come; once for each.")
+@click.option("--expected", metavar="FILE", multiple=True, help="A required file below FOLDER; repeat for each file.")
 @click.option(
     "--phase-timeout",
     type=click.FloatRange(0, 10**7),
     metavar="SECONDS",
-    help="When a file that is expected counts as missing, after its folder was last changed. Default: never.",
+    help="Seconds without a change in its folder after which an expected file counts as missing. Default: never.",
 )
 @click.option(
-    "--response", metavar="NAME", default="", help="A file beside each handoff file with the agent's response."
+    "--response",
+    metavar="NAME",
+    default="",
+    help="Name of the file beside each handoff file that has the agent's response.",
 )
-@click.option("--run", metavar="ID", default="", help="The run. Default: what the path says, else the name of FOLDER.")
-@click.option("--runtime", metavar="NAME", default="", help="What the agents run in, e.g. claude.")
-@click.option("--once", is_flag=True, help="Report what is there, and what is expected and is not, and end.")
+@click.option(
+    "--run", metavar="ID", default="", help="Id of the run. Default: taken from the path, otherwise the name of FOLDER."
+)
+@click.option("--runtime", metavar="NAME", default="", help="Runtime of the agents, e.g. claude.")
+@click.option("--once", is_flag=True, help="Report existing and missing files once, then exit.")
 @click.option(
     "--every",
     type=click.FloatRange(0.05, 3600),
     default=0.5,
     show_default=True,
     metavar="SECONDS",
-    help="How often to look. A file is read once it was the same for that long.",
+    help="Seconds between scans. A file is read when it has not changed for this long.",
 )
 @receiver_options
 @tenant_option
@@ -74,13 +79,13 @@ def command(  # noqa: PLR0913 (click hands over each option)
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Follow the FOLDER of a run, and report handoff files as agents write them.
+    """Follow the FOLDER of a run, and report handoff files when agents write them.
 
-    Prints one log line for each. A file that is written again is reported as the next iteration. Reports go to the
-    server at --url, else into the local database; with --local they are judged here and kept nowhere. What was
-    reported before is not counted again.
+    The command prints one log line per file. A file that is written again is reported as the next iteration. Reports go
+    to the server at --url, otherwise to the local database; with --local they are judged here and not stored. Files
+    already reported are not counted again.
 
-    Ctrl-C ends it. With --once it exits with 1 where a phase failed, and with 2 where reports wait for the server.
+    Stop with Ctrl-C. With --once the command exits with 1 if a phase failed, and with 2 if reports wait for the server.
     """
     from handoffaudit.cli.file_reports.follower import BadPattern, Follower, Pattern
     from handoffaudit.cli.file_reports.follower import Watcher as Loop

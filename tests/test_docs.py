@@ -14,9 +14,8 @@ import pytest
 
 from handoffaudit.cli.main import command
 from handoffaudit.validation import formats, pipeline
-from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.codes import CATALOGUE, explanation_of
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.explanations import explanation_of
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.tokenizers import default_counter

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.local.documents import (
-    Documents,
-    describe_progress,
-    labelled_lines,
-    reader_beside,
-    report_left_out,
-)
+from handoffaudit.cli.imports.files import Documents, describe_progress, labelled_lines, reader_beside, report_left_out
 from handoffaudit.cli.options import example, json_option, policy_option
 from handoffaudit.cli.progress import ProgressLine
 
@@ -106,15 +100,15 @@ def command(
     if as_json:
         click.echo(json.dumps({"layers": names, "files": [_as_json(*one) for one in measured.items()]}))
         return
-    from handoffaudit.cli.evaluation import figures
+    from handoffaudit.cli.evaluation import report
 
-    for line in figures.table({path: one.figures() for path, one in measured.items()}):
+    for line in report.table({path: one.figures() for path, one in measured.items()}):
         click.echo(line)
     for path, one in measured.items():
         if one.locating:
-            for line in figures.origin_lines(path, one.locating.figures()):
+            for line in report.origin_lines(path, one.locating.figures()):
                 click.echo(line)
-        for line in figures.wrong_lines(path, one.wrong):
+        for line in report.wrong_lines(path, one.wrong):
             click.echo(line)
 
 
@@ -168,7 +162,7 @@ def _judge(names: list[str], config: "ValidationConfig") -> "Judge":
 
 
 def _as_json(path: str, measured: "Measured") -> dict[str, Any]:
-    from handoffaudit.cli.evaluation import figures
+    from handoffaudit.cli.evaluation import report
 
     shown = {"file": path, **measured.figures()}
-    return shown | {"wrong": [figures.wrong_as_json(judged) for judged in measured.wrong]} if measured.wrong else shown
+    return shown | {"wrong": [report.wrong_as_json(judged) for judged in measured.wrong]} if measured.wrong else shown

@@ -85,7 +85,7 @@ def command(
 
 
 def _only_document(file: str) -> bytes:
-    from handoffaudit.cli.local.documents import Documents
+    from handoffaudit.cli.imports.files import Documents
 
     source = Documents(file)
     pieces = list(islice(source.pieces(), 2))

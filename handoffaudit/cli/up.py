@@ -23,7 +23,7 @@ import click
 from handoffaudit.cli.bootstrap import describe_unwritable
 from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example
-from handoffaudit.cli.serve.supervisor import LOOK_SECONDS, Child, Supervisor
+from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor
 
 # The children of a killed start release the port within this time.
 PORT_PATIENCE_SECONDS = 1.5
@@ -277,7 +277,7 @@ def load_sample(supervisor: Supervisor) -> None:
     """Load the sample in separate processes, while the server runs: handoffs, then handoff files and logs."""
     say("  The sample goes into the tenant default, where it stays: begin your own in another folder, with --data.\n")
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
-    for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.serve.samples"]):
+    for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.serve.setup", "--samples"]):
         loading = subprocess.Popen([sys.executable, "-m", *what])  # noqa: S603
         while loading.poll() is None and not supervisor.stopping:
             supervisor.look()

@@ -111,7 +111,7 @@ def _results(files: tuple[str, ...], unread: list[Stop], **how: object) -> Itera
 
 
 def _results_of(path: str, **how: object) -> Iterator[Result]:
-    from handoffaudit.cli.local.documents import Documents
+    from handoffaudit.cli.imports.files import Documents
     from handoffaudit.cli.local.verdicts import judge_for
 
     source = Documents(path)

@@ -30,11 +30,10 @@ from handoffaudit.policy.handoff_files import HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.canonical import canonical
 from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, Source, judge_report
 from handoffaudit.validation.formats.handoff_file import NAME, report_flaws
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import canonical, parse_json
 from handoffaudit.validation.logs.lines import HealthLine
 from handoffaudit.validation.logs.writer import describe_report, has_phase_failed, health_line, write_health
 from handoffaudit.validation.record import Envelope

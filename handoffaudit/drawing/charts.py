@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from handoffaudit.drawing.patterns import FILLS, definitions, paint
-from handoffaudit.drawing.svg import Drawing, element, frame, link, shorten, text
+from handoffaudit.drawing.svg import FILLS, Drawing, definitions, element, frame, link, paint, shorten, text
 
 # Charts are drawn as wide as the page shows them, so that their text has the size of the page's text: alone, beside
 # other cards, and on a phone.

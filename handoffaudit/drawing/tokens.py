@@ -3,8 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from handoffaudit.drawing.patterns import FILLS, definitions, paint
-from handoffaudit.drawing.svg import Drawing, element, escape_text, frame, shorten, text, tooltip
+from handoffaudit.drawing.svg import (
+    FILLS,
+    Drawing,
+    definitions,
+    element,
+    escape_text,
+    frame,
+    paint,
+    shorten,
+    text,
+    tooltip,
+)
 
 _TEXT = "#6e7781"
 _NAME_ROOM = 138.0

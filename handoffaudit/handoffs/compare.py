@@ -6,7 +6,7 @@ from typing import Any
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.diff import Difference, difference
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json
 
 # Comparing two documents of this size takes a tenth of a second.
 LARGEST = 256 * 1024

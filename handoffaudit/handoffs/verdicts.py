@@ -23,7 +23,7 @@ from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.config import Requirements, ValidationConfig
 from handoffaudit.validation.formats import handoff_file, workflow_of
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.layers.base import History, Subject
 from handoffaudit.validation.pipeline import reject_unread
 from handoffaudit.validation.ports import LanguageModel

@@ -44,13 +44,13 @@ if TYPE_CHECKING:
         ValidationSeverity,
     )
     from handoffaudit.validation.library.pipeline import RemediationEngine, ValidationPipeline
-    from handoffaudit.validation.library.semantic import SemanticValidator
     from handoffaudit.validation.library.validators import BusinessRuleValidator, EvidenceValidator, SchemaValidator
     from handoffaudit.validation.protocol import (
         HandoffPayload,
         HandoffProtocol,
         HandoffRejectedError,
         HandoffResult,
+        SemanticValidator,
         StrictnessConfig,
         ValidationStrictness,
     )
@@ -118,10 +118,10 @@ _NAMES_OF = {
         "ValidationResult ValidationSeverity"
     ),
     "library.pipeline": "RemediationEngine ValidationPipeline",
-    "library.semantic": "SemanticValidator",
     "library.validators": "BusinessRuleValidator EvidenceValidator SchemaValidator",
     "protocol": (
-        "HandoffPayload HandoffProtocol HandoffRejectedError HandoffResult StrictnessConfig ValidationStrictness"
+        "HandoffPayload HandoffProtocol HandoffRejectedError HandoffResult SemanticValidator StrictnessConfig "
+        "ValidationStrictness"
     ),
     "remediation": "RemediationState",
 }

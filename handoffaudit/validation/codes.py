@@ -1,42 +1,52 @@
-"""The catalogue of rule codes: meaning, severity and hint of each, and the issues made from them."""
+"""The catalogue of rule codes: meaning, severity, hint and explanation of each, and the issues made from them.
 
+An explanation says why a code matters, with a document that has the finding and its fixed version. The texts are data
+(`catalogue/explained/`), one file per family, read at the first request. A test judges both documents of every
+explanation.
+"""
+
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
-from handoffaudit.validation.catalogue import (
-    Code,
-    chain,
-    consistency,
-    critique,
-    evidence,
-    families,
-    files,
-    grounding,
-    references,
-    semantic,
-    structure,
-    tokens,
-)
+from handoffaudit.validation.catalogue import Code, claims, document, trace
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.text import brief, clean
 
-__all__ = ["CATALOGUE", "FAMILIES", "Code", "blocks", "entry_of", "make"]
+__all__ = ["CATALOGUE", "FAMILIES", "Code", "Explanation", "blocks", "entry_of", "explanation_of", "make", "text_of"]
 
 _MAX_SENTENCE = 600
 
 CATALOGUE: Mapping[str, Code] = MappingProxyType(
     {
         entry.code: entry
-        for layer in (structure, tokens, chain, references, consistency, evidence, grounding, files, semantic, critique)
-        for entry in layer.CODES
+        for codes in (
+            document.STRUCTURE_CODES,
+            document.TOKENS_CODES,
+            trace.CHAIN_CODES,
+            trace.REFERENCES_CODES,
+            trace.CONSISTENCY_CODES,
+            claims.EVIDENCE_CODES,
+            claims.GROUNDING_CODES,
+            document.FILES_CODES,
+            claims.SEMANTIC_CODES,
+            claims.CRITIQUE_CODES,
+        )
+        for entry in codes
     }
 )
+
 FAMILIES: Mapping[str, Code] = MappingProxyType(
-    {entry.code: entry for entry in (families.RULE_FAMILY, families.SCHEMA_FAMILY)}
+    {entry.code: entry for entry in (document.RULE_FAMILY, document.SCHEMA_FAMILY)}
 )
+
 """Families of generated codes, by the part before the first dot: `schema.minimum`, `business_rule.range.<rule_id>`."""
+
 _OF_A_USER = Code(
     code="",
     layer="",
@@ -91,3 +101,60 @@ def blocks(issue: Issue) -> bool:
     if issue.severity in (Severity.ERROR, Severity.CRITICAL):
         return True
     return entry_of(issue.code).holds
+
+
+_FOLDER: Final = Path(__file__).parent / "catalogue" / "explained"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The explanation of one code.
+
+    `before` and `after` are documents, or texts that are not JSON; `beside` is the context and evidence sent along.
+    `judged` holds the settings of the example where they matter, in the terms of the tests; `note` states them for
+    people.
+    """
+
+    code: str
+    why: str
+    format: str
+    before: Any
+    after: Any
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    beside_after: Mapping[str, Any] = field(default_factory=dict)
+    judged: Mapping[str, Any] = field(default_factory=dict)
+    judged_after: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+def explanation_of(code: str) -> Explanation | None:
+    """Return the explanation of the code, else of the code's family; None for the code of a user's own layer.
+
+    Generated codes share the explanation of their family.
+    """
+    family = code.partition(".")[0]
+    # Read only files of known families: an invented name must neither open a file nor fill the cache.
+    told = _family(family) if family in _families() else {}
+    return told.get(code) or told.get(family)
+
+
+@cache
+def _families() -> frozenset[str]:
+    return frozenset(path.stem for path in _FOLDER.glob("*.json"))
+
+
+@cache
+def _family(name: str) -> Mapping[str, Explanation]:
+    written = (_FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    return {code: _explanation(code, told) for code, told in json.loads(written).items()}
+
+
+def _explanation(code: str, told: dict[str, Any]) -> Explanation:
+    """Return the explanation; settings that the fixed version does not give are the same as before."""
+    same = {"beside_after": told.get("beside", {}), "judged_after": told.get("judged", {})}
+    return Explanation(code=code, **same | told)
+
+
+def text_of(document: Any) -> str:
+    """Return the document as indented JSON; a text that is not JSON is returned unchanged."""
+    return document if isinstance(document, str) else json.dumps(document, indent=2, ensure_ascii=False)

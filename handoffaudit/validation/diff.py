@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from handoffaudit.validation.canonical import canonical
+from handoffaudit.validation.json_text import canonical
 from handoffaudit.validation.paths import Location, dotted_path, pointer
 from handoffaudit.validation.text import brief
 

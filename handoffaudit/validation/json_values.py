@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from handoffaudit.validation.json_input import MAX_DEPTH
+from handoffaudit.validation.json_text import MAX_DEPTH
 
 # In bits: Python refuses to convert longer integers to text.
 _LONGEST_INTEGER = 14_000

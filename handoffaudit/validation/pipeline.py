@@ -6,10 +6,10 @@ from datetime import datetime
 from types import MappingProxyType
 
 from handoffaudit.validation import remediation
-from handoffaudit.validation.canonical import data_hash
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode, TypePolicy
 from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.json_text import data_hash
 from handoffaudit.validation.layers import (
     LAYERS,
     MODEL_LAYERS,

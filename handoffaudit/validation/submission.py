@@ -11,7 +11,7 @@ import orjson
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats.messages import type_issue
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_input import MAX_DEPTH, could_be_deeper, deeper_than
+from handoffaudit.validation.json_text import MAX_DEPTH, could_be_deeper, deeper_than
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.text import MAX_TEXT, closest, show, storable
 

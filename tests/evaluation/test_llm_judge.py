@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.evaluation.items import Item, UnreadableError
-from handoffaudit.evaluation.llm_judge import Key, LLMJudge, percentile
+from handoffaudit.evaluation.judge import Key, LLMJudge, percentile
 from handoffaudit.evaluation.stats import read_line
 from handoffaudit.validation.prompts.question import Answer, MalformedAnswer
 from tests.evaluation.support import NOW, grounded, reviewed

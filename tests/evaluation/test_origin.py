@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from handoffaudit.evaluation.origin import OriginTally
-from handoffaudit.evaluation.stats import measure
+from handoffaudit.evaluation.stats import OriginTally, measure
 from tests.evaluation.support import chat, judge_of
 
 TURNS = (

@@ -5,7 +5,7 @@ import json
 import orjson
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.evaluation.kinds import reviews
+from handoffaudit.evaluation import kinds
 from handoffaudit.handoffs import export, judge, queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import ActorKind
@@ -72,4 +72,4 @@ def test_reviews_are_what_people_decided_as_eval_reads_it(tenant):
         ("longer", "declined"),
     ]
     assert all("chain.needs_approval" in one["review"]["codes"] for one in found)
-    assert all(reviews.recognise(one) and len(list(reviews.items(one, None))) == 1 for one in found)
+    assert all(kinds.is_review(one) and len(list(kinds.review_items(one, None))) == 1 for one in found)

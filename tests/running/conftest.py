@@ -157,7 +157,7 @@ def role(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
-    return words[3].decode() if b"handoffaudit.cli.serve.child" in words else ""
+    return words[3].decode() if b"handoffaudit.cli.serve.processes" in words else ""
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Tests of the JSON that is counted and hashed."""
 
-from handoffaudit.validation.canonical import canonical, compact, data_hash, python_compact, sha256_hex
+from handoffaudit.validation.json_text import canonical, compact, data_hash, python_compact, sha256_hex
 
 from .support import payload, record_of
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES
-from handoffaudit.validation.explanations import Explanation, _family, explanation_of, text_of
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES, Explanation, _family, explanation_of, text_of
 from handoffaudit.validation.formats import payload
 from handoffaudit.validation.formats.schema_check import Shape
 

@@ -5,7 +5,7 @@ import sys
 
 PROBE = """
 import sys
-import handoffaudit.validation.pipeline, handoffaudit.validation.json_input, handoffaudit.validation.formats
+import handoffaudit.validation.pipeline, handoffaudit.validation.json_text, handoffaudit.validation.formats
 roots = {name.partition(".")[0] for name in sys.modules}
 print(sorted(roots & {"django", "ninja", "celery", "redis", "psycopg", "httpx", "splintr", "pydantic"}))
 """

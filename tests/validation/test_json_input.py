@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than, parse_json
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, parse_json
 from tests.elapsed import grows_linearly
 
 SUITE = Path(__file__).parent / "data" / "malformed-json"

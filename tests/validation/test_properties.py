@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.validation.formats import BY_NAME, read
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.layers import History
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.verdict import verdict_to_dict

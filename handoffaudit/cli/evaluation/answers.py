@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from handoffaudit.cli.errors import Stop
-from handoffaudit.evaluation.llm_judge import Key
+from handoffaudit.evaluation.judge import Key
 from handoffaudit.llm.calls import SECONDS, TRIES, Call, Caller
 from handoffaudit.llm.claude import CONNECT_SECONDS, PROVIDERS
 from handoffaudit.llm.service import caller_from, client_from

@@ -12,8 +12,8 @@ from types import FrameType
 
 from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.evaluation.answers import AnswerFile, AnswerLine, Crew
-from handoffaudit.cli.imports.files import STANDARD_INPUT
-from handoffaudit.cli.local.documents import (
+from handoffaudit.cli.imports.files import (
+    STANDARD_INPUT,
     Documents,
     describe_progress,
     labelled_lines,
@@ -22,8 +22,7 @@ from handoffaudit.cli.local.documents import (
 )
 from handoffaudit.cli.progress import ProgressLine
 from handoffaudit.evaluation.items import Item, UnreadableError
-from handoffaudit.evaluation.judge import Judge, Judged
-from handoffaudit.evaluation.llm_judge import Key, LLMJudge
+from handoffaudit.evaluation.judge import Judge, Judged, Key, LLMJudge
 from handoffaudit.evaluation.stats import Measured, read_line
 from handoffaudit.llm.breaker import Breaker, is_outage
 from handoffaudit.llm.calls import Call, Caller

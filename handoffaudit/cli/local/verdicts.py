@@ -15,10 +15,9 @@ import click
 
 from handoffaudit.cli.imports.files import STANDARD_INPUT
 from handoffaudit.validation import formats, pipeline
-from handoffaudit.validation.canonical import sha256_hex
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json, sha256_hex
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.pipeline import reject_unread
 from handoffaudit.validation.ports import FileView

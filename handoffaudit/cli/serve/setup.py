@@ -1,7 +1,7 @@
-"""Preparation of a data folder or a server's database: `python -m handoffaudit.cli.serve.setup [--json]`.
+"""Preparation of a data folder or a server's database: `python -m handoffaudit.cli.serve.setup [--json | --samples]`.
 
 `up` runs the module as a separate process, so that the supervisor stays small. docker-compose.yml runs the module
-before the other services.
+before the other services. With `--samples` it loads handoff files and logs of the sample.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from handoffaudit.cli.bootstrap import describe_unwritable, start_django
+from handoffaudit.cli.bootstrap import describe_unwritable, find_tenant, start_django, start_with_database
 from handoffaudit.cli.errors import Stop
 
 
@@ -129,5 +129,17 @@ def _tell(prepared: Prepared) -> None:
         sys.stdout.write(f"First administrator, one-time link: {settings.PUBLIC_URL}{prepared.link}\n")
 
 
+def fill_samples() -> None:
+    """Load the sample's handoff files and logs, which `up --sample` does after its handoffs."""
+    start_with_database()
+    from handoffaudit.accounts import tenants
+    from handoffaudit.diagnostics import sample_tenants
+
+    sample_tenants.fill_beside(find_tenant(tenants.DEFAULT))
+
+
 if __name__ == "__main__":
-    sys.exit(main(as_json="--json" in sys.argv[1:]))
+    if sys.argv[1:] == ["--samples"]:
+        fill_samples()
+    else:
+        sys.exit(main(as_json="--json" in sys.argv[1:]))

@@ -20,9 +20,8 @@ from handoffaudit.drawing.charts import Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.policy import kinds
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES, entry_of
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES, entry_of, explanation_of
 from handoffaudit.validation.config import ANY_OTHER_TYPE
-from handoffaudit.validation.explanations import explanation_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from handoffaudit.policy.versions import Change, Stale
 from handoffaudit.validation.formats.base import obj
 from handoffaudit.validation.formats.block import last_block
 from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, judge_report
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.logs.lines import Kind
 from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.times import utc_text

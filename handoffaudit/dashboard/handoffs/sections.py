@@ -18,7 +18,7 @@ from handoffaudit.handoffs import queries, verdicts
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import envelope_of
 from handoffaudit.validation import formats
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json
 
 WIDE = 800
 

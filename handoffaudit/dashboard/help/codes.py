@@ -13,8 +13,7 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Membership
 from handoffaudit.problem_types import PROBLEM_TYPES
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES, Code, entry_of
-from handoffaudit.validation.explanations import Explanation, explanation_of, text_of
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES, Code, Explanation, entry_of, explanation_of, text_of
 
 
 @dataclass(frozen=True, slots=True)

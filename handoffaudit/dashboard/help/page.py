@@ -16,8 +16,7 @@ from handoffaudit.dashboard.help.guides import GUIDES, LOOKED_UP, beginning, sec
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.review.page import keys_for
 from handoffaudit.problem_types import PROBLEM_TYPES
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES
-from handoffaudit.validation.explanations import explanation_of
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES, explanation_of
 
 MOST_FOUND = 40
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from handoffaudit.validation.formats.base import obj
 from handoffaudit.validation.formats.claude_code import HANDED_BACK, HANDING_OUT, STARTED, STOPPED
 from handoffaudit.validation.formats.delegation import DELEGATION_TOOLS, Delegation, delegation
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.text import clean_or_empty
 
 _BOM: Final = b"\xef\xbb\xbf"

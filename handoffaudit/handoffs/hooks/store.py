@@ -16,7 +16,7 @@ from handoffaudit.handoffs.models import HandedOut, Handoff, HandoffBody, State
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.formats import claude_code, delegation
 from handoffaudit.validation.formats.base import obj
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.text import clean

@@ -12,9 +12,9 @@ import msgspec
 from django.conf import settings
 
 from handoffaudit.handoffs.models import Handoff, State, new_id
-from handoffaudit.validation import canonical, formats, submission
+from handoffaudit.validation import formats, json_text, submission
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.submission import UNREADABLE, Submission, fields_of, usable_text
 from handoffaudit.validation.text import trace_name
@@ -162,7 +162,7 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
     elif submission.issues:
         _place(handoff, beside, told)
     named = _set_names(handoff, submission, told)
-    lifted = canonical.compact(record.document) if record and record.original_document is not None else None
+    lifted = json_text.compact(record.document) if record and record.original_document is not None else None
     return PreparedHandoff(handoff=handoff, submission=submission, named=named, issues=reading.issues, lifted=lifted)
 
 
@@ -178,10 +178,10 @@ def read_record(submission: Submission) -> Reading:
 
 def _content_hash(submission: Submission, record: Record | None) -> str:
     """Return the hash of the submission's content, which is independent of JSON whitespace and key order."""
-    digest = hashlib.sha256(canonical.canonical(record.arrived) if record else submission.document)
+    digest = hashlib.sha256(json_text.canonical(record.arrived) if record else submission.document)
     envelope = submission.envelope
     digest.update(
-        canonical.canonical(
+        json_text.canonical(
             [
                 envelope.context,
                 envelope.evidence,
@@ -230,7 +230,7 @@ def _fill(handoff: NewHandoff, record: Record) -> None:
     handoff.retry_of = record.retry_of
     handoff.sender_timestamp = record.timestamp
     handoff.chain_length = len(record.call_chain)
-    handoff.data_hash = canonical.repetition_key(record)
+    handoff.data_hash = json_text.repetition_key(record)
 
 
 def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:

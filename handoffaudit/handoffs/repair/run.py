@@ -25,7 +25,7 @@ from handoffaudit.handoffs.repair.cases import Case, case_of, case_of_stored, ve
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import SYSTEM, Actor
 from handoffaudit.handoffs.verdicts import PriorContext
-from handoffaudit.validation import canonical
+from handoffaudit.validation import json_text
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.formats import workflow_of
 from handoffaudit.validation.formats.base import Document
@@ -172,7 +172,7 @@ def _prompt(case: Case, record: Record) -> Prompt | None:
 def _prepare_candidate(case: Case, document: Document) -> PreparedHandoff | None:
     """Return the candidate as if its sender had sent it as the next attempt, None where it is too large to accept."""
     envelope = replace(case.submission.envelope, retry_of=case.handoff.handoff_id, adapt=False)
-    sent = replace(case.submission, document=canonical.compact(document), envelope=envelope)
+    sent = replace(case.submission, document=json_text.compact(document), envelope=envelope)
     arrival = prepare(case.handoff.tenant_id, case.tenant.slug, sent, timezone.now())
     if isinstance(arrival, Refusal):
         return None

@@ -1,4 +1,4 @@
-"""The entries of the catalogue of rule codes, one module for each layer, and the class of an entry."""
+"""The entries of the catalogue of rule codes, in three modules, and the class of an entry."""
 
 from dataclasses import dataclass
 

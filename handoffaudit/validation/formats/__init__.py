@@ -9,7 +9,7 @@ from handoffaudit.validation.formats import claude_code, delegation, handoff_fil
 from handoffaudit.validation.formats.base import Format, obj
 from handoffaudit.validation.formats.schemas import SCHEMA_NAMES, schema
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than, not_an_object, too_deep
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, not_an_object, too_deep
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.text import clean_or_empty, closest, show
 

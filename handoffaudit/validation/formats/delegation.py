@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -19,6 +18,7 @@ from handoffaudit.validation.formats.base import (
 )
 from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty
 

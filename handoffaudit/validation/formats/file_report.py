@@ -10,7 +10,7 @@ from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats.block import MARK, read_block, why_no_block
 from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than, not_an_object, parse_json, too_deep
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, not_an_object, parse_json, too_deep
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.text import clean_or_empty, show
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from jsonschema_rs import ValidationError
 
-from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.coerce import as_utc, convert
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.paths import Location, at, dotted_path, last_name
 from handoffaudit.validation.text import closest, either, pluralize, show, type_name, unknown_field_hint
 

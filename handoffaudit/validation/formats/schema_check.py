@@ -9,11 +9,11 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats.messages import issues_of
 from handoffaudit.validation.formats.schemas import FOLDER, schema
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.limits import MAX_ISSUES
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.text import show, type_name

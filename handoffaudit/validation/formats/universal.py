@@ -5,7 +5,6 @@ from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
-from handoffaudit.validation.canonical import canonical, compact, sha256_hex
 from handoffaudit.validation.codes import blocks, make
 from handoffaudit.validation.formats.base import (
     Document,
@@ -23,6 +22,7 @@ from handoffaudit.validation.formats.base import (
 )
 from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_text import canonical, compact, sha256_hex
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty, is_uuid, show
 from handoffaudit.validation.times import moment

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import orjson
 
-from handoffaudit.validation.canonical import compact, python_compact, sha256_hex
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Places, Seal
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_text import compact, python_compact, sha256_hex
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.text import show

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Section, declared_token_count
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.tokenizers import ESTIMATED_TEXT, TokenCounter, estimate
 from handoffaudit.validation.verdict import SectionCount, TokenCounts

@@ -13,7 +13,7 @@ from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import EvidencePolicy, Requirements, TypePolicy
 from handoffaudit.validation.formats import output
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than, not_an_object, too_deep
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, not_an_object, too_deep
 from handoffaudit.validation.json_values import to_json
 from handoffaudit.validation.layers import History, Subject, evidence, rules
 from handoffaudit.validation.library.models import (

@@ -10,8 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
-from handoffaudit.validation.canonical import python_compact
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import parse_json, python_compact
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.text import clean_or_empty
 

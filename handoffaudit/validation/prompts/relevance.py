@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.question import LONGEST_PART, TRUNCATED, as_text, cut_part
 

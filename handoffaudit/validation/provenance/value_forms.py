@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, TypeAlias
 
-from handoffaudit.validation.layers.grounding.days import Day, days_of, minutes_of
 from handoffaudit.validation.layers.grounding.sources import plain_words
 from handoffaudit.validation.layers.grounding.values import TextValue, moments_in, number_of, readings_of, values_in
-from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS, WORDS_OF_NUMBERS
+from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS, WORDS_OF_NUMBERS, Day, days_of, minutes_of
 
 # One normal form of a value: the kind of reading, and its content.
 Form: TypeAlias = tuple[str, object]

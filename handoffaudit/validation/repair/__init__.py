@@ -1,11 +1,174 @@
-"""Repair: candidates for a rejected document, in three tries, each judged.
+"""Repair: candidates for a rejected document, in three tries, each judged; after the third a person is asked.
 
 This package applies no candidate: its caller decides.
 """
 
-from handoffaudit.validation.repair.results import Attempt, Means, Repair, RepairStatus, Try, budget_of, repair_to_dict
-from handoffaudit.validation.repair.run import TRIES, is_left_to_model, repair, tries_with
-from handoffaudit.validation.repair.session_context import HeldFiles, check_inside, session_context
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from handoffaudit.validation.diff import removal
+from handoffaudit.validation.formats import BY_NAME, universal
+from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
+from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.prompts.question import Prompt
+from handoffaudit.validation.repair.by_model import Author, OrModel, why_not_asked
+from handoffaudit.validation.repair.compress import SESSION_FILE, Compressed, compress, count
+from handoffaudit.validation.repair.edit import Draft
+from handoffaudit.validation.repair.hints import follow
+from handoffaudit.validation.repair.results import (
+    Attempt,
+    Judge,
+    Means,
+    Repair,
+    RepairStatus,
+    Try,
+    Work,
+    budget_of,
+    repair_to_dict,
+)
+from handoffaudit.validation.verdict import Verdict
+
+_MOST_ROUNDS = 5
+
+
+class DefaultsAndHints:
+    """The try that adds defaults for missing fields and follows every hint that needs no person.
+
+    New findings that these changes reveal are fixed too, in at most five rounds.
+    """
+
+    name = "defaults and hints"
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        return "No hint could be followed without knowing more than the document says."
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        for _ in range(_MOST_ROUNDS):
+            mended = draft
+            for issue in verdict.issues:
+                mended = follow(mended, issue, work) or mended
+            if mended is draft:
+                break
+            draft, verdict = mended, work.candidate(mended).verdict
+            if verdict.valid:
+                break
+        return draft
+
+
+class Compression:
+    """The try that shortens the document until it meets its token budget."""
+
+    name = "compression"
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        budget = work.means.budget
+        tokens = count(draft.document, budget.counter)
+        if tokens <= budget.limit:
+            return f"The document is within its token budget: {tokens:,} of {budget.limit:,}."
+        return Compressed(draft.document, (), tokens, fits=False).shortfall(budget.limit)
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        means = work.means
+        short = compress(draft.document, work.form, means.budget, store=means.store, summarizer=means.summarizer)
+        if not short.changes:
+            return draft
+        return Draft(short.document, (*draft.changes, *short.changes), draft.moved, short.shortfall(means.budget.limit))
+
+
+class WorkingOnly:
+    """The try that keeps only the working part of the payload."""
+
+    name = "working only"
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        return "There is nothing beside payload.working."
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        place = ("handoff", "payload")
+        payload = draft.value(place)
+        if work.form != "universal" or not isinstance(payload, dict) or "working" not in payload:
+            return draft
+        document, changes = draft.document, draft.changes
+        for name in [name for name in payload if name != "working"]:
+            changes = (*changes, removal((*place, name), payload[name], "payload.working only"))
+        if len(payload) > 1:
+            handoff = {**document["handoff"], "payload": {"working": payload["working"]}}
+            return Draft({**document, "handoff": handoff}, changes, draft.moved)
+        return draft
+
+
+_ONLY_SENDER: Final = "files.strict"
+
+TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
+
+
+def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[Try]:
+    """Return the three tries for one repair with an LLM.
+
+    The LLM replaces the first try after the hints that finds nothing to do.
+    """
+    hints, *others = TRIES
+    author = Author(model, prompt)
+    return (hints, *(OrModel(rule, author) for rule in others))
+
+
+def is_left_to_model(result: Repair, form: str) -> bool:
+    """Return whether an LLM might fix what the rules could not, in a try that the rules left idle."""
+    if result.status is not RepairStatus.ESCALATED or not any(attempt.is_idle for attempt in result.attempts[1:]):
+        return False
+    last = result.attempts[-1]
+    return not why_not_asked(last.document, list(last.errors), form)
+
+
+def repair(
+    document: object, verdict: Verdict, form: str, *, judge: Judge, means: Means, tries: Sequence[Try] = TRIES
+) -> Repair:
+    """Return the candidates for `document`, up to the first one without errors.
+
+    `verdict` is the verdict on `document`; `form` is the name of its format, empty where none was recognised. Each try
+    continues from the one before. The document is never changed, and a candidate with a lower quality score than the
+    document's is never offered.
+    """
+    if verdict.valid:
+        return Repair(RepairStatus.NOT_NEEDED, why="There are no errors to repair.")
+    if any(issue.code == _ONLY_SENDER for issue in verdict.issues):
+        return Repair(
+            RepairStatus.NOT_POSSIBLE, why="Only the agent can write the handoff file that the policy demands."
+        )
+    if not isinstance(document, dict) or form not in BY_NAME or deeper_than(document, MAX_DEPTH):
+        return Repair(RepairStatus.NOT_POSSIBLE, why=_why_not(document))
+    return _tried(document, verdict, Work(document, form, means, judge), tries)
+
+
+def _why_not(document: object) -> str:
+    if isinstance(document, dict):
+        return "The document could not be read as one of the formats, so that no rule says what to change."
+    return "There is no JSON object to repair: rules cannot guess what the text was to mean."
+
+
+def _tried(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try]) -> Repair:
+    attempts: list[Attempt] = []
+    draft, current = Draft(document), verdict
+    for number, one in enumerate(tries, 1):
+        before, draft = draft, one(draft, current, work)
+        if draft.document is document:
+            attempts.append(Attempt(number, one.name, document, (), verdict, one.idle(draft, work), is_idle=True))
+            continue
+        found = work.candidate(draft)
+        current = found.verdict
+        is_idle = draft is before
+        note = one.idle(draft, work) if is_idle else draft.note
+        attempts.append(Attempt(number, one.name, found.document, found.changes, current, note, is_idle))
+        if current.valid and current.quality_score >= verdict.quality_score:
+            return Repair(RepairStatus.REPAIRED, tuple(attempts), attempts[-1])
+    why = f"{len(attempts)} tries did not come to a document without errors: a person must look at it."
+    return Repair(RepairStatus.ESCALATED, tuple(attempts), why=why)
+
 
 __all__ = [
     "TRIES",
@@ -23,3 +186,41 @@ __all__ = [
     "session_context",
     "tries_with",
 ]
+
+
+def check_inside(path: str) -> None:
+    """Raise `PermissionError` for a session file whose folder leads upwards, in the notation of any system."""
+    if ".." in re.split(r"[/\\]", path):
+        folder = path.removesuffix(f"/{SESSION_FILE}")
+        raise PermissionError(0, f"{folder} leads out of its folder")
+
+
+@dataclass(slots=True)
+class HeldFiles:
+    """A `FileStore` in memory, for callers that return the files beside the candidate.
+
+    A path that `handoffaudit repair` would not write to is refused here too: the receiver of the response writes the
+    file.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def write(self, path: str, content: bytes) -> str:
+        check_inside(path)
+        if "\0" in path:
+            raise ValueError("the path has a NUL character")
+        self.files[path] = content
+        return path
+
+
+def session_context(result: Repair, files: Mapping[str, bytes]) -> dict[str, Any] | None:
+    """Return `path` and `content` of the file that the offered candidate refers to.
+
+    `files` are the files that the repair made. None where the session stayed in the document, was dropped, or no
+    candidate is offered.
+    """
+    if result.repaired is None:
+        return None
+    named = {reference.path for reference in universal.references(result.repaired.document)}
+    path = next((path for path in files if path in named), None)
+    return None if path is None else {"path": path, "content": orjson.loads(files[path])}

@@ -6,11 +6,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from handoffaudit.validation import formats
-from handoffaudit.validation.canonical import python_compact
 from handoffaudit.validation.diff import difference, same
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, python_compact
 from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.masking import mask_secrets

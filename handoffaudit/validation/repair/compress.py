@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.diff import Change, addition, removal, replacement
 from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.paths import Location, at, dotted_path
 from handoffaudit.validation.ports import FileStore, Summarizer
 from handoffaudit.validation.repair.edit import (

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from handoffaudit.validation.canonical import compact, sha256_hex
 from handoffaudit.validation.diff import Change, addition, removal, replacement
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Document, integer
+from handoffaudit.validation.json_text import compact, sha256_hex
 from handoffaudit.validation.layers.consistency import integrity_issues
 from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.tokenizers import estimate

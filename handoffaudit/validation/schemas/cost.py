@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from handoffaudit.validation.json_input import MAX_DEPTH
+from handoffaudit.validation.json_text import MAX_DEPTH
 
 Schema = dict[str, Any] | bool
 

@@ -10,11 +10,10 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from handoffaudit.validation.canonical import canonical, compact
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than
+from handoffaudit.validation.json_text import MAX_DEPTH, canonical, compact, deeper_than
 from handoffaudit.validation.limits import MAX_ISSUES, limit_issues
 from handoffaudit.validation.paths import Location, at, dotted_path
 from handoffaudit.validation.schemas.cost import Profile, Schema, TooCostly, levels, profile, steps

@@ -5,9 +5,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from handoffaudit.validation.canonical import compact, sha256_hex
 from handoffaudit.validation.formats import schema
 from handoffaudit.validation.formats.universal import lift
+from handoffaudit.validation.json_text import compact, sha256_hex
 from tests.validation.support import codes, judge, universal
 
 NULLS = [

@@ -12,7 +12,7 @@ from handoffaudit.validation.business_rules.evaluate import broken_rules
 from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
 from handoffaudit.validation.config import Requirements
 from handoffaudit.validation.formats import BY_NAME, read
-from handoffaudit.validation.json_input import MAX_DEPTH, parse_json
+from handoffaudit.validation.json_text import MAX_DEPTH, parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.elapsed import BOUNDED, cpu_seconds, grows_linearly

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 
 from ..support import codes, judge, payload, universal

@@ -28,7 +28,7 @@ from handoffaudit.validation import (
     ValidationResult,
     build_signal_rules,
 )
-from handoffaudit.validation.canonical import canonical, sha256_hex
+from handoffaudit.validation.json_text import canonical, sha256_hex
 
 from .support import Fixed, answer, codes, envelope, issue, signal
 

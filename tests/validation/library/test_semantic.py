@@ -134,7 +134,7 @@ def test_anything_else_lets_it_pass_and_says_so(answer: Any) -> None:
 
 
 def test_a_service_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handoffaudit.validation.library.semantic._LONGEST_WAIT", 0.01)
+    monkeypatch.setattr("handoffaudit.validation.protocol._LONGEST_WAIT", 0.01)
 
     class Hanging:
         async def completion(self, **asked: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 
-from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.repair import Means, Repair, budget_of, repair, repair_to_dict
 from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Verdict

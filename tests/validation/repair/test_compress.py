@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from handoffaudit.validation.canonical import compact, sha256_hex
+from handoffaudit.validation.json_text import compact, sha256_hex
 from handoffaudit.validation.repair.compress import Budget, Compressed, compress, count, cut_chain
 from handoffaudit.validation.repair.edit import cut, key_phrases, whole_sentences, within
 from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter, default_counter

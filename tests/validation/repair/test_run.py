@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.validation.canonical import compact, sha256_hex
 from handoffaudit.validation.config import Mode, TypePolicy
 from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.formats.base import Document
-from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.json_text import compact, parse_json, sha256_hex
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.repair import Means, budget_of, repair, repair_to_dict
 from handoffaudit.validation.repair.edit import ABSENT, place_value

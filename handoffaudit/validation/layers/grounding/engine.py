@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from handoffaudit.validation.claims import Kind, Mark, Status
 from handoffaudit.validation.layers.grounding.data import data_marks
-from handoffaudit.validation.layers.grounding.days import days_of, minutes_of
 from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, rounded_from
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.suggestions import near_day, near_time
@@ -21,7 +20,7 @@ from handoffaudit.validation.layers.grounding.values import (
     opens_sentence,
     values_in,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS
+from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS, days_of, minutes_of
 from handoffaudit.validation.layers.grounding.wording import wording_marks
 from handoffaudit.validation.layers.grounding.wording_text import speaks
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.claims import Claim
+from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.grounding.values import TextValue, values_in
 from handoffaudit.validation.record import Record
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from handoffaudit.validation.layers.grounding.days import minutes_of
 from handoffaudit.validation.layers.grounding.records import Records
 from handoffaudit.validation.layers.grounding.sentences import Finding, Sentence
 from handoffaudit.validation.layers.grounding.values import TextValue
-from handoffaudit.validation.layers.grounding.vocabulary import NUMBER_WORDS
+from handoffaudit.validation.layers.grounding.vocabulary import NUMBER_WORDS, minutes_of
 
 _ORDINALS = {
     "first": "1",

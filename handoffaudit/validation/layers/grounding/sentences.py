@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from handoffaudit.validation.layers.grounding.days import Day, days_of, same_day
 from handoffaudit.validation.layers.grounding.records import Fact, Records
 from handoffaudit.validation.layers.grounding.values import TextValue, number_of
+from handoffaudit.validation.layers.grounding.vocabulary import Day, days_of, same_day
 
 Check = Literal[
     "clock", "numbered", "score", "winner", "bound", "extreme", "extreme_day", "no_such_day", "span", "switch"

@@ -9,7 +9,6 @@ from operator import itemgetter
 
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers.grounding.data import DataJudge
-from handoffaudit.validation.layers.grounding.days import Day, KnownDays, days_of, minutes_of
 from handoffaudit.validation.layers.grounding.derived import SourceOperands
 from handoffaudit.validation.layers.grounding.mentions import SourceNames
 from handoffaudit.validation.layers.grounding.records import (
@@ -22,6 +21,7 @@ from handoffaudit.validation.layers.grounding.records import (
 )
 from handoffaudit.validation.layers.grounding.suggestions import Nearby
 from handoffaudit.validation.layers.grounding.values import TextValue, fold_case, moments_in, readings_of
+from handoffaudit.validation.layers.grounding.vocabulary import Day, KnownDays, days_of, minutes_of
 
 _NAMES = """
 AD Andorra|AE United Arab Emirates|AF Afghanistan|AG Antigua and Barbuda|AL Albania|AM Armenia|AO Angola|AR Argentina

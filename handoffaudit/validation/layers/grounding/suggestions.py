@@ -6,7 +6,6 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
-from handoffaudit.validation.layers.grounding.days import Day, KnownDays
 from handoffaudit.validation.layers.grounding.values import (
     Number,
     TextValue,
@@ -16,6 +15,7 @@ from handoffaudit.validation.layers.grounding.values import (
     number_of,
     plain_figure,
 )
+from handoffaudit.validation.layers.grounding.vocabulary import Day, KnownDays
 
 _MOST_AMOUNTS = 100
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from handoffaudit.validation.layers.grounding.days import days_of, minutes_of, same_day
 from handoffaudit.validation.layers.grounding.values import fold_case, number_of, plain_figure, values_in
+from handoffaudit.validation.layers.grounding.vocabulary import days_of, minutes_of, same_day
 
 
 def number(text: str) -> tuple[float, float, bool]:

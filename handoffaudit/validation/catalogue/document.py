@@ -1,9 +1,9 @@
-"""Rule codes of the structure layer."""
+"""Rule codes about the form of a document: structure, schema, business rules, tokens, and handoff files."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity
 
-CODES = (
+STRUCTURE_CODES = (
     Code(
         "structure.json_parse",
         "structure",
@@ -116,4 +116,89 @@ CODES = (
         "The format's JSON Schema could not be read: only required fields and their types were checked.",
         "Nothing to change in the handoff: an operator installs handoffaudit anew, with its schema files.",
     ),
+)
+
+TOKENS_CODES = (
+    Code(
+        "tokens.over_budget",
+        "tokens",
+        Severity.ERROR,
+        "Over the token budget",
+        "The compact JSON of the document is more tokens than its type may have.",
+        "Shorten the largest sections, or refer to files in place of carrying them along.",
+    ),
+    Code(
+        "tokens.count_drift",
+        "tokens",
+        Severity.WARNING,
+        "Declared token count is off",
+        "The declared count differs by more than 30 % from the estimate (characters / 4), both of the document as "
+        "sent and of its compact JSON.",
+        "Recount after the document's last change: characters of its compact JSON, divided by 4.",
+    ),
+    Code(
+        "tokens.estimated",
+        "tokens",
+        Severity.INFO,
+        "Tokens estimated",
+        "No tokenizer was available, so tokens were estimated as characters / 4.",
+        "Nothing to change in the handoff: an operator installs the tokenizer (splintr-rs).",
+    ),
+)
+
+FILES_CODES = (
+    Code(
+        "files.fallback_location",
+        "references",
+        Severity.WARNING,
+        "Written to the fallback location",
+        "The handoff could not be written under its session path; it is in the system's temporary folder.",
+        "Make the session's folder writable, and move the file there before the temporary folder is emptied.",
+    ),
+    Code(
+        "files.handoff_file_missing",
+        "structure",
+        Severity.ERROR,
+        "Handoff file is missing",
+        "The agent wrote no handoff file where it was expected, and nothing else tells how its phase ended.",
+        "Let the agent write its handoff file to the path that is expected.",
+    ),
+    Code(
+        "files.strict",
+        "structure",
+        Severity.ERROR,
+        "Handoff file not used",
+        "The policy lets only the handoff file count, and the file is missing or cannot be used. A block in the "
+        "agent's response does not stand in for the file.",
+        "Let the agent write its handoff file to the expected path: status, artifacts, next and summary as one JSON "
+        "object.",
+    ),
+    Code(
+        "files.text_fallback",
+        "structure",
+        Severity.WARNING,
+        "Read from the response's text",
+        "The handoff file could not be used; the ---HANDOFF--- block of the agent's response was read in its place.",
+        "Let the agent write its handoff file: status, artifacts, next and summary as one JSON object.",
+    ),
+)
+
+RULE_FAMILY = Code(
+    code="business_rule",
+    layer="rules",
+    severity=Severity.ERROR,
+    title="Breaks a business rule",
+    what="The data breaks a rule that is set for its type; the code ends with the kind and the id of the rule, and the "
+    "rule says how grave that is.",
+    hint="Change the data so that the rule holds.",
+)
+
+SCHEMA_FAMILY = Code(
+    code="schema",
+    layer="structure",
+    severity=Severity.ERROR,
+    title="Breaks the schema of its type",
+    what="The data breaks a JSON Schema that the sender gave or that is registered for the type; the code ends with "
+    "the schema keyword that failed.",
+    hint="Change the data so that it keeps to the schema.",
 )

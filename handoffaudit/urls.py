@@ -18,7 +18,7 @@ urlpatterns = [
     path("", include(sign_in.sign_in_urls)),
 ]
 
-handler400 = "handoffaudit.dashboard.errors.bad_request"
-handler403 = "handoffaudit.dashboard.errors.forbidden"
-handler404 = "handoffaudit.dashboard.errors.not_found"
-handler500 = "handoffaudit.dashboard.errors.broken"
+handler400 = "handoffaudit.dashboard.access.bad_request"
+handler403 = "handoffaudit.dashboard.access.forbidden"
+handler404 = "handoffaudit.dashboard.access.not_found"
+handler500 = "handoffaudit.dashboard.access.broken"

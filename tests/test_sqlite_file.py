@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.db import DatabaseError
 
-from handoffaudit import file_damage, sqlite_file
+from handoffaudit import database_faults, sqlite_file
 from handoffaudit.sqlite_file import find_damage, is_damage
 
 
@@ -65,9 +65,9 @@ def test_an_error_that_was_caused_by_damage_is_told_from_others(file: Path) -> N
 
 
 def test_readiness_looks_at_the_file_once_in_a_while(file: Path, monkeypatch) -> None:
-    monkeypatch.setattr(file_damage.connection, "vendor", "sqlite")
-    monkeypatch.setitem(file_damage.connection.settings_dict, "NAME", str(file))
-    looks = file_damage.DamageWatch()
+    monkeypatch.setattr(database_faults.connection, "vendor", "sqlite")
+    monkeypatch.setitem(database_faults.connection.settings_dict, "NAME", str(file))
+    looks = database_faults.DamageWatch()
     assert not looks.is_there()
     damage(file)
     assert not looks.is_there()

@@ -9,13 +9,11 @@ from ninja.openapi.schema import OpenAPISchema
 
 from handoffaudit.api import (
     agents,
-    alerts,
     errors,
     file_reports,
     groups,
     handoffs,
     hooks,
-    json_schemas,
     llm_health,
     logs,
     policies,
@@ -96,7 +94,14 @@ def _refusals(operation: Mapping[str, Any]) -> Iterator[HTTPStatus]:
 
 diagnostics_router = Router(tags=["Diagnostics"])
 
-for part in (alerts.router, file_reports.router, logs.router, llm_health.router, reports.router, traces.router):
+for part in (
+    llm_health.alerts_router,
+    file_reports.router,
+    logs.router,
+    llm_health.router,
+    reports.router,
+    traces.router,
+):
     diagnostics_router.add_router("", part)
 
 api = DescribedAPI(
@@ -121,7 +126,7 @@ for router in (
     hooks.router,
     policies.strictness_router,
     policies.rules_router,
-    json_schemas.router,
+    policies.schemas_router,
     policies.prompts_router,
     groups.router,
     agents.router,
@@ -129,6 +134,6 @@ for router in (
     diagnostics_router,
     retention.router,
     webhooks.router,
-    json_schemas.published_router,
+    policies.published_router,
 ):
     api.add_router("", router)

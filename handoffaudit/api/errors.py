@@ -18,7 +18,7 @@ from handoffaudit.accounts.errors import Refused
 from handoffaudit.database_faults import Fault, fault_of, page
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review.errors import ReviewError, Stale, WrongInput
+from handoffaudit.handoffs.review.base import ReviewError, Stale, WrongInput
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of

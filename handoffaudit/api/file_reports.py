@@ -11,9 +11,9 @@ from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, policies, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import problem_response
+from handoffaudit.api.handoffs import NAMED
 from handoffaudit.api.requests import LIMIT, NEXT, PHASE, UNTIL, ReportId, check_names, read_body
 from handoffaudit.api.schemas import ProblemOut, RejectedOut
-from handoffaudit.api.submit import NAMED
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.file_reports import FileFilters
 from handoffaudit.diagnostics.models import FileReport

@@ -15,8 +15,8 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import NOTE, Problem
 from handoffaudit.api.requests import LIMIT, NEXT, SOURCE, TARGET, check_names
 from handoffaudit.api.schemas import HandoffsOut, ProblemOut
-from handoffaudit.diagnostics.groups import mutes
 from handoffaudit.diagnostics.groups import queries as groups_queries
+from handoffaudit.diagnostics.groups import store
 from handoffaudit.diagnostics.groups.queries import SORTS, STATUSES, GroupFilters, ListedGroup, list_groups, list_one
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import queries
@@ -58,11 +58,11 @@ MUTING: Final[dict[str, Any]] = {
 class Until(StrEnum):
     """The growth after which a muted finding group comes back."""
 
-    FIFTH = mutes.FIFTH
+    FIFTH = store.FIFTH
     TEN = "10"
     FIFTY = "50"
     DOUBLE = "double"
-    FOR_GOOD = mutes.FOR_GOOD
+    FOR_GOOD = store.FOR_GOOD
 
 
 class GroupsQuery(Schema):
@@ -210,7 +210,7 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     who = caller(request)
     pk = _get_group(who.tenant, group).pk
     try:
-        found = mutes.mute_group(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
+        found = store.mute_group(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
     except Refused as refused:
         members = errors.change_members(request, refused)
         title = NOTE if refused.field == "note" else "The request can't be read"
@@ -229,7 +229,7 @@ def unmute(request: HttpRequest, group: GroupId) -> HttpResponse:
     """Unmute a finding group; a group that is not muted does not change."""
     who = caller(request)
     pk = _get_group(who.tenant, group).pk
-    return _answer(who.tenant, mutes.unmute_group(tenant=who.tenant, group=pk, actor=who.named))
+    return _answer(who.tenant, store.unmute_group(tenant=who.tenant, group=pk, actor=who.named))
 
 
 def _get_group(tenant: Tenant, group: int) -> FindingGroup:

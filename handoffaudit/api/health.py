@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
-from handoffaudit import database_faults, file_damage
+from handoffaudit import database_faults
 from handoffaudit.database_faults import FAULTS, Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics import workers
 from handoffaudit.redis_client import connect
@@ -83,7 +83,7 @@ def _database() -> str:
     fault = _find_fault()
     if fault:
         return _fault_name(fault)
-    return _DAMAGED if file_damage.watch.is_there() else "ok"
+    return _DAMAGED if database_faults.watch.is_there() else "ok"
 
 
 def _fault_name(fault: Fault) -> str:

@@ -17,10 +17,10 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import LIMIT, NEXT, PHASE, UNTIL, ImportId, check_length, check_names, read_pieces
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics.logs import gzip_stream, search, store, upload
+from handoffaudit.diagnostics.logs import search, store, upload
 from handoffaudit.diagnostics.logs.filters import LogQuery
-from handoffaudit.diagnostics.logs.gzip_stream import BadGzip, TooLarge, limit_stream
 from handoffaudit.diagnostics.logs.search import FoundLine
+from handoffaudit.diagnostics.logs.upload import BadGzip, TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
@@ -149,7 +149,7 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
     if encoding not in ("", "identity", "gzip"):
         raise Problem(415, "An encoding that is not known", f"Content-Encoding is {encoding[:40]!r}: use gzip or none.")
     pieces = limit_stream(
-        read_pieces(request, settings.MAX_BATCH_BYTES, gzip_stream.PIECE),
+        read_pieces(request, settings.MAX_BATCH_BYTES, upload.PIECE),
         settings.MAX_BATCH_BYTES,
         settings.MAX_LOG_RATIO,
         "HANDOFFAUDIT_MAX_BATCH_BYTES",

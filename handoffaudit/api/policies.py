@@ -1,22 +1,26 @@
-"""API of policies: the code that all kinds share, and strictness, business rules and prompts."""
+"""API of policies (strictness, rules, prompts, JSON Schemas), the code they share, and the published schemas."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.api.errors import Problem
+from handoffaudit.api.requests import SchemaName
+from handoffaudit.api.schemas import IssueOut, ProblemOut, RepairOut, VerdictOut
 from handoffaudit.policy import kinds
 from handoffaudit.policy.rules import example_sets as shipped
 from handoffaudit.policy.rules import rule_set_to_plain
 from handoffaudit.policy.strictness import to_plain
 from handoffaudit.policy.versions import Table, Versions
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
+from handoffaudit.validation.formats import SCHEMA_NAMES, schema
+from handoffaudit.validation.library.published import RESULT_SCHEMA_NAMES, result_schema
 from handoffaudit.validation.prompts.question import Use
 
 
@@ -222,3 +226,82 @@ def get_prompts(request: HttpRequest) -> HttpResponse:
 )
 def put_prompts(request: HttpRequest, prompts: PromptsIn) -> HttpResponse:
     return save_policy(request, kinds.prompts, prompts, prompts.rows)
+
+
+schemas_router = Router(tags=["Schemas"])
+
+SCHEMA_ROWS = [
+    {
+        "handoff_type": "deal_data",
+        "schema": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}},
+        "assert_formats": False,
+        "claim_fields": ["summary", "layers.*.key_findings"],
+    },
+    {"handoff_type": "research_result", "schema": None, "assert_formats": False, "claim_fields": ["findings"]},
+]
+
+
+class SchemasOut(PolicyOut):
+    rows: list[dict[str, Any]] = Field(
+        description="The handoff types that have a schema or claim fields.", examples=[SCHEMA_ROWS]
+    )
+
+
+class SchemasIn(PolicyIn):
+    rows: list[dict[str, Any]] = Field(
+        description="All types with a schema (draft 2020-12: an object, true or false) or claim fields; null if a "
+        "type lacks either. `assert_formats` also checks `format`; default false.",
+        examples=[SCHEMA_ROWS],
+    )
+
+
+@schemas_router.get(
+    "/schemas",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_schemas",
+    summary="List the schemas by type",
+    response={200: SchemasOut},
+)
+def get_schemas(request: HttpRequest) -> HttpResponse:
+    return policy_response(request, kinds.schemas)
+
+
+@schemas_router.put(
+    "/schemas",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="put_schemas",
+    summary="Save the schemas by type as a new version",
+    response={200: SchemasOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.policy_example("Amounts are numbers.", rows=SCHEMA_ROWS),
+)
+def put_schemas(request: HttpRequest, schemas: SchemasIn) -> HttpResponse:
+    return save_policy(request, kinds.schemas, schemas, schemas.rows)
+
+
+published_router = Router(tags=["Schemas"])
+
+PUBLISHED_RESULTS: dict[str, type[BaseModel]] = {
+    "verdict": VerdictOut,
+    "issue": IssueOut,
+    "repair": RepairOut,
+}
+
+PUBLISHED_NAMES = (*SCHEMA_NAMES, *RESULT_SCHEMA_NAMES, *PUBLISHED_RESULTS)
+
+
+@published_router.get(
+    "/schemas/{name}.json",
+    auth=None,
+    operation_id="get_schema",
+    summary="Get a JSON Schema",
+    description=f"Names: {', '.join(PUBLISHED_NAMES)}.",
+    response={200: dict[str, Any], 404: ProblemOut},
+)
+def get_schema(request: HttpRequest, name: SchemaName) -> HttpResponse:
+    if name in SCHEMA_NAMES:
+        return serializers.json_response(schema(name))
+    if name in RESULT_SCHEMA_NAMES:
+        return serializers.json_response(result_schema(name))
+    if name in PUBLISHED_RESULTS:
+        return serializers.json_response(PUBLISHED_RESULTS[name].model_json_schema())
+    raise Problem(404, "No such schema", f"There is no schema {name[:80]!r}; there are {', '.join(PUBLISHED_NAMES)}.")

@@ -13,11 +13,11 @@ from handoffaudit.api import serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics import noise as noise_of
+from handoffaudit.diagnostics import codes as noise_of
+from handoffaudit.diagnostics.codes import CodeDecisions
 from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text, tally_json, window_json
 from handoffaudit.diagnostics.compliance.report import build_report, parse_expected_pairs
-from handoffaudit.diagnostics.file_tally import Change
-from handoffaudit.diagnostics.noise import CodeDecisions
+from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.diagnostics.periods import Window, format_utc, window_of
 from handoffaudit.diagnostics.reasons import Matrix, Reasons, load_reasons
 from handoffaudit.handoffs.filters import FilterError

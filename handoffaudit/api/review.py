@@ -19,8 +19,8 @@ from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import assignments, decide, queue, undo
 from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.review.base import NoReviewer
 from handoffaudit.handoffs.review.decide import Decision
-from handoffaudit.handoffs.review.errors import NoReviewer
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
 # This module uses the router of `handoffs`: all methods of an address must be on the same router.

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.http import HttpResponse
 
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.compare import Attempt
 from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.lineage import Attempt
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, PassedOn, Proposal
 from handoffaudit.handoffs.review import assignments, proposals
 from handoffaudit.validation.repair import Repair, repair_to_dict

@@ -14,13 +14,13 @@ from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
+from handoffaudit.api.handoffs import FORMAT, NAMED
 from handoffaudit.api.requests import Reference, read_body
 from handoffaudit.api.schemas import PreviewOut, ProblemOut, RepairOut
-from handoffaudit.api.submit import FORMAT, NAMED
-from handoffaudit.handoffs import preview as handoffs_preview
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.ingest.prepare import Refusal, read_submission
 from handoffaudit.handoffs.repair import cases, run
+from handoffaudit.handoffs.repair import cases as handoffs_preview
 from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.question import Answer, Question
 from handoffaudit.validation.repair import HeldFiles, session_context

@@ -1,20 +1,54 @@
-"""Access control of the pages: which members may open a page, checked before a view runs."""
+"""Who may open a page, the rendering of pages and of parts that htmx requests, and the error pages."""
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.cache import patch_cache_control
+from django.shortcuts import render
+from django.utils.cache import patch_cache_control, patch_vary_headers
 from django_htmx.http import HttpResponseClientRefresh
 
+from handoffaudit import problem_types
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from handoffaudit.dashboard.partials import is_htmx
+from handoffaudit.database_faults import fault_of, page
+
+
+def is_htmx(request: HttpRequest) -> bool:
+    """Return whether the response may be a part of a page; htmx requests whole pages to restore its history."""
+    return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
+
+
+def target_of(request: HttpRequest) -> str:
+    """Return the id of the element that htmx will replace; an empty string for a plain request."""
+    return request.headers.get("HX-Target", "") if is_htmx(request) else ""
+
+
+def render_page(
+    request: HttpRequest,
+    template: str,
+    context: Mapping[str, Any],
+    *,
+    partials: Collection[str] = (),
+    status: int = 200,
+) -> HttpResponse:
+    """Render the page, or the partial of its template that is named like the requested element.
+
+    `partials` names the partials that a request may ask for alone.
+    """
+    target = target_of(request)
+    name = f"{template}#{target}" if target in partials else template
+    response = render(request, name, dict(context), status=status)
+    # Both responses need the header, because one address has two bodies.
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
 
 RANK = {Role.VIEWER: 0, Role.REVIEWER: 1, Role.ADMIN: 2}
 
@@ -84,3 +118,30 @@ def _membership(request: HttpRequest, slug: str) -> TenantMembership | None:
     if membership is None:
         return None
     return TenantMembership(person=membership.person, tenant=membership.tenant, role=Role(membership.role))
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 400 in plain text, because nothing in the request can be trusted."""
+    said = problem_types.explain_unknown_host(request) or "This request can't be answered."
+    return HttpResponse(f"400 Bad Request\n\n{said}\n", status=400, content_type="text/plain; charset=utf-8")
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _refused(request, "403.html", 403, str(exception))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _refused(request, "404.html", 404)
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    """Answer an error that happened outside of a view."""
+    fault = fault_of(sys.exception())
+    return page(fault) if fault else render(request, "500.html", status=500)
+
+
+def _refused(request: HttpRequest, template: str, status: int, reason: str = "") -> HttpResponse:
+    # A member keeps the menu to continue from here; for everybody else the tenant does not exist.
+    if not hasattr(request, "who") and (who := find_member(request)):
+        request.who = who  # type: ignore[attr-defined]
+    return render(request, template, {"reason": reason}, status=status)

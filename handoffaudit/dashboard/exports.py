@@ -15,8 +15,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters, page_of
 from handoffaudit.dashboard.saved_views.tabs import build_url
 from handoffaudit.diagnostics.groups import queries as of_groups

@@ -1,13 +1,22 @@
-"""Active filters of a list, each with a link that removes it, and the search of rule codes by title."""
+"""Active filters of a list, the period of a diagnostics page, and links to lists filtered by that period."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property, lru_cache
 from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.diagnostics.file_stats import OTHER
+from handoffaudit.diagnostics.periods import OFFERED_PERIODS, Window, format_utc, window_of
 from handoffaudit.handoffs import stats
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.validation.codes import CATALOGUE
 
 FINDING = "Finding"
@@ -90,3 +99,92 @@ def find_code(tenant: Tenant, text: str) -> str:
 
 def _first(wanted: str, codes: Iterable[str]) -> str:
     return next((code for code in codes if wanted in names_of(code)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The period of a page; `bad` is set where the requested period is invalid and the page shows the default."""
+
+    window: Window
+    bad: FilterError | None
+
+    @property
+    def status(self) -> int:
+        return 400 if self.bad else 200
+
+    @property
+    def context(self) -> dict[str, Any]:
+        return {
+            "window": self.window,
+            "offered": OFFERED_PERIODS,
+            "bad": self.bad,
+            "query": urlencode(self.window.query),
+        }
+
+
+def choose_window(request: HttpRequest) -> Choice:
+    now = timezone.now()
+    try:
+        return Choice(window_of(request.GET, now), None)
+    except FilterError as bad:
+        return Choice(window_of({}, now), bad)
+
+
+# Most addresses of a page contain the same few agents, rule codes and types.
+_quoted = lru_cache(maxsize=2048)(quote_plus)
+
+
+@dataclass(frozen=True)
+class Links:
+    """Addresses of lists that are filtered by a period.
+
+    A page creates one instance, because some pages have hundreds of addresses.
+    """
+
+    tenant: Tenant
+    window: Window
+
+    def handoffs(self, **filters: str) -> str:
+        """Return the address of the handoff list; empty where a filter value, such as a sender name, is empty."""
+        return "" if not all(filters.values()) else self._to("handoffs", filters)
+
+    def reports(self, **filters: str) -> str:
+        """Return the address of the reports of handoff files, without a filter for the reason "other".
+
+        A handoff file can be unused without a stated reason, and the list has no filter for such files.
+        """
+        return self._to("file_reports", _without_other(filters))
+
+    def lines(self, agent: str = "", phase: str = "", reason: str = "") -> str:
+        """Return the address of the log lines; health lines of both formats store the reason as their event."""
+        event = _without_other({"reason": reason}).get("reason", "")
+        return self._to("logs", {"agent": agent, "phase": phase, "event": event})
+
+    def code(self, code: str) -> str:
+        return f"{reverse('dashboard:code', args=[self.tenant.slug, code])}?{urlencode(self.window.query)}"
+
+    def between(self, name: str, since: datetime, until: datetime, **filters: str) -> str:
+        """Return the address of a list that is filtered by a part of the period."""
+        return self._address(name, filters, urlencode({"since": format_utc(since), "until": format_utc(until)}))
+
+    def _to(self, name: str, filters: Mapping[str, str]) -> str:
+        return self._address(name, filters, self._bounds)
+
+    @cached_property
+    def _bounds(self) -> str:
+        return urlencode(self.window.bounds)
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        return {}
+
+    def _address(self, name: str, filters: Mapping[str, str], bounds: str) -> str:
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = reverse(f"dashboard:{name}", args=[self.tenant.slug])
+        query = "&".join(f"{key}={_quoted(value)}" for key, value in filters.items() if value)
+        return f"{path}?{query}&{bounds}" if query else f"{path}?{bounds}"
+
+
+def _without_other(filters: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in filters.items() if name != "reason" or value != OTHER}

@@ -12,14 +12,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role, Tenant
-from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics.codes import find_fix
 from handoffaudit.dashboard.filters import find_code
-from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved_views.tabs import join_query, redirect_to_default, tabs_of
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.diagnostics.groups import mutes, queries
-from handoffaudit.diagnostics.groups.mutes import FIFTH, FOR_GOOD, UNTIL
+from handoffaudit.diagnostics.groups import queries, store
 from handoffaudit.diagnostics.groups.queries import (
     NARROWING,
     GroupFilters,
@@ -29,6 +27,7 @@ from handoffaudit.diagnostics.groups.queries import (
     list_one,
 )
 from handoffaudit.diagnostics.groups.stats import MOST_WAITING, WEEK
+from handoffaudit.diagnostics.groups.store import FIFTH, FOR_GOOD, UNTIL
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.drawing.charts import Bar, sparkline, stacked_bars
 from handoffaudit.drawing.svg import Drawing
@@ -194,13 +193,13 @@ group_urls = [
 @require_POST
 def mute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
     """Mute a group and redirect to the page of the group, which offers to undo; a missing note shows the form again."""
-    until, note = request.POST.get("until", mutes.FIFTH), request.POST.get("note", "")
+    until, note = request.POST.get("until", store.FIFTH), request.POST.get("note", "")
     try:
-        found = mutes.mute_group(tenant=who.tenant, group=group, until=until, note=note, actor=who.person.username)
+        found = store.mute_group(tenant=who.tenant, group=group, until=until, note=note, actor=who.person.username)
     except FindingGroup.DoesNotExist:
         raise Http404("There is no such finding group.") from None
     except Refused as refused:
-        said = {"refused": refused, "note": note[: mutes.LONGEST_NOTE], "until": until}
+        said = {"refused": refused, "note": note[: store.LONGEST_NOTE], "until": until}
         return answer(request, who, get_group(who, group), status=400, **said)
     messages.success(request, f"The group is muted {mute_label(found)}. To undo it, press Unmute.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
@@ -210,7 +209,7 @@ def mute(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespons
 @require_POST
 def unmute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
     found = get_group(who, group)
-    mutes.unmute_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
+    store.unmute_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
     messages.success(request, "The group is not muted any more.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 
@@ -219,7 +218,7 @@ def unmute(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespo
 @require_POST
 def acknowledge(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
     found = get_group(who, group)
-    mutes.acknowledge_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
+    store.acknowledge_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
     messages.success(request, "The group stands among the others again.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 

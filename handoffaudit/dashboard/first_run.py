@@ -18,10 +18,10 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Key, Membership, Role, Scope, Tenant
-from handoffaudit.dashboard import live, one_time_secrets
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.diagnostics import alerts
-from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard import live
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.diagnostics import llm_health
+from handoffaudit.dashboard.settings import keys as settings_keys
 from handoffaudit.diagnostics import sample_tenants
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters, first_id_at
@@ -151,7 +151,7 @@ class Steps:
 @require_role(Role.VIEWER)
 @require_safe
 def start(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    return page(request, who, secret=one_time_secrets.take_secret(request, who, "start")[1])
+    return page(request, who, secret=settings_keys.take_secret(request, who, "start")[1])
 
 
 @require_role(Role.ADMIN)
@@ -165,7 +165,7 @@ def make_key(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect("dashboard:start", tenant=who.tenant.slug)
-    return one_time_secrets.redirect_with_secret(
+    return settings_keys.redirect_with_secret(
         reverse("dashboard:start", args=[who.tenant.slug]), request, who, "start", secret
     )
 
@@ -192,7 +192,7 @@ def page(request: HttpRequest, who: TenantMembership, *, secret: str = "") -> Ht
         "held": one_to_decide(server, shown, who.tenant.slug),
         "administrators": administrators(who.tenant),
         # An open alert may say that no handoffs arrive.
-        "alerts": alerts.open_alerts(who.tenant),
+        "alerts": llm_health.open_alerts(who.tenant),
     }
     return render_page(request, TEMPLATE, context)
 

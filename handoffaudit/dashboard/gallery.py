@@ -15,9 +15,8 @@ from django.urls import path, reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.diagnostics.alerts import AlertText
-from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.diagnostics.llm_health import AlertText
 from handoffaudit.dashboard.templatetags.icons import STROKED
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map

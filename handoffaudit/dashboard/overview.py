@@ -12,15 +12,14 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard import first_run, live
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.diagnostics import alerts
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.diagnostics import llm_health
 from handoffaudit.dashboard.navigation import build_agent_url
-from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics import llm_status, workers
 from handoffaudit.diagnostics.agents import busiest_agents
-from handoffaudit.diagnostics.noise import MOST_DECISIONS, high_overturn_rates
+from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.diagnostics.periods import format_utc, window_of
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
@@ -127,7 +126,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         # Reassigned and muted handoffs wait, but the default view of Review leaves them out.
         "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
         "waiting_told": for_review.up_to(MOST_WAITING),
-        "alerts": alerts.open_alerts(who.tenant),
+        "alerts": llm_health.open_alerts(who.tenant),
         "model": llm_status.load_status(who.tenant),
         "first_checks": llm_status.count_first_checks(who.tenant),
         "unverified": llm_status.count_unverified(who.tenant, since),

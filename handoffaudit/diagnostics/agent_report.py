@@ -12,8 +12,7 @@ from django.db.models import F, Q, Sum
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.agents import Agent, AgentRoute, TraceStats, agents_of, load_routes
-from handoffaudit.diagnostics.file_stats import Pair
-from handoffaudit.diagnostics.file_tally import FileTally
+from handoffaudit.diagnostics.file_stats import FileTally, Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
 from handoffaudit.diagnostics.periods import HOUR, Window
 from handoffaudit.handoffs.db import TimeStep, sum_rows

@@ -14,8 +14,7 @@ from django.db.models import Q
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import TracedHandoff
 from handoffaudit.handoffs.db import collect_values, split_values, sum_rows
-from handoffaudit.handoffs.outcome_sums import sum_outcomes
-from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of
+from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, known_agents
 from handoffaudit.policy.versions import Table

@@ -1,27 +1,178 @@
-"""Reports on rule codes: how often, from which agents, since when, and whether reviewers agree."""
+"""Overturn rates: how often reviewers approved handoffs that a rule code had blocked."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
-from django.db.models import F, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import noise
-from handoffaudit.diagnostics.file_tally import Change
-from handoffaudit.diagnostics.noise import CodeDecisions
+from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.diagnostics.periods import Window
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import Finding, Handoff, HourlyTotal
-from handoffaudit.handoffs.outcome_sums import sum_outcomes
-from handoffaudit.handoffs.rates import FINAL, Share
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.queries import decision_events, exclude_undone
+from handoffaudit.handoffs.rates import FINAL, Share, sum_outcomes
+from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.issues import Severity
+
+# Fewer decisions say nothing about a code.
+FEWEST_DECISIONS = 3
+
+MOST_OVERTURNED_CODES = 200
+
+# Only the newest decisions are read, because each decision costs a lookup of its findings and later events.
+MOST_DECISIONS = 1_000
+
+MOST_EXAMPLES = 3
+
+_STOPPING = Q(handoff__findings__severity__in=(Severity.ERROR.value, Severity.CRITICAL.value))
+
+_STOPPING |= Q(handoff__findings__code__in=[code for code, entry in CATALOGUE.items() if entry.holds])
+
+
+@dataclass(frozen=True, slots=True)
+class OverturnExample:
+    """A handoff that was approved although the code blocked it, and the reviewer's note."""
+
+    handoff: Handoff
+    at: datetime
+    actor: str
+    note: str
+
+
+@dataclass(slots=True)
+class CodeDecisions:
+    """Decisions on handoffs that a code blocked.
+
+    `overturned` counts approved handoffs, `confirmed` declined ones. `types` has the same numbers by handoff type.
+    """
+
+    code: str
+    overturned: int = 0
+    confirmed: int = 0
+    types: dict[str, Share] = field(default_factory=dict)
+    examples: Sequence[OverturnExample] = ()
+
+    @property
+    def decisions(self) -> int:
+        return self.overturned + self.confirmed
+
+    @property
+    def share(self) -> Share:
+        return Share(self.overturned, self.decisions)
+
+    @property
+    def noisy(self) -> bool:
+        """Return whether reviewers overturned the code more often than not, in enough decisions."""
+        return self.decisions >= FEWEST_DECISIONS and self.overturned > self.confirmed
+
+    @property
+    def main_type(self) -> str:
+        """Return the handoff type with the most overturned decisions."""
+        return max(self.types, key=lambda name: (self.types[name].part, name), default="")
+
+
+@dataclass(frozen=True, slots=True)
+class OverturnRates:
+    """Overturn rates by code, the noisy codes first.
+
+    `decisions` counts handoffs, and a handoff may have several codes. `sampled` means that more handoffs were decided
+    than are read, and these are the newest.
+    """
+
+    decisions: Share
+    codes: Sequence[CodeDecisions]
+    sampled: bool = False
+
+    @property
+    def noisy(self) -> list[CodeDecisions]:
+        return [one for one in self.codes if one.noisy]
+
+
+def overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> OverturnRates:
+    """Return overturn rates of the newest `MOST_DECISIONS` decisions of the period that were not undone.
+
+    A code that only warned has blocked nothing and does not count.
+    """
+    begin = _few_enough(tenant, since, until)
+    taken = _decisions(tenant, begin, until)
+    approved = Count("pk", filter=Q(to_state=State.APPROVED))
+    numbers = taken.order_by().aggregate(total=Count("pk"), approved=approved)
+    return OverturnRates(Share(numbers["approved"], numbers["total"]), _sort(_by_code(taken)), sampled=begin > since)
+
+
+def high_overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> tuple[list[CodeDecisions], bool]:
+    """Return only the noisy codes, and whether only the newest decisions were read."""
+    begin = _few_enough(tenant, since, until)
+    return [one for one in _sort(_by_code(_decisions(tenant, begin, until))) if one.noisy], begin > since
+
+
+def _sort(found: Mapping[str, CodeDecisions]) -> list[CodeDecisions]:
+    codes = sorted(found.values(), key=lambda one: (not one.noisy, -one.overturned, -one.decisions, one.code))
+    return codes[:MOST_OVERTURNED_CODES]
+
+
+def code_decisions(tenant: Tenant, code: str, since: datetime, until: datetime) -> CodeDecisions:
+    """Return the decisions on one code, with examples."""
+    since = _few_enough(tenant, since, until)
+    taken = _decisions(tenant, since, until)
+    found = _by_code(taken, Q(handoff__findings__code=code)).get(code, CodeDecisions(code))
+    return add_examples(tenant, [found], since, until)[0]
+
+
+def add_examples(
+    tenant: Tenant, codes: Collection[CodeDecisions], since: datetime, until: datetime
+) -> list[CodeDecisions]:
+    """Add to each code the newest handoffs that were approved despite the code; ask for few codes."""
+    since = _few_enough(tenant, since, until)
+    for one in codes:
+        approved = _decisions(tenant, since, until).filter(to_state=State.APPROVED)
+        found = approved.filter(_STOPPING, handoff__findings__code=one.code).select_related("handoff")
+        # A code may occur at several places of a document, and its event then appears several times.
+        events = {event.pk: event for event in found.order_by("-at")[: MOST_EXAMPLES * 5]}
+        one.examples = [
+            OverturnExample(event.handoff, event.at, event.actor, event.reason)
+            for event in list(events.values())[:MOST_EXAMPLES]
+        ]
+    return list(codes)
+
+
+def _few_enough(tenant: Tenant, since: datetime, until: datetime) -> datetime:
+    """Return the start of the newest decisions that are read."""
+    newest = decision_events(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
+    # The slice holds the oldest decision that is read and the decision before it, which is one step along the index.
+    edge = list(newest[MOST_DECISIONS - 1 : MOST_DECISIONS + 1])
+    return edge[0] if len(edge) > 1 else since
+
+
+def _decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":
+    return exclude_undone(decision_events(tenant).filter(at__gte=since, at__lt=until))
+
+
+def _by_code(taken: "QuerySet[Event]", narrowed: Q | None = None) -> dict[str, CodeDecisions]:
+    rows = taken.filter(_STOPPING & narrowed if narrowed else _STOPPING).order_by()
+    counted = rows.values("handoff__findings__code", "handoff__handoff_type", "to_state")
+    found: dict[str, CodeDecisions] = {}
+    for row in counted.annotate(number=Count("handoff_id", distinct=True)):
+        one = found.setdefault(row["handoff__findings__code"], CodeDecisions(row["handoff__findings__code"]))
+        before = one.types.get(row["handoff__handoff_type"], Share(0, 0))
+        approved = row["number"] if row["to_state"] == State.APPROVED else 0
+        one.types[row["handoff__handoff_type"]] = Share(before.part + approved, before.total + row["number"])
+        one.overturned += approved
+        one.confirmed += row["number"] - approved
+    return found
+
 
 MOST_SOURCES = 12
+
 MOST_CODES = 10
+
 MOST_AGENTS = 5
+
 NEWEST = 10
 
 
@@ -85,7 +236,7 @@ def load_report(tenant: Tenant, code: str, window: Window) -> CodeReport:
         sources=_by(tenant, code, window, "source_agent_id"),
         types=_by(tenant, code, window, "handoff_type"),
         over_time=_over_time(tenant, code, window),
-        decided=noise.code_decisions(tenant, code, window.since, window.until),
+        decided=code_decisions(tenant, code, window.since, window.until),
         first=_first(tenant, code),
         newest=queries.list_handoffs(tenant, Filters(code=code), limit=NEWEST).items,
     )

@@ -8,8 +8,7 @@ import orjson
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
-from handoffaudit.diagnostics.file_stats import Pair, TimeBucket
-from handoffaudit.diagnostics.file_tally import Change, FileTally
+from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair, TimeBucket
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.diagnostics.periods import Window
 from handoffaudit.handoffs.filters import first_id_at

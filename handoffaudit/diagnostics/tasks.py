@@ -7,7 +7,7 @@ from celery import shared_task
 from handoffaudit.diagnostics import alert_rules, attribution, sample_tenants, workers
 from handoffaudit.diagnostics.logs import index, upload
 from handoffaudit.diagnostics.retention import run as retention
-from handoffaudit.handoffs import notify, periodic_jobs
+from handoffaudit.handoffs import notify, tasks
 
 _one_attribution = threading.Lock()
 _one_reading = threading.Lock()
@@ -95,9 +95,9 @@ def _look_for_old() -> None:
         notify.start_or_send(retention.TASK)
 
 
-periodic_jobs.add_job(workers.record_heartbeat)
-periodic_jobs.add_job(_look_for_judged)
-periodic_jobs.add_job(_look_for_logs)
-periodic_jobs.add_job(_look_for_thresholds)
-periodic_jobs.add_job(_look_for_samples)
-periodic_jobs.add_job(_look_for_old)
+tasks.add_job(workers.record_heartbeat)
+tasks.add_job(_look_for_judged)
+tasks.add_job(_look_for_logs)
+tasks.add_job(_look_for_thresholds)
+tasks.add_job(_look_for_samples)
+tasks.add_job(_look_for_old)

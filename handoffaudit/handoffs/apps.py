@@ -7,4 +7,4 @@ class HandoffsConfig(AppConfig):
 
     def ready(self) -> None:
         # Importing this module connects the periodic jobs to the signals of the Celery worker.
-        from handoffaudit.handoffs import periodic_jobs  # noqa: F401, PLC0415
+        from handoffaudit.handoffs import tasks  # noqa: F401, PLC0415

@@ -1,18 +1,22 @@
-"""The history of a handoff: the agent chain through its parents, and how often the same data took the same route."""
+"""The history of a handoff: its chain of agents, repeats of the same data, and the changes between its attempts."""
 
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection
 
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.validation.diff import Difference, difference
+from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.layers.base import History
 
 # The limit of ancestors followed; a longer chain counts as incomplete.
 MOST_ANCESTORS = 200
+
 # Only the oldest repetitions matter, so more rows than this for the traces of a batch add nothing.
 MOST_REPEATS = 20_000
 
@@ -155,3 +159,59 @@ def _repeats(rows: list[Handoff]) -> dict[object, int]:
 
 def _likeness(row: Handoff) -> tuple[str, ...]:
     return row.trace_id, row.data_hash, row.source_agent_id, row.target_agent_id
+
+
+# Comparing two documents of this size takes a tenth of a second.
+LARGEST = 256 * 1024
+
+MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt and what changed since the one before.
+
+    `changed` is None for the first attempt, and if one of the two documents cannot be read or is too large to compare
+    at once; `why` then gives the reason.
+    """
+
+    handoff: Handoff
+    changed: Difference | None = None
+    why: str = ""
+
+
+def compare_attempts(handoff: Handoff) -> list[Attempt]:
+    """Return the newest attempts of the handoff's lineage, oldest first, each compared with the one before."""
+    known = queries.attempts(handoff, MOST)
+    if len(known) < 2:
+        return [Attempt(one) for one in known]
+    found: list[Attempt] = []
+    before: Any = None
+    for number, one in enumerate(known):
+        after = _document(one)
+        found.append(_attempt(one, before, after) if number else Attempt(one))
+        before = after
+    return found
+
+
+def compare_pair(before: Handoff, after: Handoff) -> Attempt:
+    """Return `after` with its changes against `before`, whichever arrived first."""
+    return _attempt(after, _document(before), _document(after))
+
+
+def _attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:
+    for document in (before, after):
+        if isinstance(document, str):
+            return Attempt(handoff, why=document)
+    return Attempt(handoff, difference(before, after))
+
+
+def _document(handoff: Handoff) -> Any:
+    """Return the parsed document, or a text that says why there is none to compare."""
+    if handoff.size_bytes > LARGEST:
+        return f"attempt {handoff.attempt} is larger than {LARGEST // 1024} KiB"
+    body = queries.body(handoff)
+    if body is None:
+        return f"the document of attempt {handoff.attempt} was removed by retention"
+    value, issues = parse_json(bytes(body.original))
+    return f"attempt {handoff.attempt} is not readable as JSON" if issues or isinstance(value, str) else value

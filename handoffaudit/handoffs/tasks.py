@@ -1,22 +1,34 @@
-"""The Celery tasks. A message carries no data: the work to do is in the database."""
+"""The Celery tasks, which carry no data because the work is in the database, and the periodic jobs of each worker."""
 
+import random
 import threading
+from collections.abc import Callable
+from typing import Any
 
+import structlog
 from celery import shared_task
+from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
+from django.db import DatabaseError, close_old_connections
 
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import alerts, judge, leases, notify
 from handoffaudit.handoffs.dry_runs import run as dry_runs_run
-from handoffaudit.handoffs.llm import run
+from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
 from handoffaudit.handoffs.webhooks import worker
+from handoffaudit.memory import freeze_startup_objects
+from handoffaudit.validation.tokenizers import default_counter
 
 # More concurrent drains in one process would only wait for each other.
 drains = Slots(lambda: 2)
+
 # Slots for threads that wait for the LLM.
 checkers = Slots(lambda: int(settings.MODEL_CONCURRENCY))
+
 _asked = threading.Event()
+
 _one_trial = threading.Lock()
+
 _one_prompt_trial = threading.Lock()
 
 
@@ -66,3 +78,112 @@ def check_waiting() -> None:
 def tell_subscribers() -> None:
     """Wake the threads of this process that deliver webhooks."""
     worker.wake()
+
+
+log = structlog.get_logger(__name__)
+
+# How often an idle worker looks for work. Each pause varies by a fifth, so that the workers do not look in step.
+LOOK_SECONDS = 1.0
+
+_stop = threading.Event()
+
+_more: list[Callable[[], None]] = []
+
+
+def add_job(one_pass: Callable[[], None]) -> None:
+    """Add a job to the periodic sweep of each worker, for packages that this package may not import."""
+    if one_pass not in _more:
+        _more.append(one_pass)
+
+
+def sweep() -> None:
+    """Park exhausted handoffs, end checks that have no LLM key, and start waiting dry runs."""
+    parked = leases.park_exhausted()
+    if parked:
+        log.error("handoffs are parked: judging them failed again and again", number=parked)
+    if not client.is_configured():
+        _end_checks()
+    if dry_runs_run.is_anything_waiting():
+        notify.start_or_send(notify.TRIALS)
+    if dry_runs_run.is_anything_waiting(with_model=True):
+        notify.start_or_send(notify.PROMPT_TRIALS)
+
+
+def look() -> None:
+    """Start waiting work that no message announced. One cheap query, and none while the process is busy.
+
+    Verdicts must not depend on the broker, so the work runs in threads of this process and not through messages.
+    """
+    if notify.consumes(notify.TASK) and not drains.taken and leases.is_anything_waiting():
+        notify.start_threads(notify.TASK)
+    if notify.consumes(notify.CHECKS) and (free := checkers.free):
+        notify.start_threads(notify.CHECKS, jobs.count_waiting(free), at_once=settings.MODEL_CONCURRENCY)
+
+
+def _end_checks() -> None:
+    """Finish the LLM checks begun with a key that is gone, because there may be no worker for LLM checks."""
+    _park_checks()
+    if jobs.count_waiting(1):
+        run.drain()
+
+
+def sweep_checks() -> None:
+    """Park exhausted LLM checks, watch for outages, queue unverified handoffs and delete old answers."""
+    _park_checks()
+    alerts.watch_outages()
+    run.enqueue_unverified()
+    client.delete_old_answers()
+
+
+def _park_checks() -> None:
+    parked = jobs.park_exhausted()
+    if parked:
+        log.error("handoffs are parked: having the model check them failed again and again", number=parked)
+
+
+def _run(seconds: Callable[[], float], *passes: Callable[[], None]) -> None:
+    while True:
+        for one in passes:
+            _make(one)
+        close_old_connections()
+        if _stop.wait(seconds()):
+            return
+
+
+def _make(one_pass: Callable[[], None]) -> None:
+    """Run one job. An error must not stop the other jobs or the sweep, which nothing would restart."""
+    try:
+        one_pass()
+    except DatabaseError as error:
+        log.warning("the sweep could not use the database", error=str(error))
+        close_old_connections()
+    except Exception:
+        log.exception("a pass of the sweep failed")
+
+
+@celeryd_after_setup.connect  # type: ignore[untyped-decorator]
+def start(instance: Any = None, **_: Any) -> None:
+    """Start the periodic work before the worker connects to the broker, which may be unavailable."""
+    # Load the tokenizer now, so that the first handoff does not wait for it.
+    default_counter()
+    freeze_startup_objects()
+    _stop.clear()
+    run.ending.clear()
+    notify.set_queues(instance.app.amqp.queues.consume_from if instance is not None else ())
+    asks = notify.CHECKS_QUEUE in notify.consumed_queues()
+    if asks:
+        # Prepare the client in the background, because a worker with several queues judges meanwhile.
+        threading.Thread(target=client.prepare_client, name="llm-client", daemon=True).start()
+    passes = (sweep, *_more, sweep_checks) if asks else (sweep, *_more)
+    _repeat("sweep", lambda: float(settings.SWEEP_SECONDS), *passes)
+    _repeat("look", lambda: LOOK_SECONDS * random.uniform(0.8, 1.2), look)  # noqa: S311 -- no secret
+
+
+def _repeat(name: str, seconds: Callable[[], float], *passes: Callable[[], None]) -> None:
+    threading.Thread(target=_run, args=(seconds, *passes), name=name, daemon=True).start()
+
+
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def stop(**_: Any) -> None:
+    _stop.set()
+    run.ending.set()

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import gzip_stream, index, upload
+from handoffaudit.diagnostics.logs import index, upload
 from tests.api.support import client, make_key, problem
 from tests.diagnostics.logs.support import counted, gate_lines, health_line
 
@@ -137,7 +137,7 @@ def test_a_large_log_is_taken_in_and_stored_by_a_worker(api: httpx.Client, tenan
 
 
 def test_a_body_that_unpacks_to_far_more_is_refused(api: httpx.Client, monkeypatch) -> None:
-    monkeypatch.setattr(gzip_stream, "FREE_BYTES", 100_000)
+    monkeypatch.setattr(upload, "FREE_BYTES", 100_000)
     monkeypatch.setattr(upload, "INLINE_LINES", 100)
     said = problem(api.post("/logs", params={"source": "a"}, content=gzip.compress(b"x\n" * 200_000)), 413)
     assert said["limit"] == 100

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from handoffaudit import database_faults, file_damage
+from handoffaudit import database_faults
 from handoffaudit.accounts.models import Person, Tenant
 from tests.api.support import problem
 from tests.handoffs.support import payload
@@ -74,9 +74,9 @@ def test_a_database_that_is_full(api: httpx.Client, tenant: Tenant) -> None:
 def test_a_damaged_file_that_is_known_takes_nothing_new(
     api: httpx.Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = file_damage.DamageWatch()
-    monkeypatch.setattr(file_damage, "watch", watch)
-    monkeypatch.setattr(file_damage, "find_damage", lambda *_, **__: "wrong # of entries in index x")
+    watch = database_faults.DamageWatch()
+    monkeypatch.setattr(database_faults, "watch", watch)
+    monkeypatch.setattr(database_faults, "find_damage", lambda *_, **__: "wrong # of entries in index x")
     # Nobody has looked yet, and a submission does not look.
     assert api.post("/handoffs", json=payload()).status_code == 202
     ready = api.get(READY)
@@ -88,7 +88,7 @@ def test_a_damaged_file_that_is_known_takes_nothing_new(
     assert len(api.get("/handoffs").json()["items"]) == 1
     assert api.post("/validate", json=payload()).status_code == 200
     # The file is looked at again after a while, also where nobody asks for /readyz.
-    monkeypatch.setattr(file_damage, "find_damage", lambda *_, **__: "")
+    monkeypatch.setattr(database_faults, "find_damage", lambda *_, **__: "")
     monkeypatch.setattr(watch, "_look_at", 0.0)
     assert api.post("/handoffs", json=payload()).status_code == 202
 

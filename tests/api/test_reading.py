@@ -15,7 +15,7 @@ from django.utils import timezone
 from handoffaudit import database_faults
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import serializers
-from handoffaudit.api.json_schemas import NAMES
+from handoffaudit.api.policies import PUBLISHED_NAMES
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs.models import Alert, Handoff, HandoffBody
 from tests.api.support import problem, submitted
@@ -202,7 +202,7 @@ def test_the_strictness_table_is_read_saved_and_in_force(api: httpx.Client) -> N
     assert api.get(f"/handoffs/{submitted(api, payload(handoff_type='slow'))}").json()["state"] == "held"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PUBLISHED_NAMES)
 def test_a_published_schema_is_a_schema(api: httpx.Client, name: str) -> None:
     jsonschema_rs.meta.validate(api.get(f"/schemas/{name}.json").json())
 
@@ -222,7 +222,7 @@ def test_published_schemas_hold_for_real_documents(api: httpx.Client) -> None:
 
 
 def test_a_schema_that_there_is_not_names_those_there_are(api: httpx.Client) -> None:
-    assert all(name in problem(api.get("/schemas/nothing.json"), 404)["detail"] for name in NAMES)
+    assert all(name in problem(api.get("/schemas/nothing.json"), 404)["detail"] for name in PUBLISHED_NAMES)
 
 
 def test_it_is_alive_and_ready(api: httpx.Client, settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from handoffaudit.cli import bootstrap, import_log
 from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.import_log import command
 from handoffaudit.cli.imports import files
-from handoffaudit.diagnostics.logs import gzip_stream, index, search
+from handoffaudit.diagnostics.logs import index, search, upload
 from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK
 from handoffaudit.diagnostics.models import LogImport
 from tests.api.support import make_key
@@ -149,4 +149,4 @@ def test_nor_is_it_sent_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_part_for_a_server_is_not_refused_however_alike_its_lines_are() -> None:
-    assert import_log.PART_BYTES + LONGEST_BLOCK <= gzip_stream.FREE_BYTES
+    assert import_log.PART_BYTES + LONGEST_BLOCK <= upload.FREE_BYTES

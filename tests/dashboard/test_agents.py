@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.dashboard.agents.labels import format_duration
+from handoffaudit.dashboard.agents.declared import format_duration
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.diagnostics import attribution
 from handoffaudit.handoffs import counts

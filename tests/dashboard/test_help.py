@@ -14,7 +14,8 @@ from django.utils.html import strip_tags
 from handoffaudit.accounts.models import Person, Role, Tenant
 from handoffaudit.cli.main import command
 from handoffaudit.dashboard.access import TenantMembership
-from handoffaudit.dashboard.help import guides, reference
+from handoffaudit.dashboard.help import guides
+from handoffaudit.dashboard.help import page as help_page
 from handoffaudit.dashboard.review.page import KEYS
 from handoffaudit.problem_types import PROBLEM_TYPES, type_of
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
@@ -168,14 +169,14 @@ def test_commands_named_in_a_guide_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_addresses_named_in_a_guide_exist(name: str) -> None:
-    paths = {call.path for call in reference.operations()}
+    paths = {call.path for call in help_page.operations()}
     named = re.findall(r"/api/v1/[a-z-]+", (DOCS / f"guide-{name}.md").read_text())
     assert {path for path in named if path not in paths} == set()
 
 
 def test_the_reference_has_every_call_and_what_it_takes(client_of_viewer: Client) -> None:
     index = client_of_viewer.get(f"{HELP}api/")
-    for call in reference.operations():
+    for call in help_page.operations():
         address = reverse("dashboard:help_call", args=["acme", call.name])
         assert f'href="{address}"' in index.text
         page = client_of_viewer.get(address)
@@ -184,7 +185,7 @@ def test_the_reference_has_every_call_and_what_it_takes(client_of_viewer: Client
         assert {field.name for field in call.parameters} <= set(re.findall(r"<code>([^<]+)</code>", page.text))
         for answer in call.answers:
             assert f'id="answer-{answer.status}"' in page.text
-    names = [call.name for call in reference.operations()]
+    names = [call.name for call in help_page.operations()]
     assert len(names) == len(set(names))
 
 

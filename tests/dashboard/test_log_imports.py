@@ -11,7 +11,7 @@ from django.utils import timezone
 from handoffaudit import request_bodies
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.diagnostics import uploads
-from handoffaudit.diagnostics.logs import gzip_stream, index, upload
+from handoffaudit.diagnostics.logs import index, upload
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from tests.dashboard.log_lines import BAD, gate, health, moment, older, take, trace
 
@@ -193,7 +193,7 @@ def test_while_a_large_log_is_stored_the_page_says_how_far_it_is(
 
 
 def test_a_packed_log_that_becomes_far_larger_is_refused(sign_in: SignIn, reviewer: Person, monkeypatch) -> None:
-    monkeypatch.setattr(gzip_stream, "FREE_BYTES", 100_000)
+    monkeypatch.setattr(upload, "FREE_BYTES", 100_000)
     answer = send(sign_in(reviewer), file(gzip.compress(b"x\n" * 200_000), "small.gz"))
     assert answer.status_code == 413
     assert "small.gz unpacks to more than 100 times its size" in answer.text

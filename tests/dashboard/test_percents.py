@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from handoffaudit.dashboard.templatetags.shares import changed, told
-from handoffaudit.diagnostics.file_tally import Change
+from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.handoffs.rates import Share
 
 ROOT = Path(__file__).parents[2]

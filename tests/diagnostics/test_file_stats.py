@@ -6,7 +6,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
-from handoffaudit.diagnostics.file_tally import FileTally
+from handoffaudit.diagnostics.file_stats import FileTally
 from handoffaudit.diagnostics.models import HealthCount
 from handoffaudit.diagnostics.periods import HOUR, window_of
 from tests.diagnostics.support import NOW, counted

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.diagnostics.file_tally import Change, FileTally
+from handoffaudit.diagnostics.file_stats import Change, FileTally
 from handoffaudit.handoffs.rates import Share
 from tests.scale import examples
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.diagnostics import noise as module
-from handoffaudit.diagnostics.noise import CodeDecisions, add_examples, code_decisions, overturn_rates
+from handoffaudit.diagnostics import codes as module
+from handoffaudit.diagnostics.codes import CodeDecisions, add_examples, code_decisions, overturn_rates
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.handoffs.review.decide import Decision

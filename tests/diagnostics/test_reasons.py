@@ -6,8 +6,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import reasons as reasons_module
-from handoffaudit.diagnostics.file_stats import Pair
-from handoffaudit.diagnostics.file_tally import FileTally
+from handoffaudit.diagnostics.file_stats import FileTally, Pair
 from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.diagnostics.reasons import load_reasons, matrix
 from tests.diagnostics.support import NOW, counted

@@ -10,8 +10,8 @@ from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
 from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.base import NotReviewable, Stale
 from handoffaudit.handoffs.review.decide import Decision
-from handoffaudit.handoffs.review.errors import NotReviewable, Stale
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import (
     NOT_JSON,

@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, periodic_jobs
+from handoffaudit.handoffs import judge, tasks
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import Event, Handoff, ModelBreaker, ModelCall, ModelCheck, State, Verdict
 from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.base import ReviewError
 from handoffaudit.handoffs.review.decide import Decision
-from handoffaudit.handoffs.review.errors import ReviewError
 from handoffaudit.validation.config import FailMode
 from tests.handoffs.support import (
     SENDER,
@@ -80,9 +80,9 @@ def test_sweeps_at_once_queue_each_once(tenant: Tenant, model: MessagesServer) -
     run.drain()
     model.outage = 0
     ModelBreaker.objects.all().delete()
-    assert errors(at_once(*[periodic_jobs.sweep_checks] * 4)) == []
+    assert errors(at_once(*[tasks.sweep_checks] * 4)) == []
     assert ModelCheck.objects.count() == 10
-    assert errors(at_once(*[run.drain] * 4, periodic_jobs.sweep_checks)) == []
+    assert errors(at_once(*[run.drain] * 4, tasks.sweep_checks)) == []
     while run.drain() or run.enqueue_unverified():
         pass
     assert Event.objects.filter(reason__startswith="checked later").count() == 10
@@ -176,13 +176,13 @@ def test_a_catch_up_among_reviewers_and_retries_overwrites_no_decision(
         return decided
 
     retried = chance.sample(range(24), 6)
-    periodic_jobs.sweep_checks()
+    tasks.sweep_checks()
     results = at_once(
         review,
         retries_of(tenant, retried, 2),
         run.drain,
         run.drain,
-        periodic_jobs.sweep_checks,
+        tasks.sweep_checks,
         lambda: again_and_again(judge.drain),
     )
     assert errors(results) == []

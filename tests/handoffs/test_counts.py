@@ -24,8 +24,8 @@ from handoffaudit.handoffs.models import (
     State,
 )
 from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.base import Readable, ReviewError, Unreadable
 from handoffaudit.handoffs.review.decide import Decision
-from handoffaudit.handoffs.review.errors import Readable, ReviewError, Unreadable
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import FailMode
 from tests.handoffs.support import (

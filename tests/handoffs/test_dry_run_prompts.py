@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import notify, periodic_jobs
+from handoffaudit.handoffs import notify, tasks
 from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
 from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Handoff, ModelAnswer, ModelBreaker, ModelCall, Trial
@@ -215,7 +215,7 @@ def test_one_whose_worker_ended_is_found_by_the_sweep_and_goes_on(
     Trial.objects.update(judged=1, reached=newest.pk, claim=uuid.uuid4(), claim_expires_at=expired, tries=1, unasked=1)
     woken: list[str] = []
     monkeypatch.setattr(notify, "send", lambda task=notify.TASK: woken.append(task) or True)
-    periodic_jobs.sweep()
+    tasks.sweep()
     assert notify.PROMPT_TRIALS in woken
     assert notify.TRIALS not in woken
     assert run.run_waiting(with_model=True) == 1

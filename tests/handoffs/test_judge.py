@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, judge, periodic_jobs, queries, stats
+from handoffaudit.handoffs import counts, judge, queries, stats, tasks
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
 from handoffaudit.policy.kinds import strictness
@@ -80,10 +80,10 @@ def test_one_that_breaks_the_pipeline_takes_no_other_along(tenant: Tenant, monke
     }
     for _ in range(2):
         Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-        periodic_jobs.sweep()
+        tasks.sweep()
         assert judge.drain() == 0
     Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-    periodic_jobs.sweep()
+    tasks.sweep()
     parked = Handoff.objects.get(handoff_id="h3")
     assert (parked.parked, parked.state, parked.tries) == (True, State.VALIDATING, 4)
     assert stats.count_waiting(tenant).parked == 1

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, leases, periodic_jobs, queries
+from handoffaudit.handoffs import judge, leases, queries, tasks
 from handoffaudit.handoffs.llm import jobs
 from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import ActorKind, CheckKind, Handoff, ModelCheck, State, Verdict
@@ -88,7 +88,7 @@ def parked(tenant: Tenant, model: MessagesServer, monkeypatch) -> Handoff:
             checks_run_out()
             assert llm_run.drain() == 0
     checks_run_out()
-    periodic_jobs.sweep_checks()
+    tasks.sweep_checks()
     return queries.get(tenant, str(handoff.pk))
 
 

@@ -10,7 +10,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.counts import OUTCOMES, CountKey
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.outcome_sums import Sums, sum_outcomes
+from handoffaudit.handoffs.rates import Sums, sum_outcomes
 
 pytestmark = pytest.mark.django_db
 BEGIN = datetime(2026, 2, 10, tzinfo=UTC)

@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, notify, periodic_jobs, tasks
+from handoffaudit.handoffs import judge, notify, tasks
 from handoffaudit.handoffs.llm import client, run
 from handoffaudit.handoffs.models import Handoff, ModelCheck, State
 from tests.handoffs.support import NOT_ASKED, judged, payload, submit, take
@@ -29,7 +29,7 @@ def started(monkeypatch) -> list[str]:
 
 def ended() -> None:
     """Stop the periodic jobs as an ending worker does, and let this process go on."""
-    periodic_jobs.stop()
+    tasks.stop()
     assert run.ending.is_set()
     run.ending.clear()
 
@@ -37,16 +37,16 @@ def ended() -> None:
 @pytest.mark.django_db
 def test_an_idle_worker_judges_what_was_left_behind_and_nothing_else(tenant: Tenant, started: list[str]) -> None:
     judged(tenant, payload())
-    periodic_jobs.look()
+    tasks.look()
     assert started == []
     submit(tenant, payload())
-    periodic_jobs.look()
+    tasks.look()
     assert started == [notify.TASK]
     take(1)
-    periodic_jobs.look()
+    tasks.look()
     assert started == [notify.TASK]
     Handoff.objects.filter(state=State.VALIDATING).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-    periodic_jobs.look()
+    tasks.look()
     assert started == [notify.TASK] * 2
 
 
@@ -56,21 +56,21 @@ def test_looking_costs_one_query_and_none_while_the_worker_is_busy(
 ) -> None:
     submit(tenant, payload())
     with django_assert_num_queries(1):
-        periodic_jobs.look()
+        tasks.look()
     monkeypatch.setattr(tasks.drains, "taken", 1)
     with django_assert_num_queries(0):
-        periodic_jobs.look()
+        tasks.look()
     assert started == [notify.TASK]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_verdicts_come_without_any_message(tenant: Tenant, monkeypatch) -> None:
     monkeypatch.setattr(notify, "send", lambda *_: False)
-    monkeypatch.setattr(periodic_jobs, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(tasks, "LOOK_SECONDS", 0.02)
     worker = celery.Celery()
     worker.amqp.queues.select(["structural"])
     submit(tenant, payload())
-    periodic_jobs.start(instance=SimpleNamespace(app=worker))
+    tasks.start(instance=SimpleNamespace(app=worker))
     try:
         end = time.monotonic() + 60
         while Handoff.objects.get().state != State.ACCEPTED:
@@ -89,8 +89,8 @@ def test_what_is_parked_wakes_nobody(tenant: Tenant, started: list[str]) -> None
     submit(tenant, payload())
     take(1)
     Handoff.objects.update(tries=9, claim_expires_at=timezone.now() - timedelta(seconds=1))
-    periodic_jobs.sweep()
-    periodic_jobs.look()
+    tasks.sweep()
+    tasks.look()
     assert started == []
     assert Handoff.objects.get().parked
 
@@ -102,10 +102,10 @@ def test_what_waited_for_the_model_ends_unverified_where_the_key_is_gone(
     waits = judged(tenant, payload())
     given_up = judged(tenant, payload())
     ModelCheck.objects.filter(pk=given_up.pk).update(tries=9, claim_expires_at=timezone.now() - timedelta(seconds=1))
-    periodic_jobs.sweep()
+    tasks.sweep()
     assert ModelCheck.objects.count() == 2
     settings.ANTHROPIC_API_KEY = ""
-    periodic_jobs.sweep()
+    tasks.sweep()
     waits.refresh_from_db()
     given_up.refresh_from_db()
     assert (waits.state, waits.unverified, waits.codes) == (State.ACCEPTED, True, [NOT_ASKED])
@@ -123,9 +123,9 @@ def test_a_pass_that_fails_ends_neither_the_sweep_nor_the_other_passes(error: Ex
         passes.append(1)
         raise error
 
-    monkeypatch.setattr(periodic_jobs, "sweep", failing)
-    monkeypatch.setattr(periodic_jobs, "_more", [lambda: third.set() if len(passes) == 3 else None])
-    periodic_jobs.start()
+    monkeypatch.setattr(tasks, "sweep", failing)
+    monkeypatch.setattr(tasks, "_more", [lambda: third.set() if len(passes) == 3 else None])
+    tasks.start()
     try:
         assert third.wait(60)
     finally:
@@ -136,23 +136,23 @@ def test_a_pass_that_fails_ends_neither_the_sweep_nor_the_other_passes(error: Ex
 def test_only_who_makes_checks_looks_for_them(monkeypatch, queues: list[str], swept: int) -> None:
     found = threading.Event()
     passes: list[str] = []
-    monkeypatch.setattr(periodic_jobs, "sweep", lambda: passes.append("sweep"))
-    monkeypatch.setattr(periodic_jobs, "sweep_checks", lambda: passes.append("checks"))
+    monkeypatch.setattr(tasks, "sweep", lambda: passes.append("sweep"))
+    monkeypatch.setattr(tasks, "sweep_checks", lambda: passes.append("checks"))
     prepared = threading.Event()
     monkeypatch.setattr(client, "prepare_client", prepared.set)
-    monkeypatch.setattr(periodic_jobs, "look", lambda: None)
+    monkeypatch.setattr(tasks, "look", lambda: None)
     monkeypatch.setattr(notify, "_queues", [])
-    monkeypatch.setattr(periodic_jobs, "_more", [])
+    monkeypatch.setattr(tasks, "_more", [])
 
     def close() -> None:
         # After all its passes. The thread that looks for work closes, too, and may be sooner.
         if threading.current_thread().name == "sweep":
             found.set()
 
-    monkeypatch.setattr(periodic_jobs, "close_old_connections", close)
+    monkeypatch.setattr(tasks, "close_old_connections", close)
     worker = celery.Celery()
     worker.amqp.queues.select(queues)
-    periodic_jobs.start(instance=SimpleNamespace(app=worker))
+    tasks.start(instance=SimpleNamespace(app=worker))
     try:
         assert found.wait(60)
     finally:

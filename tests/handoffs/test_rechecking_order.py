@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import periodic_jobs
+from handoffaudit.handoffs import tasks
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Handoff, HandoffBody, ModelBreaker, ModelCall, ModelCheck, ModelSpend, State
@@ -104,7 +104,7 @@ def test_a_probe_that_fails_leaves_all_as_they_are(tenant: Tenant, model: Messag
     model.outage = 529
     calls = ModelCall.objects.count()
     for _ in range(5):
-        periodic_jobs.sweep_checks()
+        tasks.sweep_checks()
         run.drain()
     assert len(model.requests) == 1
     assert ModelCall.objects.count() == calls + 1
@@ -129,7 +129,7 @@ def test_one_that_is_never_answered_does_not_keep_the_others_waiting(
         unverified(tenant, model, numbered(number))
     model.respond = lambda request: fails(400) if "Number 0" in request.content else None
     for _ in range(5):
-        periodic_jobs.sweep_checks()
+        tasks.sweep_checks()
         run.drain()
     assert asked_about(model) == [0, 1, 2]
     assert list(Handoff.objects.filter(unverified=True)) == [first]
@@ -149,13 +149,13 @@ def test_who_has_no_money_left_waits_and_the_others_do_not(
     # So little is left that no call fits in.
     ModelSpend.objects.filter(tenant=tenant).update(usd=settings.MODEL_DAILY_USD - 1e-6)
     for _ in range(5):
-        periodic_jobs.sweep_checks()
+        tasks.sweep_checks()
         run.drain()
     assert asked_about(model) == [2]
     assert ModelCall.objects.filter(outcome="budget").count() == 1
     assert Handoff.objects.filter(unverified=True).values_list("tenant", flat=True).get() == tenant.pk
     ModelSpend.objects.all().delete()
     ModelCall.objects.filter(outcome="budget").update(at=timezone.now() - timedelta(hours=1))
-    periodic_jobs.sweep_checks()
+    tasks.sweep_checks()
     run.drain()
     assert asked_about(model) == [2, 1]

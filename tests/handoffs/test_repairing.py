@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
-from handoffaudit.handoffs import compare, queries, remediation
+from handoffaudit.handoffs import lineage, queries, remediation
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.repair import run
 from handoffaudit.handoffs.review import queue
@@ -27,7 +27,7 @@ def test_a_repaired_document_is_a_new_attempt_and_the_first_is_as_it_came(tenant
     second = Handoff.objects.get(handoff_id="h~2")
     assert (first.state, second.state, second.attempt, second.repaired) == ("superseded", "accepted", 2, True)
     assert orjson.loads(bytes(HandoffBody.objects.get(pk=first.pk).original)) == without_meta()
-    changed = compare.compare_attempts(second)[1].changed
+    changed = lineage.compare_attempts(second)[1].changed
     assert changed is not None
     assert [change.field_path for change in changed.changes] == ["handoff.meta.token_count", "handoff.schema_type"]
     events = [event.reason for event in queries.events(second)]

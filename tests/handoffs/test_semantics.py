@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, leases, notify, periodic_jobs, queries, remediation, tasks
+from handoffaudit.handoffs import judge, leases, notify, queries, remediation, tasks
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.llm.run import check
 from handoffaudit.handoffs.models import CheckKind, Finding, Handoff, ModelCall, ModelCheck, State, Verdict
@@ -86,20 +86,20 @@ def test_while_it_waits_nobody_judges_it_again(tenant: Tenant, model: MessagesSe
     assert woken == [notify.CHECKS] * 2
     assert judge.drain() == 0
     assert not leases.is_anything_waiting()
-    periodic_jobs.sweep()
-    periodic_jobs.sweep_checks()
+    tasks.sweep()
+    tasks.sweep_checks()
     started: list[int] = []
     monkeypatch.setattr(notify, "start_threads", lambda task, number, at_once: started.append(number))
     monkeypatch.setattr(notify, "consumes", lambda task: task == notify.CHECKS)
-    periodic_jobs.look()
+    tasks.look()
     assert started == [2]
     jobs.take()
     jobs.take()
-    periodic_jobs.look()
+    tasks.look()
     assert started == [2, 1]
     # All that may be asked about are asked about: it costs no query.
     monkeypatch.setattr(tasks.checkers, "taken", 2)
-    periodic_jobs.look()
+    tasks.look()
     assert (started, woken) == ([2, 1], [notify.CHECKS] * 2)
     assert Handoff.objects.filter(state=State.VALIDATING, parked=False, claim=None).count() == 3
     assert ModelCheck.objects.count() == 3

@@ -9,11 +9,10 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.agents.labels import format_duration
-from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.agents.declared import format_duration
+from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.navigation import build_agent_url
-from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics.agent_report import MOST_FINDINGS, AgentReport, OfCode, is_known, load_report, near_names
 from handoffaudit.diagnostics.agents import AgentRoute

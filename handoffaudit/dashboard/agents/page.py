@@ -11,13 +11,12 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
-from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.agents import agent, declared
 from handoffaudit.dashboard.agents import agent as agent_page
-from handoffaudit.dashboard.agents.labels import format_duration
-from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
+from handoffaudit.dashboard.agents.declared import format_duration
+from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.navigation import build_agent_url
-from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.icons import icon
 from handoffaudit.dashboard.templatetags.shares import percent, told, tone

@@ -9,13 +9,18 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.help.codes import sides
-from handoffaudit.dashboard.partials import render_page
 from handoffaudit.diagnostics import codes
-from handoffaudit.diagnostics.codes import CodeReport
-from handoffaudit.diagnostics.noise import FEWEST_DECISIONS, MOST_DECISIONS, CodeDecisions, add_examples, overturn_rates
+from handoffaudit.diagnostics.codes import (
+    FEWEST_DECISIONS,
+    MOST_DECISIONS,
+    CodeDecisions,
+    CodeReport,
+    add_examples,
+    overturn_rates,
+)
 from handoffaudit.drawing.charts import Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.rates import Share

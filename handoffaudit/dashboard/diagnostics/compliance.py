@@ -12,15 +12,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
-from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text
 from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
-from handoffaudit.diagnostics.file_stats import Pair
-from handoffaudit.diagnostics.file_tally import Change, FileTally
+from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
 from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing

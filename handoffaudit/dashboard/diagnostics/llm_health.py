@@ -1,24 +1,121 @@
-"""LLM health: whether the LLM answers, what fails, what it costs and what waits for it."""
+"""LLM health, and the alerts: their texts, the page of past alerts, and the button that acknowledges one."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.urls import path
-from django.views.decorators.http import require_safe
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.diagnostics import alerts
-from handoffaudit.dashboard.partials import render_page
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.policies.forms import number
 from handoffaudit.diagnostics.llm_health import CallTally, Latency, LLMHealth, TimeBucket, load_health
 from handoffaudit.diagnostics.llm_status import COUNTED_AT_MOST, Standing
 from handoffaudit.diagnostics.periods import PERIODS, Period
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.alerts import AlertKind, format_span
 from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.handoffs.models import Alert
+from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.validation.text import pluralize
+
+
+@dataclass(frozen=True, slots=True)
+class AlertText:
+    """An alert with its title, its meaning, the next step, and a link to its handoffs.
+
+    `of_model` is true where the LLM health page says more about the alert.
+    """
+
+    alert: Alert
+    title: str
+    meaning: str
+    link: str
+    link_text: str
+    of_model: bool = False
+
+
+# The pages that show alerts, to which the button to acknowledge an alert leads back.
+PAGES = ("overview", "model_health", "alerts")
+
+
+def open_alerts(tenant: Tenant) -> list[AlertText]:
+    """Return the open alerts of a tenant, newest first."""
+    return [describe_alert(tenant, alert) for alert in alerts.list_open(tenant)]
+
+
+def describe_alert(tenant: Tenant, alert: Alert) -> AlertText:
+    """Return the texts of an open or a closed alert."""
+    about = alerts.describe(alert)
+    link, link_text = f"{reverse('dashboard:handoffs', args=[tenant.slug])}?{about.query}", about.link_text
+    if not about.query:
+        link, link_text = _elsewhere(tenant, alert)
+    return AlertText(alert, about.title(alert), about.meaning, link, link_text, about.of_model)
+
+
+def _elsewhere(tenant: Tenant, alert: Alert) -> tuple[str, str]:
+    if alert.kind == AlertKind.WEBHOOK_FAILING:
+        return reverse("dashboard:settings_webhooks", args=[tenant.slug]), "Webhooks"
+    return reverse("dashboard:handoffs", args=[tenant.slug]), "See the last handoffs"
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def acknowledge(request: HttpRequest, who: TenantMembership, alert: int) -> HttpResponse:
+    """Acknowledge the alert and redirect to the page with the pressed button."""
+    try:
+        alerts.acknowledge(tenant=who.tenant, alert=alert, actor=who.person.username)
+    except Refused as refused:
+        raise Http404(refused.message) from refused
+    messages.success(request, "The alert is acknowledged.")
+    page = request.POST.get("page", "")
+    return redirect(f"dashboard:{page if page in PAGES else 'alerts'}", tenant=who.tenant.slug)
+
+
+acknowledge_urls = [path("diagnostics/alerts/<int:alert>/acknowledge/", acknowledge, name="alert_acknowledge")]
+
+PAGE_SIZE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An alert that is closed; `closed_by` is empty where the alert closed by itself."""
+
+    told: AlertText
+    lasted: str
+    closed_by: str
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def alerts_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    before = number(request.GET.get("before", ""))
+    found = alerts.list_alerts(who.tenant, is_open=False, before=before, limit=PAGE_SIZE + 1)
+    address = reverse("dashboard:alerts", args=[who.tenant.slug])
+    context: dict[str, Any] = {
+        "alerts": open_alerts(who.tenant),
+        "past": [_past(describe_alert(who.tenant, alert)) for alert in found[:PAGE_SIZE]],
+        "newest": address if before is not None else "",
+        "next": f"{address}?before={found[PAGE_SIZE - 1].pk}" if len(found) > PAGE_SIZE else "",
+    }
+    return render_page(request, "dashboard/diagnostics/alerts.html", context)
+
+
+def _past(told: AlertText) -> Past:
+    alert = told.alert
+    ended = alert.acknowledged_at or alert.last_at
+    by = "" if alert.acknowledged_by == SYSTEM.name else alert.acknowledged_by
+    return Past(told, format_span((ended - alert.opened_at).total_seconds()), by)
+
+
+alerts_urls = [path("diagnostics/alerts/", alerts_page, name="alerts")]
 
 DEFAULT = "24h"
 
@@ -42,7 +139,7 @@ def health_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     health = load_health(who.tenant, PERIODS.get(asked, PERIODS[DEFAULT]))
     context: dict[str, Any] = {
         "bad": bad,
-        "alerts": alerts.open_alerts(who.tenant),
+        "alerts": open_alerts(who.tenant),
         "health": health,
         "tally": health.counted.overall,
         "no_key": health.status.standing is Standing.NO_KEY,
@@ -85,4 +182,4 @@ def _bar(stretch: TimeBucket, period: Period) -> Bar:
     )
 
 
-urlpatterns = [path("diagnostics/model/", health_page, name="model_health"), *alerts.acknowledge_urls]
+urlpatterns = [path("diagnostics/model/", health_page, name="model_health"), *acknowledge_urls]

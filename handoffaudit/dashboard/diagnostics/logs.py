@@ -14,11 +14,10 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
-from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.dashboard.diagnostics.log_lines import EVENTS, KIND_NAMES, LEVELS, LogFilters, row_of
 from handoffaudit.dashboard.filters import PERIODS
-from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.logs import search
 from handoffaudit.handoffs.filters import FilterError

@@ -9,13 +9,12 @@ from django.urls import path
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
-from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics import codes, file_stats
 from handoffaudit.diagnostics import reasons as diagnostics_reasons
-from handoffaudit.diagnostics.file_tally import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
+from handoffaudit.diagnostics.file_stats import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
 from handoffaudit.diagnostics.periods import Window
 from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, UnusedFile, load_reasons
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars

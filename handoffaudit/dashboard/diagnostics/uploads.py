@@ -25,13 +25,12 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics.log_lines import KIND_NAMES
-from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.diagnostics.logs import gzip_stream, search, upload
-from handoffaudit.diagnostics.logs.gzip_stream import BadGzip, TooLarge, limit_stream
+from handoffaudit.diagnostics.logs import search, upload
 from handoffaudit.diagnostics.logs.search import FoundLine
+from handoffaudit.diagnostics.logs.upload import BadGzip, TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.logs.lines import Kind
@@ -261,7 +260,7 @@ def _source(origin: str, name: str) -> str:
 
 
 def _pieces(file: "UploadedFile[bytes]") -> Iterator[bytes]:
-    stream = iter(partial(file.read, gzip_stream.PIECE), b"")
+    stream = iter(partial(file.read, upload.PIECE), b"")
     try:
         yield from limit_stream(stream, settings.MAX_LOG_BYTES, settings.MAX_LOG_RATIO, "HANDOFFAUDIT_MAX_LOG_BYTES")
     except TooLarge as error:

@@ -16,8 +16,9 @@ from django.views.decorators.http import require_http_methods
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.handoffs.sections import handoff_or_404
-from handoffaudit.handoffs import compare, queries, remediation
-from handoffaudit.handoffs.compare import Attempt
+from handoffaudit.handoffs import lineage as handoffs_lineage
+from handoffaudit.handoffs import queries, remediation
+from handoffaudit.handoffs.lineage import Attempt
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.repair import cases, run
 from handoffaudit.handoffs.transitions import Actor
@@ -104,7 +105,7 @@ def lineage_context(
     request: HttpRequest, who: TenantMembership, shown: Handoff, verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Return the context for the attempts: the lineage, the repair requests, and whether this person can repair."""
-    lineage = compare.compare_attempts(shown)
+    lineage = handoffs_lineage.compare_attempts(shown)
     asked = repair_request(remediation.load_record(shown))
     advice = advice_of(shown, verdict)
     can_repair = shown.state == State.REJECTED and not shown.is_unreadable and who.may(Role.REVIEWER)
@@ -125,7 +126,7 @@ def _compare(request: HttpRequest, lineage: Sequence[Attempt]) -> Comparison | N
     known = {str(one.handoff.pk): one.handoff for one in lineage}
     before, after = known.get(request.GET.get("from", "")), known.get(request.GET.get("to", ""))
     if before and after:
-        return Comparison(before, after, compare.compare_pair(before, after), is_chosen=True)
+        return Comparison(before, after, handoffs_lineage.compare_pair(before, after), is_chosen=True)
     if len(lineage) < 2:
         return None
     first, last = lineage[0].handoff, lineage[-1].handoff

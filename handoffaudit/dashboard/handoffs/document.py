@@ -13,12 +13,11 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.access import TenantMembership, is_htmx, require_role
 from handoffaudit.dashboard.handoffs import sections
 from handoffaudit.dashboard.handoffs.document_tree import Bounds, PartNotFoundError, is_text, place_of, text_piece, tree
 from handoffaudit.dashboard.handoffs.findings import Finding, batch, parts_of, spots_of
 from handoffaudit.dashboard.handoffs.sections import ShownDocument, choose_document
-from handoffaudit.dashboard.partials import is_htmx
 from handoffaudit.dashboard.safe_text import excerpt, readable, weight
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, HandoffBody

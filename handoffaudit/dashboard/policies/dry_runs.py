@@ -15,8 +15,7 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.policies import dry_run_labels, prompts, rules, schemas, strictness
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Lines

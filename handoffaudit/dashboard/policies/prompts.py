@@ -21,17 +21,17 @@ from handoffaudit.dashboard.policies.forms import (
     line_of,
     text_of,
 )
-from handoffaudit.dashboard.policies.prompt_labels import (
+from handoffaudit.dashboard.policies.labels import (
     ALL,
     ASKS,
-    HELP,
-    NAMES,
+    PROMPT_HELP,
+    PROMPT_NAMES,
     SCOPES,
     TITLES,
     TYPE,
     WORKFLOW,
     ShippedParts,
-    lines,
+    prompt_lines,
     row_name,
     scope,
     shipped_parts,
@@ -132,7 +132,11 @@ class Editor(Draft[PromptRow]):
     @property
     def scope_field(self) -> Field:
         return Field(
-            name="scope", label=NAMES["scope"], value=self.scope, choices=list(SCOPES.items()), help="who is asked this"
+            name="scope",
+            label=PROMPT_NAMES["scope"],
+            value=self.scope,
+            choices=list(SCOPES.items()),
+            help="who is asked this",
         )
 
     @property
@@ -176,7 +180,7 @@ class Editor(Draft[PromptRow]):
         theirs = current.row(self.row)
         self.gone = bool(self.row) and theirs is None
         mine = self.read()
-        self.theirs = lines(kinds.prompts.difference([theirs], [mine]))[:MOST_OF_A_VERSION] if theirs else []
+        self.theirs = prompt_lines(kinds.prompts.difference([theirs], [mine]))[:MOST_OF_A_VERSION] if theirs else []
 
     def holds_back(self, trial: Trial) -> bool:
         """Return whether an administrator must confirm the cost; raise `InvalidPolicy` if no LLM key is configured."""
@@ -190,7 +194,12 @@ class Editor(Draft[PromptRow]):
 
     def _field(self, name: str, value: str, **more: Any) -> Field:
         return Field(
-            name=name, label=NAMES[name], help=HELP[name], value=value, error=self.errors.get(name, ""), **more
+            name=name,
+            label=PROMPT_NAMES[name],
+            help=PROMPT_HELP[name],
+            value=value,
+            error=self.errors.get(name, ""),
+            **more,
         )
 
 
@@ -246,7 +255,7 @@ TEMPLATE = "dashboard/prompts/page.html"
 
 LONGEST_BEGINNING = 700
 
-PAGE = PolicyPage(kinds.prompts, "Prompts", "A new tenant asks by the shipped prompts.", lines)
+PAGE = PolicyPage(kinds.prompts, "Prompts", "A new tenant asks by the shipped prompts.", prompt_lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils.text import slugify
 
 from handoffaudit.dashboard.policies.forms import Field, form_values, line_of, lines_of, menu, read_json, text_of
-from handoffaudit.dashboard.policies.rule_labels import HELP, MATCHES, NAMES, OPERATORS, SEVERITIES, TYPES
+from handoffaudit.dashboard.policies.labels import MATCHES, OPERATORS, RULE_HELP, RULE_NAMES, SEVERITIES, TYPES
 from handoffaudit.dashboard.policies.rule_sets import JsonEditor, RulesDraft, SetEditor, Sets
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.rules import rule_set_to_plain
@@ -34,8 +34,8 @@ _FEWEST_ROWS = 2
 _HELP = {
     "field": "a path into the data; left empty with the others, there is no such condition",
     "operator": "",
-    "threshold": HELP["threshold"],
-    "compare_field": HELP["compare_field"],
+    "threshold": RULE_HELP["threshold"],
+    "compare_field": RULE_HELP["compare_field"],
 }
 
 _IN_LIST = re.compile(r"\.(?:all|any)\[(\d+)\](.*)", re.DOTALL)
@@ -133,8 +133,8 @@ def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> It
     """Yield titled groups of inputs: how the conditions combine, each filled row, and one empty row."""
     match = Field(
         name=MATCH,
-        label=NAMES[MATCH],
-        help=HELP[MATCH],
+        label=RULE_NAMES[MATCH],
+        help=RULE_HELP[MATCH],
         value=values[MATCH],
         error=errors.get(MATCH, ""),
         choices=menu(MATCHES),
@@ -148,7 +148,7 @@ def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> It
 def _row_field(part: str, name: str, values: Mapping[str, str], errors: Mapping[str, str]) -> Field:
     return Field(
         name=name,
-        label=NAMES[part],
+        label=RULE_NAMES[part],
         help=_HELP[part],
         value=values[name],
         error=errors.get(name, ""),
@@ -238,10 +238,10 @@ class RuleEditor(RulesDraft):
             if inside and mine and inside[2] == "when":
                 name, where = input_at(self.values, inside[3])
                 self.keep(name, error, where)
-            elif inside and mine and inside[2] in NAMES:
+            elif inside and mine and inside[2] in RULE_NAMES:
                 self.keep(inside[2], error, inside[3])
             else:
-                self.keep(error.field if error.field in (*NAMES, *CONDITION_INPUTS) else "", error)
+                self.keep(error.field if error.field in (*RULE_NAMES, *CONDITION_INPUTS) else "", error)
 
     def _read(self) -> dict[str, Any]:
         given = self.values
@@ -267,10 +267,10 @@ class RuleEditor(RulesDraft):
     def _field(self, name: str) -> Field:
         return Field(
             name=name,
-            label=NAMES[name],
-            help=f"{HELP[name]}; left empty, it is made of the name"
+            label=RULE_NAMES[name],
+            help=f"{RULE_HELP[name]}; left empty, it is made of the name"
             if name == "rule_id" and self.is_new
-            else HELP[name],
+            else RULE_HELP[name],
             value=self.values[name],
             error=self.errors.get(name, ""),
             choices=MENUS.get(name),

@@ -9,7 +9,7 @@ import orjson
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies.forms import MOST_OF_A_VERSION, Draft, Field, read_json
-from handoffaudit.dashboard.policies.rule_labels import lines
+from handoffaudit.dashboard.policies.labels import rule_lines
 from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.rules import rule_set_to_plain
@@ -40,7 +40,7 @@ class RulesDraft(Draft[BusinessRuleSet]):
         return kinds.rules.parse(self.plain(now))
 
     def meet(self, current: Sets) -> None:
-        differing = lines(kinds.rules.difference(current.rows, self.rows(current)))
+        differing = rule_lines(kinds.rules.difference(current.rows, self.rows(current)))
         self.theirs = [] if self.is_new else differing[:MOST_OF_A_VERSION]
 
     def touched(self, tenant: Tenant, now: Sets, rows: Iterable[BusinessRuleSet]) -> list[str]:

@@ -13,8 +13,8 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.policies.base import PolicyPage, conflict_message, finish
 from handoffaudit.dashboard.policies.forms import number
+from handoffaudit.dashboard.policies.labels import LONGEST_RULE_NAME, condition, demand, rule_lines, subject, types
 from handoffaudit.dashboard.policies.rule_editor import Editor, RuleEditor, editor_from, new_rule, rule_editor
-from handoffaudit.dashboard.policies.rule_labels import LONGEST_NAME, condition, demand, lines, subject, types
 from handoffaudit.dashboard.policies.rule_sets import JsonEditor, SetEditor, Sets, json_editor, set_editor
 from handoffaudit.dashboard.policies.views import Editing
 from handoffaudit.dashboard.safe_text import cut
@@ -87,7 +87,7 @@ def _card(one: BusinessRuleSet, editor: Editor | None, shown: int) -> Card:
     placed = any(row.editor for row in rows)
     return Card(
         set_id=one.set_id,
-        name=cut(one.name, LONGEST_NAME),
+        name=cut(one.name, LONGEST_RULE_NAME),
         version=one.version,
         number=len(one.rules),
         rows=rows,
@@ -100,7 +100,7 @@ def _card(one: BusinessRuleSet, editor: Editor | None, shown: int) -> Card:
 def _row(rule: BusinessRule, editor: RuleEditor | None) -> RuleRow:
     return RuleRow(
         rule_id=rule.rule_id,
-        name=cut(rule.name, LONGEST_NAME),
+        name=cut(rule.name, LONGEST_RULE_NAME),
         subject=subject(rule),
         demand=demand(rule),
         condition=condition(rule),
@@ -113,7 +113,7 @@ def _row(rule: BusinessRule, editor: RuleEditor | None) -> RuleRow:
 
 TEMPLATE = "dashboard/rules/page.html"
 
-PAGE = PolicyPage(kinds.rules, "Rules", "A new tenant has no rules.", lines)
+PAGE = PolicyPage(kinds.rules, "Rules", "A new tenant has no rules.", rule_lines)
 
 
 @require_role(Role.VIEWER)
@@ -133,7 +133,7 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def delete(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     editor = editor_from(request.POST)
     what = editor.rule_id if isinstance(editor, RuleEditor) else editor.set_id
-    told = cut(what, LONGEST_NAME)
+    told = cut(what, LONGEST_RULE_NAME)
     return _changed(
         request,
         who,

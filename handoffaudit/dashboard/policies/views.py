@@ -16,8 +16,7 @@ from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.partials import is_htmx
+from handoffaudit.dashboard.access import TenantMembership, is_htmx, require_role
 from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage, check_version, conflict_message, finish, save_or_refuse
 from handoffaudit.dashboard.policies.forms import ALL_TYPES, LONGEST_KEPT, MODEL_SCOPES, SCOPES, USUAL, Draft

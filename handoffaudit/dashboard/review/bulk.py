@@ -14,14 +14,13 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.review.decide import decision_of, is_version
 from handoffaudit.dashboard.review.queue import QueueFilters, selection_of
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.review import bulk, decide, errors, undo
+from handoffaudit.handoffs.review import base, bulk, decide, undo
 from handoffaudit.handoffs.review import proposals as review_proposals
 from handoffaudit.handoffs.review.bulk import BulkDecision, Refusal
 from handoffaudit.handoffs.review.decide import Decision
@@ -214,9 +213,9 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         done = _run(request, who, chosen, decision)
     except FilterError as bad:
         return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
-    except errors.NoteTooLong as refused:
+    except base.NoteTooLong as refused:
         return _confirm(request, who, timezone.now(), is_all=False, error=refused.message)
-    except errors.ReviewError as refused:
+    except base.ReviewError as refused:
         return render_page(
             request, CONFIRM, {"refused": refused, "section": "review", "place": chosen.place}, status=400
         )

@@ -10,9 +10,8 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
 from handoffaudit.accounts.models import Membership, Person, Role
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.handoffs.list_context import clean_query
-from handoffaudit.dashboard.partials import render_page, target_of
+from handoffaudit.dashboard.access import TenantMembership, render_page, require_role, target_of
+from handoffaudit.dashboard.handoffs.page import clean_query
 from handoffaudit.dashboard.review.item import Notice, notice_of
 from handoffaudit.dashboard.review.page import item_page, with_done
 from handoffaudit.dashboard.review.queue import MOST_WAITING, QueueFilters, progress_of
@@ -22,8 +21,8 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.review import decide as review_decide
 from handoffaudit.handoffs.review import undo as review_undo
+from handoffaudit.handoffs.review.base import NothingToUndo, NotReviewable, ReviewError, Stale
 from handoffaudit.handoffs.review.decide import Decision
-from handoffaudit.handoffs.review.errors import NothingToUndo, NotReviewable, ReviewError, Stale
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
 NOTICE_TEMPLATE = "dashboard/review/told.html"

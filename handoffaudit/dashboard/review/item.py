@@ -17,7 +17,7 @@ from handoffaudit.dashboard.handoffs import sections
 from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.dashboard.handoffs.findings import Finding
 from handoffaudit.dashboard.handoffs.sections import choose_document
-from handoffaudit.handoffs import compare, queries
+from handoffaudit.handoffs import lineage, queries
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.review import assignments, decide, proposals, queue, undo
 from handoffaudit.handoffs.review.decide import Decision
@@ -74,7 +74,7 @@ def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
         "is_lifted": document.is_lifted,
         "removed": queries.removal_of(handoff) if document.value is None else None,
         "claims": claims_of(verdict, document.value, sections.evidence_of(handoff, body)),
-        "lineage": compare.compare_attempts(handoff),
+        "lineage": lineage.compare_attempts(handoff),
         "events": events[-MOST_EVENTS:][::-1],
         "events_hidden": max(0, len(events) - MOST_EVENTS),
         "similar": queue.list_precedents(handoff, limit=MOST_SIMILAR) if handoff.state in REVIEWABLE else [],

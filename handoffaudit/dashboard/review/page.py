@@ -15,8 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
-from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.partials import is_htmx, render_page, target_of
+from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role, target_of
 from handoffaudit.dashboard.review.item import item_context, open_by, requested_notice, seen_by
 from handoffaudit.dashboard.review.queue import (
     AGE_NAMES,

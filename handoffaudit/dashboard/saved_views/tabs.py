@@ -11,8 +11,7 @@ from django.urls import reverse
 from handoffaudit.accounts import saved_views
 from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView
 from handoffaudit.accounts.saved_views import Defaults
-from handoffaudit.dashboard.access import TenantMembership
-from handoffaudit.dashboard.partials import is_htmx
+from handoffaudit.dashboard.access import TenantMembership, is_htmx
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
-"""The API keys: the pages that create a key (its secret is shown once), list the keys and revoke a key."""
+"""The pages of API keys, and secrets that are shown once, on the page after the form that created them."""
 
+import secrets
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.utils import timezone
@@ -16,8 +18,51 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Key, Role, Scope
-from handoffaudit.dashboard import one_time_secrets
 from handoffaudit.dashboard.access import TenantMembership, require_role
+
+SECONDS = 300
+
+
+def redirect_with_secret(
+    address: str, request: HttpRequest, who: TenantMembership, what: str, secret: str, about: str = ""
+) -> HttpResponse:
+    """Redirect to `address`, whose view calls `take_secret`; `about` says what the secret belongs to."""
+    raw = secret.encode()
+    pad = secrets.token_bytes(len(raw))
+    request.session[_name(who, what)] = [about, _xor(raw, pad).hex()]
+    answer = HttpResponseRedirect(address)
+    answer.set_cookie(
+        _name(who, what),
+        pad.hex(),
+        max_age=SECONDS,
+        path=urlsplit(address).path,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Strict",
+    )
+    return answer
+
+
+def take_secret(request: HttpRequest, who: TenantMembership, what: str) -> tuple[str, str]:
+    """Return what the secret belongs to, and the secret; two empty strings where there is none to show."""
+    if request.method != "GET":
+        return "", ""
+    about, half = request.session.pop(_name(who, what), ("", ""))
+    pad = request.COOKIES.get(_name(who, what), "")
+    try:
+        return about, _xor(bytes.fromhex(half), bytes.fromhex(pad)).decode()
+    except ValueError:
+        return "", ""
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    """Combine two byte strings with XOR; raise ValueError where their lengths differ."""
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+
+
+def _name(who: TenantMembership, what: str) -> str:
+    return f"once-{who.tenant.slug}-{what}"
+
 
 MEANING = {
     Scope.INGEST: "submit handoffs",
@@ -61,7 +106,7 @@ class KeyForm:
 @require_role(Role.ADMIN)
 @require_safe
 def keys_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    about, secret = one_time_secrets.take_secret(request, who, "key")
+    about, secret = take_secret(request, who, "key")
     key = Key.objects.filter(tenant=who.tenant, pk=int(about)).first() if secret else None
     made = {"key": key, "secret": secret, "curl": _curl(request, who, key, secret)} if key else None
     return _page(request, who, KeyForm(), made=made)
@@ -83,7 +128,7 @@ def create(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         form.errors[refused.field] = refused.message
         return _page(request, who, form, status=400)
     address = reverse("dashboard:settings_keys", args=[who.tenant.slug])
-    return one_time_secrets.redirect_with_secret(address, request, who, "key", secret, str(key.pk))
+    return redirect_with_secret(address, request, who, "key", secret, str(key.pk))
 
 
 @require_role(Role.ADMIN)

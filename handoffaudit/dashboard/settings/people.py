@@ -13,8 +13,8 @@ from handoffaudit.accounts import people
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Person, Role
 from handoffaudit.accounts.people import Invitation
-from handoffaudit.dashboard import one_time_secrets
 from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.settings import keys
 
 RIGHTS = {
     Role.VIEWER: "reads everything but the settings",
@@ -26,7 +26,7 @@ RIGHTS = {
 @require_role(Role.ADMIN)
 @require_safe
 def people_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    about, link = one_time_secrets.take_secret(request, who, "link")
+    about, link = keys.take_secret(request, who, "link")
     invitation = Invitation(_person(who, int(about)), link) if link else None
     return _page(request, who, invitation=invitation)
 
@@ -55,9 +55,7 @@ def new_link(request: HttpRequest, who: TenantMembership, person: int) -> HttpRe
 
 def _show(request: HttpRequest, who: TenantMembership, invitation: Invitation) -> HttpResponse:
     address = reverse("dashboard:settings", args=[who.tenant.slug])
-    return one_time_secrets.redirect_with_secret(
-        address, request, who, "link", invitation.path, str(invitation.person.pk)
-    )
+    return keys.redirect_with_secret(address, request, who, "link", invitation.path, str(invitation.person.pk))
 
 
 @require_role(Role.ADMIN)

@@ -4,7 +4,7 @@ from django.template import Library
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from handoffaudit.diagnostics.file_tally import Change
+from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, BLOCK_RATE, Share
 
 register = Library()

@@ -12,9 +12,8 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
-from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.filters import PERIODS
-from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.dashboard.traces import trace
 from handoffaudit.diagnostics.traces import list_traces

@@ -14,7 +14,7 @@ from handoffaudit.diagnostics.compliance.report import (
     HandoffAcceptance,
     OutcomeLines,
 )
-from handoffaudit.diagnostics.file_tally import OTHER, REASONS, FileTally
+from handoffaudit.diagnostics.file_stats import OTHER, REASONS, FileTally
 from handoffaudit.diagnostics.periods import Window, format_utc
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, OutcomeCounts, Share
 

@@ -10,14 +10,12 @@ from django.db.models import F, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
-from handoffaudit.diagnostics.file_stats import Pair, Runtime
-from handoffaudit.diagnostics.file_tally import FileTally
+from handoffaudit.diagnostics.file_stats import FileTally, Pair, Runtime
 from handoffaudit.diagnostics.periods import Window
 from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import HourlyTotal
-from handoffaudit.handoffs.outcome_sums import sum_outcomes
-from handoffaudit.handoffs.rates import OutcomeCounts, outcome_counts_of
+from handoffaudit.handoffs.rates import OutcomeCounts, outcome_counts_of, sum_outcomes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """The models of diagnostics: handoff files, findings, logs and retention runs."""
 
-from handoffaudit.diagnostics.models.files import FileReport, HealthCount
 from handoffaudit.diagnostics.models.findings import (
     Attribution,
     FindingGroup,
@@ -9,8 +8,16 @@ from handoffaudit.diagnostics.models.findings import (
     TracedHandoff,
     Watermark,
 )
-from handoffaudit.diagnostics.models.logs import LogBlock, LogCount, LogImport, LogPart, LogText
-from handoffaudit.diagnostics.models.retention import RetentionRun
+from handoffaudit.diagnostics.models.logs import (
+    FileReport,
+    HealthCount,
+    LogBlock,
+    LogCount,
+    LogImport,
+    LogPart,
+    LogText,
+    RetentionRun,
+)
 
 __all__ = [
     "Attribution",

@@ -1,4 +1,6 @@
-"""Models of uploaded logs, stored as compressed blocks of lines, so that a gigabyte is a few thousand rows."""
+"""Models of uploaded logs, of handoff files, and of runs that remove old data."""
+
+import uuid
 
 from django.db import models
 
@@ -154,3 +156,99 @@ class LogCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H} {self.kind} {self.event}: {self.number}"
+
+
+class FileReport(models.Model):
+    """A report on an agent's expected handoff file. Rows are only added, never changed.
+
+    `handoff` is the handoff that the report arrived as. `reason` is empty if the file was used, `fallback` if the
+    response text was not tried. `failed`: the phase should block, by the policy at that time. `content` is the answer
+    that the sender got, as JSON.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    handoff = models.UUIDField(unique=True)
+    at = models.DateTimeField()
+    run_id = models.CharField(max_length=200, blank=True)
+    agent = models.CharField(max_length=200)
+    phase = models.CharField(max_length=200)
+    runtime = models.CharField(max_length=200, blank=True)
+    iteration = models.CharField(max_length=40, blank=True)
+    expected_path = models.CharField(max_length=1000)
+    # The path where a file of that name was found instead, the nearest of several.
+    wrong_path = models.CharField(max_length=1000, blank=True)
+    source = models.CharField(max_length=20)
+    reason = models.CharField(max_length=20, blank=True)
+    fallback = models.CharField(max_length=20, blank=True)
+    failed = models.BooleanField()
+    content = models.TextField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["tenant", "id"], name="file_report_by_time"),
+            models.Index(fields=["tenant", "reason", "id"], name="file_report_by_reason"),
+            models.Index(fields=["tenant", "agent", "phase", "id"], name="file_report_by_agent"),
+            models.Index(fields=["tenant", "run_id", "id"], name="file_report_by_run"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent} in {self.phase}: {self.reason or self.source}"
+
+
+class HealthCount(models.Model):
+    """How many handoff files of an hour were used or not, and why not, from reports and health lines of logs."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    hour = models.DateTimeField()
+    agent = models.CharField(max_length=200)
+    phase = models.CharField(max_length=200)
+    runtime = models.CharField(max_length=200, blank=True)
+    source = models.CharField(max_length=20)
+    reason = models.CharField(max_length=20, blank=True)
+    fallback = models.CharField(max_length=20, blank=True)
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "hour", "agent", "phase", "runtime", "source", "reason", "fallback"],
+                name="one_health_count",
+            )
+        ]
+        # A query steps through this index over every pair ever seen, also pairs that did not run lately.
+        indexes = [models.Index(fields=["tenant", "phase", "agent"], name="health_count_by_pair")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.agent} in {self.phase}: {self.number}"
+
+
+NOWHERE = uuid.UUID(int=0)
+
+
+class RetentionRun(models.Model):
+    """The newest run over one kind of data of a tenant.
+
+    The run removes what is older than `before`, which was `days` days before the run began. It has removed `number`
+    items so far, and has come as far as `reached`; any process can continue an unfinished run. The columns from
+    `removed` on are about all runs: how much they removed, and the last run that found something.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
+    kind = models.CharField(max_length=20)
+    days = models.PositiveIntegerField()
+    before = models.DateTimeField()
+    started_at = models.DateTimeField()
+    reached = models.UUIDField(default=NOWHERE)
+    number = models.PositiveBigIntegerField(default=0)
+    finished_at = models.DateTimeField(null=True)
+    removed = models.PositiveBigIntegerField(default=0)
+    removed_at = models.DateTimeField(null=True)
+    removed_before = models.DateTimeField(null=True)
+    removed_days = models.PositiveIntegerField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "kind"], name="one_retention_run_per_kind")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} before {self.before:%Y-%m-%d}: {self.number}"

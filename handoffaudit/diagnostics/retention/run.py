@@ -17,7 +17,7 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import singleton_lock
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
-from handoffaudit.diagnostics.models.retention import NOWHERE
+from handoffaudit.diagnostics.models.logs import NOWHERE
 from handoffaudit.diagnostics.retention.kinds import KINDS, DueRows, RetentionTarget, Rows
 from handoffaudit.handoffs import leases
 from handoffaudit.handoffs.ingest import store

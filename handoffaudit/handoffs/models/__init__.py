@@ -3,11 +3,15 @@
 from handoffaudit.handoffs.models.counts import DailyCount, DailyPair, HourlyCount, HourlyTotal
 from handoffaudit.handoffs.models.handoff import (
     WAITING_STATES,
+    ActorKind,
+    Event,
+    Finding,
     Handoff,
     HandoffBody,
     Remediation,
     RemovedDocument,
     State,
+    Verdict,
     new_id,
 )
 from handoffaudit.handoffs.models.hooks import HandedOut, HookEvent, ValidationState
@@ -21,7 +25,6 @@ from handoffaudit.handoffs.models.llm import (
     ModelSpend,
 )
 from handoffaudit.handoffs.models.review import PassedOn, Proposal, ReviewHold, Trial
-from handoffaudit.handoffs.models.verdict import ActorKind, Event, Finding, Verdict
 from handoffaudit.handoffs.models.webhooks import Delivery, Gathering, Subscriber, SubscriberKind
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Repair cases: a handoff with its verdict, and the verdicts on its candidates."""
+"""What a repair starts from: the verdict on a document that is not stored, or on a stored handoff."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from django.utils import timezone
+
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import lineage, preview, queries, remediation
-from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Refusal, read_record
+from handoffaudit.handoffs import attempts, lineage, queries, remediation
+from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Refusal, prepare, read_record
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import (
@@ -17,6 +19,7 @@ from handoffaudit.handoffs.verdicts import (
     PriorContext,
     envelope_of,
     reading_of,
+    verdict_on_prepared,
     verdict_on_record,
     verdict_on_stored,
     verdict_on_unreadable,
@@ -31,6 +34,30 @@ from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict, score
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The handoff that would be stored, its verdict, and the history and policy behind the verdict."""
+
+    handoff: Handoff
+    verdict: Verdict
+    before: PriorContext
+    config: ValidationConfig
+
+
+def preview(tenant: Tenant, submission: Submission) -> Preview | Refusal:
+    """Judge a submission against the tenant's handoffs and current policy, without storing the submission."""
+    arrival = prepare(tenant.pk, tenant.slug, submission, timezone.now())
+    if isinstance(arrival, Refusal):
+        return arrival
+    attempts.number([arrival])
+    handoff = arrival.handoff.as_model()
+    log = remediation.load_records([handoff]).get(attempts.lineage_of(handoff))
+    before = PriorContext(lineage.load_histories([handoff])[handoff.pk], log)
+    config = load.load(tenant.pk)
+    return Preview(handoff, verdict_on_prepared(arrival, before, config), before, config)
+
 
 AT_ONCE: Final = 2
 
@@ -103,7 +130,7 @@ def case_of_stored(handoff: Handoff) -> Case:
 
 def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Refusal:
     """Return the case of a submission that is not stored."""
-    found = preview.preview(tenant, submission)
+    found = preview(tenant, submission)
     if isinstance(found, Refusal):
         return found
     model = model_of_web(found.handoff)

@@ -13,15 +13,16 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.handoffs.models import Handoff, PassedOn, ReviewHold
-from handoffaudit.handoffs.review.base import apply_change, remark
-from handoffaudit.handoffs.review.errors import (
+from handoffaudit.handoffs.review.base import (
     WHAT_TO_KNOW,
     NoReviewer,
     NoteRequired,
     NotPassedOn,
     NotReviewable,
     Readable,
+    apply_change,
     check_note,
+    remark,
 )
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 

@@ -1,4 +1,4 @@
-"""Atomic changes of a handoff by a reviewer, and what a change does to proposals and reassignments."""
+"""Errors that say why a review action is refused, with messages for the person who tried."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,135 @@ from django.db import transaction
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import long_poll, queries, transitions
-from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal
-from handoffaudit.handoffs.review.errors import Stale
+from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.transitions import Actor
+
+MAX_NOTE = 5000
+
+_APPROVING = "Say in the note why you approve what was rejected."
+
+WHY_AGAIN = "Say in the note why it is to be decided again."
+
+WHAT_TO_KNOW = "Say in the note what the next person has to know."
+
+
+class ReviewError(Exception):
+    """A review action that is refused; `message` says why and how to proceed."""
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class Stale(ReviewError):
+    """The handoff changed since the reviewer saw it; `last_event` describes the change."""
+
+    def __init__(self, handoff: Handoff, last_event: Event | None) -> None:
+        what = f"It is {handoff.state} now."
+        if last_event and last_event.from_state == last_event.to_state:
+            what = f"{last_event.actor}: “{last_event.reason}”"
+        elif last_event:
+            what = f"{last_event.actor} made it {last_event.to_state}."
+            said = "The reason" if last_event.actor_kind == ActorKind.SYSTEM else "The note"
+            what += f" {said}: “{last_event.reason}”" if last_event.reason else ""
+        super().__init__(f"This handoff changed since you opened it; nothing was overwritten. {what}")
+        self.handoff = handoff
+        self.last_event = last_event
+
+
+class NotReviewable(ReviewError):
+    def __init__(self, handoff: Handoff) -> None:
+        super().__init__(f"This handoff is {handoff.state}; only held and rejected ones can be decided.")
+        self.state = handoff.state
+
+
+class NotReopenable(ReviewError):
+    def __init__(self, handoff: Handoff) -> None:
+        waits = "It waits for a decision already." if handoff.state in (State.HELD, State.REJECTED) else ""
+        super().__init__(
+            f"This handoff is {handoff.state}; only approved and declined ones can be opened again. {waits}".strip()
+        )
+        self.state = handoff.state
+
+
+class DocumentRemoved(ReviewError):
+    def __init__(self) -> None:
+        super().__init__("Retention has removed what this handoff said, so there is nothing to decide on again.")
+
+
+class NotApprovable(ReviewError):
+    def __init__(self) -> None:
+        super().__init__(
+            "An agent handing over to itself can't be approved. Decline it; the sender has to name another target."
+        )
+
+
+class Unreadable(ReviewError):
+    def __init__(self) -> None:
+        super().__init__(
+            "No format could read what arrived, so it can't be approved. Decline it, ask for a resend, or mark it as "
+            "handled."
+        )
+
+
+class Readable(ReviewError):
+    def __init__(self) -> None:
+        super().__init__("This handoff can be read. Approve or decline it.")
+
+
+class WrongInput(ReviewError):
+    """An invalid input value: the `field`, what is `wrong` with the value, and the `remedy`."""
+
+    def __init__(self, field: str, wrong: str, remedy: str, message: str = "") -> None:
+        super().__init__(message or f"{wrong} {remedy}")
+        self.field = field
+        self.wrong = wrong
+        self.remedy = remedy
+
+
+class NoteRequired(WrongInput):
+    def __init__(self, remedy: str = _APPROVING) -> None:
+        super().__init__("note", "There is no note.", remedy, message=remedy)
+
+
+class NoteTooLong(WrongInput):
+    def __init__(self, length: int) -> None:
+        super().__init__("note", f"The note has {length:,} characters.", f"Use at most {MAX_NOTE:,}.")
+
+
+class NoReviewer(WrongInput):
+    """The person chosen for a reassignment cannot decide in this tenant."""
+
+    def __init__(self, name: str) -> None:
+        remedy = "Choose a reviewer or an administrator, or nobody."
+        super().__init__("to", f"{name} is no reviewer of this tenant.", remedy)
+
+
+class NotPassedOn(ReviewError):
+    def __init__(self) -> None:
+        super().__init__("This handoff is not passed on; it is where it was.")
+
+
+class NothingToUndo(ReviewError):
+    """The last change was not made by this actor, or was made too long ago."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Nothing was undone: {why}")
+
+
+class TooMany(ReviewError):
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"More than {most:,} match, too many to decide in one go. Narrow them, by type or by code for example."
+        )
+
+
+def check_note(note: str) -> str:
+    """Return the note as it is stored: trimmed and without NUL characters. Raises `NoteTooLong`."""
+    note = note.strip().replace("\x00", "")
+    if len(note) > MAX_NOTE:
+        raise NoteTooLong(len(note))
+    return note
 
 
 def apply_change(

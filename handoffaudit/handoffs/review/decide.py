@@ -16,15 +16,16 @@ from handoffaudit.handoffs import counts, event_log, long_poll, queries, transit
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, ReviewHold, State
 from handoffaudit.handoffs.review import assignments, proposals
 from handoffaudit.handoffs.review import proposals as review_proposals
-from handoffaudit.handoffs.review.base import apply_change, end_waiting
-from handoffaudit.handoffs.review.errors import (
+from handoffaudit.handoffs.review.base import (
     NotApprovable,
     NoteRequired,
     NotReviewable,
     Readable,
     ReviewError,
     Unreadable,
+    apply_change,
     check_note,
+    end_waiting,
 )
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import RESEND

@@ -13,17 +13,19 @@ from handoffaudit.handoffs import event_log, transitions
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.review import assignments, proposals
-from handoffaudit.handoffs.review.base import apply_change, begin_waiting, last_event
-from handoffaudit.handoffs.review.decide import Result, apply_to_each
-from handoffaudit.handoffs.review.errors import (
+from handoffaudit.handoffs.review.base import (
     WHY_AGAIN,
     DocumentRemoved,
     NoteRequired,
     NothingToUndo,
     NotReopenable,
     ReviewError,
+    apply_change,
+    begin_waiting,
     check_note,
+    last_event,
 )
+from handoffaudit.handoffs.review.decide import Result, apply_to_each
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.policy.load import load

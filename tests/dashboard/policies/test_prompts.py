@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.policies.prompt_labels import TITLES, shipped_parts, shipped_text
+from handoffaudit.dashboard.policies.labels import TITLES, shipped_parts, shipped_text
 from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
 from handoffaudit.handoffs.models import Handoff, ModelSpend, Trial
 from handoffaudit.policy.kinds import prompts

@@ -8,7 +8,7 @@ from django.core import mail
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import attribution, singleton_lock
-from handoffaudit.diagnostics.groups import mutes, store
+from handoffaudit.diagnostics.groups import store
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
 from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import subscriptions, worker
@@ -85,7 +85,7 @@ def test_unmuted_or_seen_by_a_person_it_is_no_news(tenant: Tenant, subscribe: Su
     subscribe(events=["group"])
     found(tenant)
     one = mute(tenant, "double")
-    mutes.unmute_group(tenant=tenant, group=one.pk, actor="rui")
+    store.unmute_group(tenant=tenant, group=one.pk, actor="rui")
     found(tenant, 3)
     assert tell() == []
 

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from handoffaudit.diagnostics.logs import gzip_stream
-from handoffaudit.diagnostics.logs.gzip_stream import BadGzip, decompress_stream
+from handoffaudit.diagnostics.logs import upload
+from handoffaudit.diagnostics.logs.upload import BadGzip, decompress_stream
 
 TEXT = b"".join(b"line %d\n" % number for number in range(50_000))
 
 
-def in_pieces(packed: bytes, length: int = gzip_stream.PIECE) -> Iterator[bytes]:
+def in_pieces(packed: bytes, length: int = upload.PIECE) -> Iterator[bytes]:
     return (packed[at : at + length] for at in range(0, len(packed), length))
 
 
-@pytest.mark.parametrize("length", [1, 7, gzip_stream.PIECE])
+@pytest.mark.parametrize("length", [1, 7, upload.PIECE])
 def test_members_on_end_are_one_text_wherever_they_are_cut(length: int) -> None:
     packed = gzip.compress(TEXT) + b"\0" * 9 + gzip.compress(b"") + gzip.compress(b"end") + b"\0"
     assert b"".join(decompress_stream(in_pieces(packed, length))) == TEXT + b"end"
@@ -43,7 +43,7 @@ def test_damage_is_said_after_what_could_be_read(packed: bytes, why: str) -> Non
 
 
 def test_members_of_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gzip_stream, "MOST_MEMBERS", 100)
+    monkeypatch.setattr(upload, "MOST_MEMBERS", 100)
     assert not list(decompress_stream(in_pieces(gzip.compress(b"") * 100)))
     with pytest.raises(BadGzip, match="100 members"):
         list(decompress_stream(in_pieces(gzip.compress(b"") * 101)))

@@ -10,12 +10,12 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.handoffs import compare, counts, export, queries
+from handoffaudit.handoffs import counts, export, lineage, queries
 from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, RemovedDocument
+from handoffaudit.handoffs.review import base, undo
 from handoffaudit.handoffs.review import decide as review_decide
-from handoffaudit.handoffs.review import errors, undo
 from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.models import Kind
@@ -97,7 +97,7 @@ def test_a_decision_of_today_can_be_undone_and_one_of_long_ago_cannot(tenant: Te
     Event.objects.filter(handoff=handoff.pk).update(at=days_ago(2))
     remove(tenant)
     assert not HandoffBody.objects.filter(pk=handoff.pk).exists()
-    with pytest.raises(errors.ReviewError, match="Retention has removed"):
+    with pytest.raises(base.ReviewError, match="Retention has removed"):
         undo.reopen(note="again", **decide)
 
 
@@ -130,7 +130,7 @@ def test_attempts_say_why_they_are_not_compared(tenant: Tenant) -> None:
     second = judged(tenant, payload(), handoff_id="b", retry_of="a")
     age(Handoff.objects.get(pk=first.pk))
     remove(tenant)
-    told = [attempt.why for attempt in compare.compare_attempts(Handoff.objects.get(pk=second.pk))]
+    told = [attempt.why for attempt in lineage.compare_attempts(Handoff.objects.get(pk=second.pk))]
     assert told == ["", "the document of attempt 1 was removed by retention"]
 
 

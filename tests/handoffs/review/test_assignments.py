@@ -6,7 +6,7 @@ from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
 from handoffaudit.handoffs.review import assignments, queue
-from handoffaudit.handoffs.review.errors import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
+from handoffaudit.handoffs.review.base import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
 from tests.handoffs.review.support import colleague, decide, now, pass_on, take_back, told
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, payload, submit
 

@@ -8,7 +8,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.review import assignments
-from handoffaudit.handoffs.review.errors import NotReopenable, NotReviewable, Stale
+from handoffaudit.handoffs.review.base import NotReopenable, NotReviewable, Stale
 from tests.handoffs.review.support import colleague, decide, now, pass_on, reopen, undo
 from tests.handoffs.review.test_bulk import decide_all, select
 from tests.handoffs.support import assert_counts_are_right, at_once, circular, held, judged, set_policy, submit

@@ -7,8 +7,8 @@ from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold, State
 from handoffaudit.handoffs.review import assignments, proposals
 from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.base import NotApprovable, NoteRequired, NotReviewable, Stale
 from handoffaudit.handoffs.review.decide import Decision
-from handoffaudit.handoffs.review.errors import NotApprovable, NoteRequired, NotReviewable, Stale
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.review.support import colleague, decide, now, pass_on, told, undo
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, set_policy, submit, to_itself

@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.review import assignments, proposals, queue
-from handoffaudit.handoffs.review.errors import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
+from handoffaudit.handoffs.review.base import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
 from tests.handoffs.review.support import decide, now, pass_on, reopen, take_back, told, undo, undo_last
 from tests.handoffs.support import (
     NOT_JSON,

@@ -10,8 +10,8 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff
 from handoffaudit.handoffs.review import assignments, bulk, queue, undo
 from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.base import Readable, ReviewError, Unreadable
 from handoffaudit.handoffs.review.decide import Decision
-from handoffaudit.handoffs.review.errors import Readable, ReviewError, Unreadable
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import RESEND
 from tests.diagnostics.support import RUI

@@ -1,6 +1,8 @@
-"""Labels of business rules: sentences, field names, help and changes."""
+"""Labels of business rules and of LLM prompts: names, help and changes."""
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -11,16 +13,17 @@ from handoffaudit.policy.versions import WHOLE_ROW, Change
 from handoffaudit.validation.business_rules.evaluate import threshold_text, when_text
 from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleType, Operator, When
 from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.prompts.question import LONGEST_PROMPT, VERSION, Use, default_prompt, prompt
 
-LONGEST_NAME = 120
+LONGEST_RULE_NAME = 120
 
 LONGEST_PATH = 80
 
-LONGEST_TEXT = 800
+LONGEST_RULE_TEXT = 800
 
 MOST_TOLD = 5
 
-NAMES = {
+RULE_NAMES = {
     "rule_id": "Id",
     "name": "Name",
     "description": "Description",
@@ -35,7 +38,7 @@ NAMES = {
     "enabled": "Enabled",
 }
 
-HELP = {
+RULE_HELP = {
     "rule_id": "letters, digits, _, - and dots; part of the code of its issues",
     "name": "what must hold, for people: The price is within the limit",
     "description": "for people; may be left out",
@@ -104,12 +107,12 @@ def demand(rule: BusinessRule) -> str:
     said = _SAID[rule.operator]
     if rule.compare_field is not None:
         return f"{said} the value of {cut(rule.compare_field, LONGEST_PATH)}"
-    return f"{said} {cut(threshold_text(rule.operator, rule.threshold), LONGEST_TEXT)}"
+    return f"{said} {cut(threshold_text(rule.operator, rule.threshold), LONGEST_RULE_TEXT)}"
 
 
 def condition(rule: BusinessRule) -> str:
     """Return the condition under which the rule applies; empty where the rule always applies."""
-    return cut(when_text(rule.when), LONGEST_TEXT)
+    return cut(when_text(rule.when), LONGEST_RULE_TEXT)
 
 
 def sentence(rule: BusinessRule) -> str:
@@ -125,12 +128,12 @@ def types(rule: BusinessRule) -> str:
     return (told or "no type") + (f" and {more} more" if more > 0 else "")
 
 
-def lines(changes: Iterable[Change]) -> list[Line]:
+def rule_lines(changes: Iterable[Change]) -> list[Line]:
     return [_line(change) for change in changes]
 
 
 def _line(change: Change) -> Line:
-    name = cut(change.row, LONGEST_NAME)
+    name = cut(change.row, LONGEST_RULE_NAME)
     if change.field == WHOLE_ROW:
         return Line(name, "set", _set(change.old), _set(change.new))
     inside = change.field.removeprefix("rules").removeprefix(".")
@@ -145,7 +148,7 @@ def _line(change: Change) -> Line:
 def _value(inside: str, value: Any) -> str | None:
     """Return one value of a rule as text; a whole condition in the words that the page uses."""
     if inside.endswith(".when") and isinstance(value, Mapping):
-        return cut(when_text(_WHEN.validate_python(value)), LONGEST_TEXT)
+        return cut(when_text(_WHEN.validate_python(value)), LONGEST_RULE_TEXT)
     return format_value(value)
 
 
@@ -153,7 +156,7 @@ def _set(plain: Any) -> str | None:
     if not isinstance(plain, Mapping):
         return format_optional(plain)
     number = len(plain["rules"])
-    return f"{cut(plain['name'], LONGEST_NAME)}, {number} rule{'' if number == 1 else 's'}"
+    return f"{cut(plain['name'], LONGEST_RULE_NAME)}, {number} rule{'' if number == 1 else 's'}"
 
 
 def _rule(plain: Any) -> str | None:
@@ -162,3 +165,109 @@ def _rule(plain: Any) -> str | None:
         return None
     rule = BusinessRule.model_validate(plain)
     return f"{sentence(rule)}, {rule.severity.value}, {types(rule)}" + ("" if rule.enabled else ", off")
+
+
+LONGEST_PROMPT_NAME = 60
+
+LONGEST_PROMPT_TEXT = 300
+
+LONGEST_CHANGE = 400
+
+PROMPT_NAMES = {"scope": "For", "name": "Its name", "text": "Prompt", "use": "Use"}
+
+PROMPT_HELP = {
+    "name": "of the handoff type or the workflow, as senders write it; one * in a workflow's name stands for anything",
+    "text": f"plain text, at most {LONGEST_PROMPT:,} characters; what is always added stands below",
+}
+
+ALL, TYPE, WORKFLOW = "all", "type", "workflow"
+
+SCOPES = {ALL: "all handoffs", TYPE: "one handoff type", WORKFLOW: "one workflow"}
+
+TITLES = {
+    Use.GROUNDING: "Grounding check",
+    Use.OBJECTIVE: "Objective check",
+    Use.CRITIQUE: "Critique",
+    Use.REPAIR: "Repair",
+}
+
+ASKS = {
+    Use.GROUNDING: "Is what is handed over supported by its context, made up, or in contradiction with itself? Asked "
+    "where Strictness is strict, of all but delegations.",
+    Use.OBJECTIVE: "Does the deliverable meet the objective? Asked of delegations, where Strictness is strict.",
+    Use.CRITIQUE: "What speaks against acting on it? Asked where Strictness says so.",
+    Use.REPAIR: "How does the document read once its faults are mended? Asked where no rule can mend them.",
+}
+
+GIVEN = {
+    Use.GROUNDING: ("context", "evidence", "data"),
+    Use.OBJECTIVE: ("objective", "deliverable"),
+    Use.CRITIQUE: ("output", "evidence", "context"),
+    Use.REPAIR: ("document", "findings"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedParts:
+    """The parts that the LLM gets beside the prompt: tags around the judged texts, a frame, and the answer format."""
+
+    tags: tuple[str, ...]
+    frame: str
+    answer: str
+
+
+def shipped_parts(use: Use) -> ShippedParts:
+    return ShippedParts(GIVEN[use], prompt(f"frame-{VERSION}"), prompt(f"{use.value}-answer-{VERSION}"))
+
+
+def shipped_text(use: Use) -> str:
+    return default_prompt(use).text
+
+
+def scope(handoff_type: Any, workflow: Any) -> str:
+    """Describe the handoffs that a prompt is for."""
+    if workflow is not None:
+        return f"workflow {cut(str(workflow), LONGEST_PROMPT_NAME)}"
+    return "all handoffs" if handoff_type is None else f"type {cut(str(handoff_type), LONGEST_PROMPT_NAME)}"
+
+
+def row_name(name: str) -> str:
+    """Return a row's name for use in a sentence: `grounding type:deal_data` becomes "grounding, type deal_data"."""
+    use, _, its_scope = name.partition(" ")
+    kind, colon, of = its_scope.partition(":")
+    told = f"{kind} {of}" if colon else "all handoffs"
+    return f"{use}, {cut(told, LONGEST_PROMPT_NAME)}"
+
+
+def prompt_lines(changes: Iterable[Change]) -> list[Line]:
+    return [line for change in changes for line in _lines(change)]
+
+
+def _lines(change: Change) -> Iterator[Line]:
+    name = row_name(change.row)
+    if change.field == WHOLE_ROW:
+        yield Line(name, "prompt", _text(change.old), _text(change.new))
+    elif isinstance(change.old, str) and isinstance(change.new, str):
+        yield from _of_text(name, change.old, change.new)
+    else:
+        yield Line(name, format_path(change.field), format_optional(change.old), format_optional(change.new))
+
+
+def _of_text(name: str, old: str, new: str) -> Iterator[Line]:
+    """Yield the differences line by line, because a long text would hide them."""
+    before, after = old.split("\n"), new.split("\n")
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for what, start, end, begin, until in matcher.get_opcodes():
+        if what == "equal":
+            continue
+        first, last = (start, end) if end > start else (begin, until)
+        where = f"line {first + 1}" if last - first == 1 else f"lines {first + 1} to {last}"
+        yield Line(name, where, _part(before[start:end]), _part(after[begin:until]))
+
+
+def _part(some: list[str]) -> str | None:
+    return cut("\n".join(some), LONGEST_CHANGE) or "an empty line" if some else None
+
+
+def _text(plain: Any) -> str | None:
+    return cut(str(plain["text"]), LONGEST_PROMPT_TEXT) if isinstance(plain, Mapping) else format_optional(plain)

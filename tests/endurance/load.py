@@ -8,8 +8,10 @@ from types import TracebackType
 
 import httpx
 
-from tests.resilience.processes import Installation
+from tests.resilience.processes import Installation, eventually
 from tests.resilience.state import assert_all_are_judged_once
+
+BACKLOG_SECONDS = 900
 
 
 class Load:
@@ -90,4 +92,6 @@ def assert_nothing_is_lost(installation: Installation, load: Load) -> None:
     assert load.unexplained == []
     stored = {str(row[0]) for row in installation.query("SELECT handoff_id FROM handoffs_handoff")}
     assert load.acknowledged - stored == set()
+    # One worker needs minutes for what eight senders left in its queue.
+    eventually(lambda: installation.waiting() == 0, seconds=BACKLOG_SECONDS, what=installation.log())
     assert_all_are_judged_once(installation, len(stored))

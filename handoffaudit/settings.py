@@ -189,6 +189,16 @@ CLAIM_SIZE = positive("HANDOFFAUDIT_CLAIM_SIZE", 200)
 CLAIM_SECONDS = positive("HANDOFFAUDIT_CLAIM_SECONDS", 60)
 CLAIM_TRIES = positive("HANDOFFAUDIT_CLAIM_TRIES", 3)
 SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
+# What each worker does every SWEEP_SECONDS, in this order.
+PERIODIC_JOBS = (
+    "handoffaudit.handoffs.tasks.sweep",
+    "handoffaudit.diagnostics.workers.record_heartbeat",
+    "handoffaudit.diagnostics.tasks.look_for_judged",
+    "handoffaudit.diagnostics.tasks.look_for_logs",
+    "handoffaudit.diagnostics.tasks.look_for_thresholds",
+    "handoffaudit.diagnostics.tasks.look_for_samples",
+    "handoffaudit.diagnostics.tasks.look_for_old",
+)
 # Seconds between saving a retention rule and its first deletion, so that people can take the rule back.
 RETENTION_SECONDS = positive("HANDOFFAUDIT_RETENTION_SECONDS", 3600)
 REVIEW_HOLD_SECONDS = 300

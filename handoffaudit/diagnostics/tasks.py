@@ -4,10 +4,10 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.diagnostics import alert_rules, attribution, sample_tenants, workers
+from handoffaudit.diagnostics import alert_rules, attribution, sample_tenants
 from handoffaudit.diagnostics.logs import index, upload
 from handoffaudit.diagnostics.retention import run as retention
-from handoffaudit.handoffs import notify, tasks
+from handoffaudit.handoffs import notify
 
 _one_attribution = threading.Lock()
 _one_reading = threading.Lock()
@@ -69,35 +69,27 @@ def remove_old() -> None:
             notify.send(retention.TASK)
 
 
-def _look_for_thresholds() -> None:
+def look_for_thresholds() -> None:
     # The worker evaluates here and now: as a message, the job would wait behind the backlog it should warn of.
     if alert_rules.anything_due():
         alert_rules.evaluate_all()
 
 
-def _look_for_logs() -> None:
+def look_for_logs() -> None:
     if index.anything_waits() or upload.anything_waits():
         notify.start_or_send(index.TASK)
 
 
-def _look_for_judged() -> None:
+def look_for_judged() -> None:
     if attribution.anything_due():
         notify.start_or_send(attribution.TASK)
 
 
-def _look_for_samples() -> None:
+def look_for_samples() -> None:
     if sample_tenants.list_unfilled().exists() or sample_tenants.anything_to_clear():
         notify.start_or_send(sample_tenants.TASK)
 
 
-def _look_for_old() -> None:
+def look_for_old() -> None:
     if retention.anything_due():
         notify.start_or_send(retention.TASK)
-
-
-tasks.add_job(workers.record_heartbeat)
-tasks.add_job(_look_for_judged)
-tasks.add_job(_look_for_logs)
-tasks.add_job(_look_for_thresholds)
-tasks.add_job(_look_for_samples)
-tasks.add_job(_look_for_old)

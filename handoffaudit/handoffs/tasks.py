@@ -10,6 +10,7 @@ from celery import shared_task
 from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
+from django.utils.module_loading import import_string
 
 from handoffaudit.handoffs import alerts, judge, leases, notify
 from handoffaudit.handoffs.dry_runs import run as dry_runs_run
@@ -87,13 +88,10 @@ LOOK_SECONDS = 1.0
 
 _stop = threading.Event()
 
-_more: list[Callable[[], None]] = []
 
-
-def add_job(one_pass: Callable[[], None]) -> None:
-    """Add a job to the periodic sweep of each worker, for packages that this package may not import."""
-    if one_pass not in _more:
-        _more.append(one_pass)
+def periodic_jobs() -> list[Callable[[], None]]:
+    """Return the jobs that `settings.PERIODIC_JOBS` declares, in that order."""
+    return [import_string(name) for name in settings.PERIODIC_JOBS]
 
 
 def sweep() -> None:
@@ -174,7 +172,7 @@ def start(instance: Any = None, **_: Any) -> None:
     if asks:
         # Prepare the client in the background, because a worker with several queues judges meanwhile.
         threading.Thread(target=client.prepare_client, name="llm-client", daemon=True).start()
-    passes = (sweep, *_more, sweep_checks) if asks else (sweep, *_more)
+    passes = (*periodic_jobs(), sweep_checks) if asks else periodic_jobs()
     _repeat("sweep", lambda: float(settings.SWEEP_SECONDS), *passes)
     _repeat("look", lambda: LOOK_SECONDS * random.uniform(0.8, 1.2), look)  # noqa: S311 -- no secret
 

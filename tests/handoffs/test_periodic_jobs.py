@@ -124,7 +124,9 @@ def test_a_pass_that_fails_ends_neither_the_sweep_nor_the_other_passes(error: Ex
         raise error
 
     monkeypatch.setattr(tasks, "sweep", failing)
-    monkeypatch.setattr(tasks, "_more", [lambda: third.set() if len(passes) == 3 else None])
+    monkeypatch.setattr(
+        tasks, "periodic_jobs", lambda: [tasks.sweep, lambda: third.set() if len(passes) == 3 else None]
+    )
     tasks.start()
     try:
         assert third.wait(60)
@@ -142,7 +144,7 @@ def test_only_who_makes_checks_looks_for_them(monkeypatch, queues: list[str], sw
     monkeypatch.setattr(client, "prepare_client", prepared.set)
     monkeypatch.setattr(tasks, "look", lambda: None)
     monkeypatch.setattr(notify, "_queues", [])
-    monkeypatch.setattr(tasks, "_more", [])
+    monkeypatch.setattr(tasks, "periodic_jobs", lambda: [tasks.sweep])
 
     def close() -> None:
         # After all its passes. The thread that looks for work closes, too, and may be sooner.
@@ -199,3 +201,9 @@ def test_no_more_drains_run_than_allowed_and_none_is_forgotten(monkeypatch) -> N
         thread.join(60)
     assert most == 2
     assert drained > 2
+
+
+def test_every_declared_job_exists() -> None:
+    jobs = tasks.periodic_jobs()
+    assert jobs[0] is tasks.sweep
+    assert len({job.__name__ for job in jobs}) == len(jobs) == 7

@@ -126,7 +126,7 @@ def _own_addresses() -> list[str]:
         return [probe.getsockname()[0]]
 
 
-READY_PATIENCE_SECONDS = 60.0
+READY_PATIENCE_SECONDS = 180.0
 
 DEATHS_BEFORE_READY = 3
 

@@ -90,7 +90,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_for(true: Callable[[], object], seconds: float = 120.0) -> None:
+def wait_for(true: Callable[[], object], seconds: float = 240.0) -> None:
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, "it did not happen in time"

@@ -68,6 +68,8 @@ def configure_logs(form: str, level: str) -> None:
     # Answers tell senders about their own errors. Only errors of the product belong in the log.
     for name in ("django.request", "django.security.csrf"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # The broker of one machine has no host name, and kombu warns of that at each start.
+    logging.getLogger("kombu.connection").setLevel(logging.ERROR)
     # These log a line for each call to the LLM, which the product records itself.
     for name in ("httpx", "httpx2"):
         logging.getLogger(name).setLevel(max(logging.getLevelName(level), logging.WARNING))

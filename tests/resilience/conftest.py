@@ -70,7 +70,8 @@ def lose_messages(redis_url: str) -> Callable[[Installation], None]:
             with redis.Redis.from_url(broker) as client:
                 client.delete("structural")
         else:
-            for message in (installation.folder / "queue" / "messages").iterdir():
+            # The first message makes the folder.
+            for message in (installation.folder / "queue" / "messages").glob("*"):
                 message.unlink(missing_ok=True)
 
     return lose

@@ -216,7 +216,7 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
     for line in submissions():
         arrival = prepare(tenant.pk, tenant.slug, read_submission(line), timezone.now())
         if isinstance(arrival, PreparedHandoff) and not arrival.issues:
-            handoff, sent = arrival.handoff.as_model(), arrival.submission
+            handoff, sent = arrival.as_model(), arrival.submission
             body = HandoffBody(handoff=handoff, original=sent.document, context=sent.context, evidence=sent.evidence)
             verdict = verdicts.verdict_on_stored(handoff, body, verdicts.PriorContext(History()), config)
             content = orjson.dumps(verdict_to_dict(verdict)).decode()

@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpResponse
 from django.template.loader import render_to_string
@@ -28,8 +29,18 @@ CONNECT_SECONDS: Final = 2
 
 LOCK_MILLISECONDS: Final = 1000
 
-# A sender learns within 5 seconds that the database is locked.
+# A sender learns within 5 seconds that the database is locked or away.
 REQUEST_LOCK_MILLISECONDS: Final = 4000
+
+# The part of these seconds in which a request waits for a connection to PostgreSQL.
+POOL_SECONDS: Final = 1.0
+
+# The answer to /readyz must arrive within 2 seconds, and other requests wait for this look too.
+LOOK_AT_SERVER_SECONDS: Final = 1.5
+
+LOOK_LOCK_MILLISECONDS: Final = 500
+
+SERVER_KNOWN_SECONDS: Final = 2.0
 
 
 class Cause(StrEnum):
@@ -131,7 +142,7 @@ def limit_lock_waits(connection: BaseDatabaseWrapper, **_: object) -> None:
     elif not getattr(connection.connection, "lock_waits_are_limited", False):
         # A pooled connection gets here each time it is taken from the pool.
         with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {REQUEST_LOCK_MILLISECONDS}")
+            cursor.execute(f"SET lock_timeout = {REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)}")
         connection.connection.lock_waits_are_limited = True
 
 
@@ -142,8 +153,10 @@ def find_fault() -> Fault | None:
     """
     try:
         if connection.vendor == "postgresql":
-            return _find_fault_of_server()
+            return _prober.submit(_find_fault_of_server).result(LOOK_AT_SERVER_SECONDS)
         return _find_fault_of_file()
+    except TimeoutError:
+        return FAULTS[Cause.AWAY]
     except Exception as error:
         fault = fault_of(error)
         if fault is None:
@@ -151,13 +164,43 @@ def find_fault() -> Fault | None:
         return fault
 
 
+_prober = ThreadPoolExecutor(2, thread_name_prefix="readyz")
+
+
 def _find_fault_of_server() -> Fault | None:
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
     parameters = {name: value for name, value in connection.get_connection_params().items() if name != "pool"}
-    with psycopg.connect(**parameters | {"connect_timeout": CONNECT_SECONDS}) as server:
-        found = server.execute("SELECT current_setting('transaction_read_only')").fetchone()
-    return FAULTS[Cause.READ_ONLY] if found == ("on",) else None
+    with psycopg.connect(**parameters | {"connect_timeout": CONNECT_SECONDS}) as opened:
+        asked = "SELECT current_setting('transaction_read_only'), to_regclass('handoffs_handoff') IS NOT NULL"
+        read_only, has_tables = opened.execute(asked).fetchone() or ("", False)
+        if read_only == "on":
+            return FAULTS[Cause.READ_ONLY]
+        if has_tables:
+            opened.execute(f"SET LOCAL lock_timeout = {LOOK_LOCK_MILLISECONDS}")
+            # Submissions take the same lock.
+            opened.execute("LOCK TABLE handoffs_handoff IN ROW EXCLUSIVE MODE")
+    return None
+
+
+class ServerWatch:
+    """The fault that the last look at the PostgreSQL server found. Requests at the same moment share one look."""
+
+    def __init__(self) -> None:
+        self._looking = threading.Lock()
+        self._look_at = 0.0
+        self._fault: Fault | None = None
+
+    def look(self) -> Fault | None:
+        """Return the fault of the server. Look at the server where the last look is old."""
+        with self._looking:
+            if time.monotonic() >= self._look_at:
+                self._fault = find_fault()
+                self._look_at = time.monotonic() + SERVER_KNOWN_SECONDS
+            return self._fault
+
+
+server = ServerWatch()
 
 
 def _find_fault_of_file() -> Fault | None:
@@ -173,16 +216,80 @@ def lock_wait(milliseconds: int) -> Iterator[None]:
     if connection.vendor != "sqlite":
         yield
         return
+    before = _busy_timeout()
     with connection.cursor() as cursor:
-        (before,) = cursor.execute("PRAGMA busy_timeout").fetchone()
         cursor.execute(f"PRAGMA busy_timeout={milliseconds}")
         try:
             yield
         finally:
-            cursor.execute(f"PRAGMA busy_timeout={int(before)}")
+            cursor.execute(f"PRAGMA busy_timeout={before}")
+
+
+class LockTimeout(OperationalError):
+    """Another writer of this process held the SQLite file for too long."""
+
+
+# Writers that waited this long are late, and are counted. At most this many of them wait on while no writer gets
+# ahead: the other threads of the process must stay free for readers and `/readyz`.
+LATE_SECONDS: Final = 0.5
+
+MOST_LATE: Final = 16
+
+
+class WriteTurn:
+    """A lock for the writers of this process. A writer waits for it no longer than for a lock of the SQLite file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._patient = threading.Semaphore(MOST_LATE)
+        self._turns = 0
+        self._limits: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        turns = self._turns
+        limit: AbstractContextManager[None] = nullcontext()
+        if not self._lock.acquire(timeout=LATE_SECONDS):
+            limit = lock_wait(self._wait(turns))
+        try:
+            limit.__enter__()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._turns += 1
+        self._limits.append(limit)
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._limits.pop().__exit__(None, None, None)
+        finally:
+            self._lock.release()
+
+    def _wait(self, turns: int) -> int:
+        """Wait for the lock, and return the milliseconds that are left for locks of the file."""
+        until = time.monotonic() + _busy_timeout() / 1000 - LATE_SECONDS
+        patient = self._patient.acquire(blocking=False)
+        try:
+            while True:
+                stuck, turns = self._turns == turns, self._turns
+                left = until - time.monotonic()
+                if left <= 0 or (stuck and not patient):
+                    raise LockTimeout("database is locked")
+                if self._lock.acquire(timeout=min(LATE_SECONDS, left)):
+                    return max(1, int(1000 * (until - time.monotonic())))
+        finally:
+            if patient:
+                self._patient.release()
+
+
+def _busy_timeout() -> int:
+    with connection.cursor() as cursor:
+        (milliseconds,) = cursor.execute("PRAGMA busy_timeout").fetchone()
+    return int(milliseconds)
 
 
 def _cause_of(error: BaseException) -> Cause | None:
+    if isinstance(error, LockTimeout):
+        return Cause.LOCKED
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Cause.FULL
     if isinstance(error, sqlite3.Error):
@@ -204,7 +311,7 @@ def _cause_in_postgresql(psycopg: ModuleType, error: Any) -> Cause | None:
 
 def _cause_of_used_up_pool() -> Cause:
     """Return the cause of an exhausted pool. The pool does not say why, so this checks whether the server answers."""
-    fault = find_fault()
+    fault = server.look()
     return fault.cause if fault else Cause.BUSY
 
 

@@ -1,5 +1,6 @@
 """Typed settings from environment variables. A wrong value raises an error that says what to set."""
 
+import contextlib
 import ipaddress
 import os
 import secrets
@@ -45,13 +46,14 @@ def secret_key(folder: Path) -> str:
     except FileNotFoundError:
         pass
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = secrets.token_urlsafe(50)
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(made)
-    except FileExistsError:
-        return path.read_text().strip()
-    return made
+    made = folder / f"secret-key.{os.getpid()}"
+    with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(secrets.token_urlsafe(50))
+    # The processes of a start do this at the same moment, and none may read a key that is not yet written.
+    with contextlib.suppress(FileExistsError):
+        os.link(made, path)
+    made.unlink()
+    return path.read_text().strip()
 
 
 def positive(name: str, default: int) -> int:

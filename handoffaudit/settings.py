@@ -185,9 +185,9 @@ KEY_CACHE_SECONDS = env.float("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BATCH_BYTES
 
 # Validation: how many handoffs one lease takes and for how many seconds, and after how many tries a handoff is parked.
-CLAIM_SIZE = positive("HANDOFFAUDIT_CLAIM_SIZE", 200)
-CLAIM_SECONDS = positive("HANDOFFAUDIT_CLAIM_SECONDS", 60)
-CLAIM_TRIES = positive("HANDOFFAUDIT_CLAIM_TRIES", 3)
+LEASE_SIZE = positive("HANDOFFAUDIT_CLAIM_SIZE", 200)
+LEASE_SECONDS = positive("HANDOFFAUDIT_CLAIM_SECONDS", 60)
+LEASE_TRIES = positive("HANDOFFAUDIT_CLAIM_TRIES", 3)
 SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 # What each worker does every SWEEP_SECONDS, in this order.
 PERIODIC_JOBS = (

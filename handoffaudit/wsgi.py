@@ -17,9 +17,9 @@ django.setup(set_prefix=False)
 
 from handoffaudit import request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
-from handoffaudit.api.errors import ProblemMiddleware  # noqa: E402
-from handoffaudit.database_faults import limit_lock_waits  # noqa: E402
-from handoffaudit.handoffs.db import release_connection  # noqa: E402
+from handoffaudit.api.errors import FAULT, ProblemMiddleware  # noqa: E402
+from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
+from handoffaudit.handoffs.db import limit_waits, release_connection, replace_closed  # noqa: E402
 from handoffaudit.memory import freeze_startup_objects  # noqa: E402
 
 API_PREFIX = "/api/v1/"
@@ -52,6 +52,8 @@ class ApiHandler(WSGIHandler):
 _api = ApiHandler()
 _pages = WSGIHandler()
 freeze_startup_objects()
+limit_waits()
+connection_created.connect(replace_closed)
 connection_created.connect(limit_lock_waits)
 
 
@@ -99,7 +101,8 @@ def _key_of(environ: dict[str, Any]) -> KeyIdentity | None:
         return None
     try:
         return authenticate(secret.strip())
-    except DatabaseError:
+    except DatabaseError as error:
+        environ[FAULT] = fault_of(error)
         return None
     finally:
         release_connection()

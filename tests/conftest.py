@@ -62,6 +62,7 @@ PASSWORD = "correct horse battery staple"
 REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
 POSTGRES_URL = os.environ.get("HANDOFFAUDIT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15")
+GROUPS = ("browser", "services")
 SHARING_REDIS = ("tests/resilience/", "tests/running/test_full_way.py", "tests/handoffs/test_long_poll.py")
 
 
@@ -92,6 +93,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return a worker for each core, and one for each group, whose tests mostly wait for other processes."""
+    return (os.cpu_count() or 1) + len(GROUPS)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep tests that share a server or a browser on one worker.
 
@@ -109,9 +116,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def group_of(nodeid: str) -> str:
     """Return the name of the group whose tests must run one after the other, if there is one."""
     if nodeid.startswith("tests/browser/"):
-        return "browser"
+        return GROUPS[0]
     if nodeid.startswith(SHARING_REDIS) and not nodeid.endswith("[embedded]"):
-        return "services"
+        return GROUPS[1]
     return ""
 
 

@@ -70,6 +70,7 @@ def server(url: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> Data
     }
     wrapper = DatabaseWrapper(settings, alias="faults")
     monkeypatch.setattr(database_faults, "connection", wrapper)
+    monkeypatch.setattr(database_faults, "server", database_faults.ServerWatch())
     return wrapper
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from handoffaudit.cli.main import command
 from handoffaudit.validation import formats, pipeline
-from handoffaudit.validation.codes import CATALOGUE, explanation_of
+from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.record import Envelope
@@ -23,7 +23,8 @@ from handoffaudit.validation.verdict import Outcome
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "handoffaudit" / "samples" / "README.md"])
+BESIDE = [ROOT / "README.md", ROOT / "evals" / "README.md", ROOT / "handoffaudit" / "samples" / "README.md"]
+PAGES = sorted([*DOCS.glob("*.md"), *BESIDE])
 VARIABLE = re.compile(r'"(HANDOFFAUDIT_[A-Z_]+|DATABASE_URL|REDIS_URL|XDG_DATA_HOME)"')
 
 CODES_HEAD = """# Codes
@@ -43,9 +44,7 @@ def codes_page() -> str:
     for entry in CATALOGUE.values():
         severity = "hold" if entry.holds else entry.severity.value
         remark = "" if entry.approvable else " (final)"
-        explained = explanation_of(entry.code)
-        assert explained is not None
-        what = f"**{entry.title}.** {entry.what} *{explained.why}*"
+        what = f"**{entry.title}.** {entry.what} *{entry.why}*"
         rows.append(f"| `{entry.code}` | {severity}{remark} | {what} | {entry.hint} |\n")
     return CODES_HEAD + "".join(rows)
 

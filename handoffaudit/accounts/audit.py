@@ -77,7 +77,7 @@ def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapp
         target=target[:300],
         # The detail is stored as it will be read back, so that its hash can be verified.
         detail=orjson.loads(orjson.dumps(detail)),
-        previous_hash=_hash_of(locked, locked.audit_number),
+        previous_hash=_find_hash(locked, locked.audit_number),
     )
     entry.entry_hash = _seal(entry)
     entry.save(force_insert=True)
@@ -111,8 +111,8 @@ def newest_first(tenant: Tenant, *, wanted: Wanted = Wanted(), before: int | Non
     newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
     end = newest + 1 if before is None else min(before, newest + 1)
     if wanted.until is not None:
-        end = min(end, _first_at(tenant, wanted.until, newest))
-    first = 1 if wanted.since is None else _first_at(tenant, wanted.since, newest)
+        end = min(end, _find_first_number(tenant, wanted.until, newest))
+    first = 1 if wanted.since is None else _find_first_number(tenant, wanted.since, newest)
     start = max(first, end - MOST_LOOKED_THROUGH) if wanted.actor or wanted.kind else first
     entries = AuditEntry.objects.filter(tenant=tenant, number__gte=start, number__lt=end).order_by("-number")
     if wanted.actor:
@@ -126,7 +126,7 @@ def newest_first(tenant: Tenant, *, wanted: Wanted = Wanted(), before: int | Non
     return Entries(items, start if start > first else None)
 
 
-def _first_at(tenant: Tenant, moment: datetime, newest: int) -> int:
+def _find_first_number(tenant: Tenant, moment: datetime, newest: int) -> int:
     """Return the number of the first entry at that moment or after it.
 
     Times grow with numbers, so halving finds the entry along the existing index.
@@ -147,14 +147,14 @@ def get_entry(tenant: Tenant, number: int) -> AuditEntry | None:
     return AuditEntry.objects.filter(tenant=tenant, number=number).first()
 
 
-def _hash_of(tenant: Tenant, number: int) -> str:
+def _find_hash(tenant: Tenant, number: int) -> str:
     # `verify` reports a missing entry; here, the missing entry must not stop people from working.
     found = AuditEntry.objects.filter(tenant=tenant, number=number).values_list("entry_hash", flat=True).first()
     return found or BEFORE_THE_FIRST
 
 
 def _seal(entry: AuditEntry) -> str:
-    told = {
+    facts = {
         "tenant": entry.tenant_id,
         "number": entry.number,
         "at": entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
@@ -163,5 +163,5 @@ def _seal(entry: AuditEntry) -> str:
         "target": entry.target,
         "detail": entry.detail,
     }
-    canonical = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+    canonical = orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(entry.previous_hash.encode() + b"\n" + canonical).hexdigest()

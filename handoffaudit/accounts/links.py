@@ -3,7 +3,7 @@
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.db import transaction
-from django.urls import reverse
+from django.urls import get_script_prefix
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
@@ -11,6 +11,9 @@ from handoffaudit.accounts import audit, tenants
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 
 FIRST_NAME = "admin"
+
+# The route of the page that a link opens. `reverse` would load every page for it, for a second of each first start.
+ROUTE = "welcome/<uidb64>/<token>/"
 
 
 class _Tokens(PasswordResetTokenGenerator):
@@ -31,7 +34,7 @@ def make(person: Person) -> str:
     person.link_number = Person.objects.select_for_update().get(pk=person.pk).link_number + 1
     person.save(update_fields=["link_number"])
     uid = urlsafe_base64_encode(force_bytes(person.pk))
-    return reverse("welcome", args=[uid, _tokens.make_token(person)])
+    return get_script_prefix() + ROUTE.replace("<uidb64>", uid).replace("<token>", _tokens.make_token(person))
 
 
 def find(uid: str, token: str, *, lock: bool = False) -> Person | None:
@@ -59,10 +62,10 @@ def first_administrator() -> str | None:
     admins = Person.objects.filter(membership__role=Role.ADMIN, is_active=True).order_by("pk")
     if admins.exclude(password__startswith=UNUSABLE_PASSWORD_PREFIX).exists():
         return None
-    return make(admins.first() or _first())
+    return make(admins.first() or _make_first_administrator())
 
 
-def _first() -> Person:
+def _make_first_administrator() -> Person:
     tenant = tenants.default("system")
     person = Person.objects.filter(username__iexact=FIRST_NAME).first() or Person(username=FIRST_NAME)
     if person.pk is None:

@@ -50,7 +50,7 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
 def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
     """Make another one-time link for a person who lost the first link, or the password."""
     lock_tenant(tenant)
-    _membership(tenant, person)
+    _get_membership(tenant, person)
     if person.tenants.exclude(pk=tenant.pk).exclude(is_sample=True).exists():
         # Otherwise, one tenant's administrator could take over a person in another tenant. Sample tenants do not count.
         raise Refused(f"{person.username} also belongs to another tenant: an operator has to reset this password.")
@@ -61,7 +61,7 @@ def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
 @transaction.atomic
 def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membership:
     lock_tenant(tenant)
-    membership = _membership(tenant, person)
+    membership = _get_membership(tenant, person)
     before = membership.role
     if before == role:
         return membership
@@ -89,7 +89,7 @@ def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
     samples = [] if tenant.is_sample else list(person.tenants.filter(is_sample=True))
     for one in sorted([tenant, *samples], key=lambda one: one.pk):
         lock_tenant(one)
-    membership = _membership(tenant, person)
+    membership = _get_membership(tenant, person)
     if membership.role == Role.ADMIN:
         _check_another_admin(tenant, person)
     membership.delete()
@@ -182,7 +182,7 @@ def _refuse_taken(tenant: Tenant, person: Person) -> None:
     raise _name_in_use(person.username)
 
 
-def _membership(tenant: Tenant, person: Person) -> Membership:
+def _get_membership(tenant: Tenant, person: Person) -> Membership:
     membership = Membership.objects.filter(tenant=tenant, person=person).first()
     if membership is None:
         raise Refused(f"{person.username} does not belong to this tenant (any more): reload the page.")

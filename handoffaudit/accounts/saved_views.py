@@ -63,7 +63,7 @@ def save(*, member: Membership, page: str, name: str, query: str, shared: bool) 
 @transaction.atomic
 def rename(*, member: Membership, pk: int, name: str) -> SavedView:
     """Rename a view. Raise `Refused`, and `SavedView.DoesNotExist` if the member may not change the view."""
-    view = _mine(member, pk)
+    view = _get_own(member, pk)
     before, view.name = view.name, _check_name(name)
     _store(view)
     _record(view, member, "view.rename", before=before)
@@ -73,7 +73,7 @@ def rename(*, member: Membership, pk: int, name: str) -> SavedView:
 @transaction.atomic
 def update(*, member: Membership, pk: int, query: str) -> SavedView:
     """Replace the filters of a view. Raise as `rename` does."""
-    view = _mine(member, pk)
+    view = _get_own(member, pk)
     before, view.query = view.query, _check_query(query)
     _store(view)
     _record(view, member, "view.change", before=before)
@@ -83,13 +83,13 @@ def update(*, member: Membership, pk: int, query: str) -> SavedView:
 @transaction.atomic
 def delete(*, member: Membership, pk: int) -> SavedView:
     """Delete a view. Raise `SavedView.DoesNotExist` if the member may not change the view."""
-    view = _mine(member, pk)
+    view = _get_own(member, pk)
     _record(view, member, "view.delete")
     SavedView.objects.filter(pk=view.pk).delete()
     return view
 
 
-def _mine(member: Membership, pk: int) -> SavedView:
+def _get_own(member: Membership, pk: int) -> SavedView:
     view = SavedView.objects.select_for_update().get(pk=pk, tenant=member.tenant_id)
     if not may_change(view, member):
         raise SavedView.DoesNotExist("There is no such view, or it is somebody else's.")

@@ -16,7 +16,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from handoffaudit import problem_types
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.database_faults import Fault, fault_of, page
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review.base import ReviewError, Stale, WrongInput
 from handoffaudit.policy.errors import InvalidPolicy
@@ -256,6 +256,10 @@ _HANDLERS: dict[Any, Any] = {
 _DJANGOS = (Http404, PermissionDenied, SuspiciousOperation)
 
 
+# The member of `request.META` with the fault of the database that was found before the request was handled.
+FAULT = "handoffaudit.fault"
+
+
 class ProblemMiddleware:
     """Middleware that turns Django's own error responses under `/api/` into problem documents.
 
@@ -266,6 +270,9 @@ class ProblemMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        if found := request.META.get(FAULT):
+            # The view would wait for the database again.
+            return answer_unavailable(request, found)
         response = self.get_response(request)
         if (
             response.status_code < 400

@@ -12,17 +12,17 @@ from handoffaudit.api import examples, policies, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import problem_response
 from handoffaudit.api.handoffs import NAMED
-from handoffaudit.api.requests import LIMIT, NEXT, PHASE, UNTIL, ReportId, check_names, read_body
+from handoffaudit.api.requests import NEXT, PageQuery, ReportId, check_names, read_body, with_filters
 from handoffaudit.api.schemas import ProblemOut, RejectedOut
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.file_reports import FileFilters
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.diagnostics.retention import run
-from handoffaudit.policy.handoff_files import FIELD
+from handoffaudit.policy.handoff_files import FIELD, HandoffFilesModel
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.formats.schemas import schema
+from handoffaudit.validation.formats import schema
 
 router = Router()
 
@@ -98,27 +98,20 @@ class ReportsOut(Schema):
     next: str | None = Field(description=NEXT)
 
 
-class ReportsQuery(Schema):
-    agent: str = Field("", description="Only reports of this agent.")
-    phase: str = Field("", description=PHASE)
-    runtime: str = Field("", description="Only reports of this agent runtime.")
-    run: str = Field("", description="Only reports of this run.")
-    reason: str = Field("", description=f"One of {', '.join(file_reports.REASONS)}.", examples=["file_missing"])
-    source: str = Field("", description="handoff_json or text_fallback")
-    fallback: str = Field("", description="text_fallback_ok or text_fallback_fail")
-    failed: str = Field("", description="yes or no")
-    since: str = Field("", description="From this time: a date, a date and time, or 24h, 7d, 30d ago.", examples=["7d"])
-    until: str = Field("", description=UNTIL)
-    cursor: str = Field("", description="The `next` of the previous page.")
-    limit: int = Field(50, ge=1, le=200, description=LIMIT)
+@with_filters(FileFilters)
+class ReportsQuery(PageQuery):
+    pass
+
+
+STRICT = HandoffFilesModel.model_fields[FIELD].description
 
 
 class FilePolicyOut(policies.PolicyOut):
-    strict_handoff_files: bool = Field(description="A phase without a usable handoff file counts as failed.")
+    strict_handoff_files: bool = Field(description=STRICT)
 
 
 class FilePolicyIn(policies.PolicyIn):
-    strict_handoff_files: bool = Field(description="true: a phase without a usable handoff file counts as failed.")
+    strict_handoff_files: bool = Field(description=STRICT)
 
 
 @router.post(

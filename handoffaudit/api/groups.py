@@ -6,22 +6,23 @@ from typing import Annotated, Any, Final
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Path, Query, Router, Schema
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Scope, Tenant
-from handoffaudit.api import errors, serializers
+from handoffaudit.api import errors
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import NOTE, Problem
-from handoffaudit.api.requests import LIMIT, NEXT, SOURCE, TARGET, check_names
+from handoffaudit.api.requests import NEXT, PageQuery, check_names, with_filters
 from handoffaudit.api.schemas import HandoffsOut, ProblemOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, Text, answer, at
 from handoffaudit.diagnostics.groups import queries as groups_queries
 from handoffaudit.diagnostics.groups import store
-from handoffaudit.diagnostics.groups.queries import SORTS, STATUSES, GroupFilters, ListedGroup, list_groups, list_one
+from handoffaudit.diagnostics.groups.queries import GroupFilters, list_groups, list_one
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.catalogue import entry_of
 
 router = Router(tags=["Findings"])
 
@@ -65,69 +66,91 @@ class Until(StrEnum):
     FOR_GOOD = store.FOR_GOOD
 
 
-class GroupsQuery(Schema):
-    status: str = Field("open", description=f"{', '.join(STATUSES)}.", examples=["regressed"])
-    sort: str = Field("newest", description=f"{', '.join(SORTS)}; the last two list only matching groups.")
-    code: str = Field("", description="Only this rule code.", examples=["chain.circular"])
-    source: str = Field("", description=SOURCE)
-    target: str = Field("", description=TARGET)
-    agent: str = Field("", description="Only groups with this source or target agent.")
-    since: str = Field("", description="Seen since: a date, a date and time, or 24h, 7d, 30d ago.", examples=["7d"])
-    until: str = Field("", description="First seen before this time.")
-    cursor: str = Field("", description="The `next` of the previous page.")
-    limit: int = Field(50, ge=1, le=200, description=LIMIT)
+@with_filters(GroupFilters, "status", "sort", "code", "source", "target")
+class GroupsQuery(PageQuery):
+    pass
 
 
-class GroupHandoffsQuery(Schema):
-    cursor: str = Field("", description="The `next` of the previous page.")
-    limit: int = Field(50, ge=1, le=200, description=LIMIT)
+class GroupHandoffsQuery(PageQuery):
+    pass
 
 
-class MuteOut(Schema):
-    at: str = Field(description="When the group was muted.")
-    by: str = Field(description="Who muted the group.")
-    note: str = Field(description="Why the group was muted.")
-    until: int | None = Field(description="Number of handoffs at which the group returns; null: never.")
+class MuteOut(Answer):
+    at: Moment = Field(validation_alias="muted_at", description="When the group was muted.")
+    by: str = Field(validation_alias="muted_by", description="Who muted the group.")
+    note: str = Field(validation_alias="muted_note", description="Why the group was muted.")
+    until: int | None = Field(
+        validation_alias="muted_until", description="Number of handoffs at which the group returns; null: never."
+    )
 
 
-class GroupLinksOut(Schema):
+def _muting(group: FindingGroup) -> FindingGroup | None:
+    return group if group.muted_at else None
+
+
+def _title(code: str) -> str:
+    return entry_of(code).title
+
+
+class GroupLinksOut(Answer):
     self: str = Field(description="The address of the group.")
     handoffs: str = Field(description="The address of its handoffs.")
     page: str = Field(description="The web page of the group.")
 
 
-class GroupOut(Schema):
-    id: int = Field(description="The id of the group.")
-    code: str = Field(description="The rule code of all findings in the group.")
-    title: str = Field(description="The title of the rule code.")
-    path: str = Field(description="The kind of place in the document; empty for the whole document.")
-    source_agent_id: str = Field(description="The source agent.")
-    target_agent_id: str = Field(description="The target agent.")
-    handoffs: int = Field(description="Number of handoffs in the group.")
+def _links(pk: int, info: ValidationInfo) -> dict[str, str]:
+    tenant: Any = info.context
+    address = f"/api/v1/groups/{pk}"
+    page = f"{settings.PUBLIC_URL}/t/{tenant.slug}/groups/{pk}/"
+    return {"self": address, "handoffs": f"{address}/handoffs", "page": page}
+
+
+class GroupOut(Answer):
+    id: int = Field(validation_alias=at("group.pk"), description="The id of the group.")
+    code: str = Field(validation_alias=at("group.code"), description="The rule code of all findings in the group.")
+    title: Annotated[str, BeforeValidator(_title)] = Field(
+        validation_alias=at("group.code"), description="The title of the rule code."
+    )
+    path: str = Field(
+        validation_alias=at("group.path_shape"),
+        description="The kind of place in the document; empty for the whole document.",
+    )
+    source_agent_id: str = Field(validation_alias=at("group.source_agent_id"), description="The source agent.")
+    target_agent_id: str = Field(validation_alias=at("group.target_agent_id"), description="The target agent.")
+    handoffs: int = Field(validation_alias=at("group.number"), description="Number of handoffs in the group.")
     waiting: int = Field(description="Number of these handoffs that wait for review.")
     more_wait: bool = Field(
         description="`waiting` is a minimum: only the newest 10,000 handoffs of each state are counted."
     )
-    first_seen: str = Field(description="When the first handoff arrived.")
-    last_seen: str = Field(description="When the last handoff arrived.")
+    first_seen: Moment = Field(validation_alias=at("group.first_seen"), description="When the first handoff arrived.")
+    last_seen: Moment = Field(validation_alias=at("group.last_seen"), description="When the last handoff arrived.")
     signs: list[str] = Field(description="muted, regressed, new, growing.")
-    last_days: list[int] = Field(description="Handoffs per day (UTC) of the last 14 days, today last.")
-    muted: MuteOut | None = Field(description="Who muted the group and until when; null if not muted.")
-    regressed_at: str | None = Field(description="When the group returned; null once a person has opened it.")
-    links: GroupLinksOut = Field(description="Addresses of the group.")
+    last_days: list[int] = Field(
+        validation_alias="days", description="Handoffs per day (UTC) of the last 14 days, today last."
+    )
+    muted: Annotated[MuteOut | None, BeforeValidator(_muting)] = Field(
+        validation_alias="group", description="Who muted the group and until when; null if not muted."
+    )
+    regressed_at: Moment | None = Field(
+        validation_alias=at("group.regressed_at"),
+        description="When the group returned; null once a person has opened it.",
+    )
+    links: Annotated[GroupLinksOut, BeforeValidator(_links)] = Field(
+        validation_alias=at("group.pk"), description="Addresses of the group."
+    )
 
-    model_config = {"json_schema_extra": {"examples": [EXAMPLE]}}
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
 
-class GroupsOut(Schema):
+class GroupsOut(Answer):
     items: list[GroupOut] = Field(description="Returned groups first, then in the order of `sort`.")
     next: str | None = Field(description=NEXT)
 
-    model_config = {"json_schema_extra": {"examples": [{"items": [EXAMPLE], "next": None}]}}
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [EXAMPLE], "next": None}]})
 
 
-class DayOut(Schema):
-    day: str = Field(description="The day (UTC).")
+class DayOut(Answer):
+    day: Text = Field(description="The day (UTC).")
     handoffs: int = Field(description="Number of handoffs.")
 
 
@@ -161,7 +184,7 @@ def list_all(request: HttpRequest, query: Query[GroupsQuery]) -> HttpResponse:
     check_names(request, GroupsQuery)
     tenant = caller(request).tenant
     found = list_groups(tenant, GroupFilters.from_query(request.GET), cursor=query.cursor, limit=query.limit)
-    return serializers.json_response({"items": [_group_json(tenant, one) for one in found.items], "next": found.next})
+    return answer(GroupsOut, found, context=tenant)
 
 
 @router.get(
@@ -189,9 +212,7 @@ def list_handoffs(request: HttpRequest, group: GroupId, query: Query[GroupHandof
     tenant = caller(request).tenant
     filters = Filters(group=str(_get_group(tenant, group).pk))
     page = queries.list_handoffs(tenant, filters, cursor=query.cursor, limit=query.limit)
-    return serializers.json_response(
-        {"items": [serializers.handoff_of(one, tenant.slug) for one in page.items], "next": page.next}
-    )
+    return answer(HandoffsOut, page, context=tenant)
 
 
 @router.post(
@@ -240,38 +261,5 @@ def _get_group(tenant: Tenant, group: int) -> FindingGroup:
 
 
 def _answer(tenant: Tenant, group: FindingGroup) -> HttpResponse:
-    trend = [{"day": day.isoformat(), "handoffs": number} for day, number in groups_queries.trend(group)]
-    return serializers.json_response(_group_json(tenant, list_one(tenant, group)) | {"trend": trend})
-
-
-def _group_json(tenant: Tenant, listed: ListedGroup) -> dict[str, Any]:
-    group = listed.group
-    address = f"/api/v1/groups/{group.pk}"
-    muted = {
-        "at": serializers.moment(group.muted_at),
-        "by": group.muted_by,
-        "note": group.muted_note,
-        "until": group.muted_until,
-    }
-    return {
-        "id": group.pk,
-        "code": group.code,
-        "title": entry_of(group.code).title,
-        "path": group.path_shape,
-        "source_agent_id": group.source_agent_id,
-        "target_agent_id": group.target_agent_id,
-        "handoffs": group.number,
-        "waiting": listed.waiting,
-        "more_wait": listed.more_wait,
-        "first_seen": serializers.moment(group.first_seen),
-        "last_seen": serializers.moment(group.last_seen),
-        "signs": list(listed.signs),
-        "last_days": list(listed.days),
-        "muted": muted if group.muted_at else None,
-        "regressed_at": serializers.moment(group.regressed_at),
-        "links": {
-            "self": address,
-            "handoffs": f"{address}/handoffs",
-            "page": f"{settings.PUBLIC_URL}/t/{tenant.slug}/groups/{group.pk}/",
-        },
-    }
+    trend = [{"day": day, "handoffs": number} for day, number in groups_queries.trend(group)]
+    return answer(GroupInFullOut, Extended(list_one(tenant, group), trend=trend), context=tenant)

@@ -1,38 +1,50 @@
 """API that submits handoffs, and reads them with their verdicts, events, attempts and chains."""
 
 from collections import Counter
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 from ninja.params import functions as parameters
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem, problem_response
-from handoffaudit.api.requests import HandoffsQuery, Reference, check_names, read_body, seconds_to_wait
+from handoffaudit.api.requests import (
+    CODES,
+    HandoffsQuery,
+    Reference,
+    check_names,
+    read_body,
+    seconds_to_wait,
+    with_filters,
+)
 from handoffaudit.api.schemas import (
-    AttemptsOut,
-    BatchOut,
-    EventsOut,
+    ChangeOut,
     HandoffOut,
     HandoffsOut,
+    IssueOut,
+    JudgedOut,
     ProblemOut,
     ReceiptOut,
     RejectedOut,
+    RemediationOut,
+    SummaryOut,
     VerdictsOut,
 )
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, answer
 from handoffaudit.drawing.chain import Chain, chain
 from handoffaudit.handoffs import lineage, long_poll, queries, remediation
-from handoffaudit.handoffs.filters import FLAGS, Filters
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.ingest.prepare import read_submission, split_batch
-from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission, split_batch
 from handoffaudit.handoffs.models import WAITING_STATES, State
+from handoffaudit.handoffs.review import assignments, proposals
+from handoffaudit.validation.diff import Difference
 from handoffaudit.validation.formats import BY_NAME
 
 router = Router(tags=["Handoffs"])
@@ -49,6 +61,25 @@ NAMED: Any = parameters.Query(
     max_length=200,
     description="The id for a document without an id, so that you can safely send the document again.",
 )
+
+
+class BatchItemOut(Answer):
+    status: int = Field(description="The HTTP status that the document would get if sent alone", examples=[202])
+    links: dict[str, str] = Field({}, description="`self` and `page`, if the handoff was stored.")
+    id: str = Field(description="The server's id; empty if nothing was stored.")
+    handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.")
+    state: str = Field(description="The current state; empty if nothing was stored.")
+    issues: list[IssueOut] = Field([], description="Why the document is unreadable, if the status is 422.")
+    title: str = Field("", description="Title of the problem, if the item was refused (403, 409, 413).")
+    detail: str = Field("", description="What to do about the problem.")
+
+
+class BatchOut(Answer):
+    items: list[BatchItemOut] = Field(description="The items in the order sent.")
+    totals: dict[str, int] = Field(description="Number of items by status.", examples=[{"202": 499, "422": 1}])
+    links: dict[str, str] = Field(
+        description=CODES, examples=[{"codes": "https://audit.example.com/help/codes/{code}/"}]
+    )
 
 
 @router.post(
@@ -101,9 +132,9 @@ def _wait_for_verdict(tenant: Tenant, receipt: Receipt, seconds: int) -> HttpRes
     handoff = long_poll.wait_while(lambda: queries.get(tenant, receipt.id), WAITING_STATES, seconds)
     if handoff.state in WAITING_STATES:
         return _receipt_response(receipt, tenant.slug)
-    shown = serializers.handoff_of(handoff, tenant.slug) | serializers.replacement_of(handoff, tenant.slug)
-    shown |= {"verdict": queries.current_verdict(handoff)}
-    return serializers.json_response(shown, Preference_Applied=f"wait={seconds}", Location=shown["links"]["self"])
+    shown = Extended(handoff, superseded_by=queries.later_attempt(handoff), verdict=queries.current_verdict(handoff))
+    address = serializers.links(receipt.id, tenant.slug)["self"]
+    return answer(JudgedOut, shown, context=tenant, Preference_Applied=f"wait={seconds}", Location=address)
 
 
 @router.post(
@@ -163,15 +194,52 @@ __all__ = ["router"]
 READ = KeyWith(Scope.READ)
 
 
+@with_filters(Filters, "state", "handoff_id", "quality_min", "quality_max")
 class ListQuery(HandoffsQuery):
-    state: str = Field("", description="One state, or several separated by commas.", examples=["held,rejected"])
-    handoff_id: str = Field("", description="The sender's id; use this for an id with a `/`.", examples=["run/7"])
-    quality_min: str = Field("", description="Minimum quality score, 0.0 to 1.0.", examples=["0.8"])
-    quality_max: str = Field("", description="Maximum quality score.")
-    flag: str = Field("", description=f"One of {', '.join(FLAGS)}.")
-    decided_by: str = Field(
-        "", description="Only handoffs with a decision by this person or key in effect.", examples=["ada"]
+    pass
+
+
+def _changes(changed: Difference | None) -> list[dict[str, Any]] | None:
+    return None if changed is None else [change.to_dict() for change in changed.changes]
+
+
+def _is_complete(changed: Difference | None) -> bool:
+    return changed is not None and changed.complete
+
+
+class AttemptOut(SummaryOut):
+    changes: Annotated[list[ChangeOut] | None, BeforeValidator(_changes)] = Field(
+        validation_alias="changed", description="Changes since the previous attempt; null for the first"
     )
+    changes_complete: Annotated[bool, BeforeValidator(_is_complete)] = Field(
+        validation_alias="changed", description="The list of changes is complete."
+    )
+    not_compared: Nullable = Field(
+        validation_alias="why", description="Why the documents were not compared; otherwise null."
+    )
+
+
+class AttemptsOut(Answer):
+    items: list[AttemptOut] = Field(description="The newest 20 attempts of the lineage, oldest first.")
+    next: str | None = Field(description="Always null: the list has one page.")
+    remediation: RemediationOut | None = Field(description="Remediation of the lineage so far.")
+
+
+class EventOut(Answer):
+    at: Moment = Field(description="When the event happened.")
+    actor: dict[str, str] = Field(
+        validation_alias="author",
+        description="Who caused the event: `kind` (person, key or system) and `name`.",
+        examples=[{"kind": "person", "name": "ada"}],
+    )
+    from_state: Nullable = Field(description="The state before; null for the first event.")
+    to_state: str = Field(description="The state after.")
+    reason: str = Field(description="The reason.")
+
+
+class EventsOut(Answer):
+    items: list[EventOut] = Field(description="The first 500 events, oldest first.")
+    next: str | None = Field(description="Always null: the list has one page.")
 
 
 @router.get(
@@ -186,8 +254,7 @@ def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse
     check_names(request, ListQuery)
     filters = Filters.from_query(request.GET)
     page = queries.list_handoffs(who.tenant, filters, cursor=query.cursor, limit=query.limit)
-    items = [serializers.handoff_of(handoff, who.tenant.slug) for handoff in page.items]
-    return serializers.json_response({"items": items, "next": page.next})
+    return answer(HandoffsOut, page, context=who.tenant)
 
 
 @router.get(
@@ -210,10 +277,15 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
     if seconds and not long_poll.are_too_many(who.tenant.pk):
         pending = (*WAITING_STATES, State.HELD)
         handoff = long_poll.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
-    shown = serializers.handoff_of(handoff, who.tenant.slug) | serializers.replacement_of(handoff, who.tenant.slug)
-    shown |= serializers.review_of(handoff)
-    shown |= {"verdict": queries.current_verdict(handoff)} | serializers.documents_of(handoff)
-    return serializers.json_response(shown)
+    shown = Extended(
+        handoff,
+        superseded_by=queries.later_attempt(handoff),
+        proposal=proposals.find_proposal(handoff),
+        passed_on=assignments.reassignment_of(handoff),
+        verdict=queries.current_verdict(handoff),
+        **serializers.documents_of(handoff),
+    )
+    return answer(HandoffOut, shown, context=who.tenant)
 
 
 @router.get(
@@ -241,9 +313,7 @@ def list_verdicts(request: HttpRequest, reference: Reference) -> HttpResponse:
 )
 def list_events(request: HttpRequest, reference: Reference) -> HttpResponse:
     handoff = queries.get(caller(request).tenant, reference)
-    return serializers.json_response(
-        {"items": [serializers.event_of(event) for event in queries.events(handoff)], "next": None}
-    )
+    return answer(EventsOut, {"items": list(queries.events(handoff)), "next": None})
 
 
 @router.get(
@@ -257,11 +327,13 @@ def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
     """List the newest 20 attempts of the handoff's lineage, with the lineage's remediation so far."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
-    items = [serializers.attempt_of(attempt, who.tenant.slug) for attempt in lineage.compare_attempts(handoff)]
     record = remediation.load_record(handoff)
-    return serializers.json_response(
-        {"items": items, "next": None, "remediation": record.to_dict() if record else None}
-    )
+    shown = {
+        "items": [Extended(one.handoff, changed=one.changed, why=one.why) for one in lineage.compare_attempts(handoff)],
+        "next": None,
+        "remediation": record.to_dict() if record else None,
+    }
+    return answer(AttemptsOut, shown, context=who.tenant)
 
 
 @router.get(

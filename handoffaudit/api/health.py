@@ -4,7 +4,6 @@
 address needs a key or reveals a secret.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import redis
@@ -15,7 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
 from handoffaudit import database_faults
-from handoffaudit.database_faults import FAULTS, Cause, Fault, fault_of, find_fault
+from handoffaudit.database_faults import Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics import workers
 from handoffaudit.redis_client import connect
 
@@ -23,10 +22,6 @@ log = structlog.get_logger(__name__)
 
 _DAMAGED = "the file is damaged: restore a backup (handoffaudit up says how)"
 
-# The answer to a probe must arrive within 2 seconds.
-PROBE_SECONDS = 1.8
-
-_prober = ThreadPoolExecutor(2, thread_name_prefix="readyz")
 _migrated = False
 _logged: dict[str, str] = {}
 
@@ -80,7 +75,7 @@ def _workers() -> dict[str, str]:
 
 
 def _database() -> str:
-    fault = _find_fault()
+    fault = find_fault() if connection.vendor == "sqlite" else database_faults.server.look()
     if fault:
         return _fault_name(fault)
     return _DAMAGED if database_faults.watch.is_there() else "ok"
@@ -88,18 +83,6 @@ def _database() -> str:
 
 def _fault_name(fault: Fault) -> str:
     return _DAMAGED if fault.cause == Cause.DAMAGED else fault.detail
-
-
-def _find_fault() -> Fault | None:
-    """Return the fault of the database, if any; do not wait long for a database server that does not answer."""
-    if connection.vendor == "sqlite":
-        return find_fault()
-    asked = _prober.submit(find_fault)
-    try:
-        return asked.result(PROBE_SECONDS)
-    except TimeoutError:
-        asked.cancel()
-        return FAULTS[Cause.AWAY]
 
 
 def _disk() -> str:

@@ -1,22 +1,22 @@
 """API of LLM health (calls, latency, failures, breakers, waiting checks and budget) and of alerts."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.requests import LIMIT, NEXT, check_names
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics.llm_health import CallTally, Failure, Latency, LLMHealth, TimeBucket, load_health
-from handoffaudit.diagnostics.llm_status import BreakerStatus
-from handoffaudit.diagnostics.periods import PERIODS
+from handoffaudit.api.serializers import Answer, Extended, Moment, answer, at
+from handoffaudit.diagnostics.llm_health import PERIODS_OF_CALLS, CallTally, Latency, load_health
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Alert
+from handoffaudit.handoffs.periods import choose_period
 from handoffaudit.handoffs.transitions import SYSTEM
 
 router = Router()
@@ -26,7 +26,7 @@ class PeriodQuery(Schema):
     period: str = Field("24h", description="The period to look back: 1h, 24h or 7d.")
 
 
-class CallTallyOut(Schema):
+class CallTallyOut(Answer):
     calls: int = Field(description="Calls sent.")
     answered: int = Field(description="Calls answered.")
     failed: int = Field(description="Calls sent and not answered.")
@@ -40,7 +40,7 @@ class CallTallyOut(Schema):
     tokens_cached: int = Field(description="Tokens sent that the provider read from its cache.")
 
 
-class LatencyOut(Schema):
+class LatencyOut(Answer):
     p50: float = Field(description="Median response time in milliseconds.")
     p95: float = Field(description="95th percentile in milliseconds.")
     p99: float = Field(description="99th percentile in milliseconds.")
@@ -50,74 +50,86 @@ class LatencyOut(Schema):
 
 class ModelLineOut(CallTallyOut):
     name: str = Field(description="The use, or the LLM.")
-    latency_ms: LatencyOut | None = Field(description="Response times; null if no call was answered.")
+    latency_ms: LatencyOut | None = Field(
+        validation_alias="latency", description="Response times; null if no call was answered."
+    )
 
 
-class FailureOut(Schema):
+class FailureOut(Answer):
     reason: str = Field(description="The reason for the failures, in one word.")
-    http_status: int | None = Field(description="The status from the provider; null if none was received.")
+    http_status: int | None = Field(
+        validation_alias="status", description="The status from the provider; null if none was received."
+    )
     number: int = Field(description="Number of failures.")
-    last_at: str = Field(description="When the last failure occurred.")
+    last_at: Moment = Field(description="When the last failure occurred.")
     detail: str = Field(description="The error message.")
     cure: str = Field(description="What to do.")
 
 
-class BreakerOut(Schema):
+class BreakerOut(Answer):
     model: str = Field(description="The LLM.")
     state: str = Field(description="closed, open or probing; shared by all tenants.")
     failures: int = Field(description="Consecutive failures.")
     reason: str = Field(description="Why the breaker opened; empty if closed.")
-    open_until: str | None = Field(description="When the next call is tried.")
+    open_until: Moment | None = Field(description="When the next call is tried.")
 
 
-class ChecksWaitingOut(Schema):
+class ChecksWaitingOut(Answer):
     first_checks: int = Field(description="Handoffs that wait for their first LLM check.")
     rechecks: int = Field(description="Handoffs accepted unverified that still have to be checked.")
-    oldest_since: str | None = Field(description="Since when the oldest handoff has been waiting.")
+    oldest_since: Moment | None = Field(description="Since when the oldest handoff has been waiting.")
     unverified: int = Field(description="Handoffs accepted in the period without the LLM check; counted up to 10,000.")
     flagged: int = Field(description="Handoffs accepted in the period that the LLM would have rejected.")
 
 
-class BudgetOut(Schema):
+class BudgetOut(Answer):
     spent_usd: float = Field(description="Spent today (UTC), in US dollars.")
     daily_usd: float = Field(description="Budget per day, in US dollars.")
 
 
-class StatusOut(Schema):
+class StatusOut(Answer):
     standing: str = Field(description="well, no_key, down, no_budget, no_worker or failing.")
     told: str = Field(description="The state in one sentence, with what to do.")
 
 
-class StretchOut(Schema):
-    start: str = Field(description="Start of the time bucket.")
-    answered: int = Field(description="Calls answered.")
-    cached: int = Field(description="Calls answered from earlier answers, without cost.")
-    skipped: int = Field(description="Calls not sent.")
-    failed: int = Field(description="Calls sent and not answered.")
-    cost_usd: float = Field(description="Estimated cost in US dollars.")
+class StretchOut(Answer):
+    start: Moment = Field(validation_alias="since", description="Start of the time bucket.")
+    answered: int = Field(validation_alias=at("value.answered"), description="Calls answered.")
+    cached: int = Field(
+        validation_alias=at("value.cached"), description="Calls answered from earlier answers, without cost."
+    )
+    skipped: int = Field(validation_alias=at("value.skipped"), description="Calls not sent.")
+    failed: int = Field(validation_alias=at("value.failed"), description="Calls sent and not answered.")
+    cost_usd: float = Field(validation_alias=at("value.cost_usd"), description="Estimated cost in US dollars.")
 
 
-class OpenAlertOut(Schema):
+class OpenAlertOut(Answer):
     kind: str = Field(description="The kind of alert.")
     number: int = Field(description="The number of failures counted.")
-    opened_at: str = Field(description="When the alert opened.")
-    last_at: str = Field(description="When the condition was last seen.")
+    opened_at: Moment = Field(description="When the alert opened.")
+    last_at: Moment = Field(description="When the condition was last seen.")
 
 
 class ModelHealthOut(CallTallyOut):
-    period: str = Field(description="The requested period.")
-    since: str = Field(description="Start of the period.")
-    until: str = Field(description="End of the period: now.")
+    period: str = Field(validation_alias=at("period.name"), description="The requested period.")
+    since: Moment = Field(description="Start of the period.")
+    until: Moment = Field(description="End of the period: now.")
     provider: str = Field(description="The LLM provider.")
     status: StatusOut = Field(description="The current state.")
-    latency_ms: LatencyOut | None = Field(description="Response times; null if no call was answered.")
+    latency_ms: LatencyOut | None = Field(
+        validation_alias=at("latencies.overall"), description="Response times; null if no call was answered."
+    )
     by_use: list[ModelLineOut] = Field(description="Calls by use.")
     by_model: list[ModelLineOut] = Field(description="Calls by LLM.")
-    failures: list[FailureOut] = Field(description="Failures by reason, most frequent first.")
+    failures: list[FailureOut] = Field(
+        validation_alias=at("counted.failures"), description="Failures by reason, most frequent first."
+    )
     breakers: list[BreakerOut] = Field(description="One breaker per LLM.")
     waiting: ChecksWaitingOut = Field(description="Checks that wait for the LLM.")
     budget: BudgetOut = Field(description="The budget of the day.")
-    over_time: list[StretchOut] = Field(description="Equal time buckets, oldest first.")
+    over_time: list[StretchOut] = Field(
+        validation_alias=at("counted.over_time"), description="Equal time buckets, oldest first."
+    )
     alerts: list[OpenAlertOut] = Field(description="The active alerts.")
 
 
@@ -130,93 +142,25 @@ class ModelHealthOut(CallTallyOut):
 )
 def get_model_health(request: HttpRequest, query: Query[PeriodQuery]) -> HttpResponse:
     check_names(request, PeriodQuery)
-    period = PERIODS.get(query.period)
-    if period is None:
-        raise FilterError("period", query.period[:40], f"use one of {', '.join(PERIODS)}.")
+    period, bad = choose_period(query.period, PERIODS_OF_CALLS)
+    if bad:
+        raise bad
     tenant = caller(request).tenant
-    return serializers.json_response(
-        _health(load_health(tenant, period)) | {"alerts": [_alert(a) for a in alerts.list_open(tenant)]}
+    health = load_health(tenant, period)
+    counted, latencies = health.counted, health.latencies
+    overall = {name: getattr(counted.overall, name) for name in CallTallyOut.model_fields}
+    shown = Extended(
+        health,
+        **overall,
+        by_use=_lines(counted.by_use, latencies.by_use),
+        by_model=_lines(counted.by_model, latencies.by_model),
+        alerts=alerts.list_open(tenant),
     )
+    return answer(ModelHealthOut, shown)
 
 
-def _health(health: LLMHealth) -> dict[str, Any]:
-    counted, latencies, waiting = health.counted, health.latencies, health.waiting
-    return {
-        "period": health.period.name,
-        "since": serializers.moment(health.since),
-        "until": serializers.moment(health.until),
-        "provider": health.provider,
-        "status": {"standing": health.status.standing.value, "told": health.status.told},
-        **_tally(counted.overall),
-        "latency_ms": _latency(latencies.overall),
-        "by_use": [_line(use, tally, latencies.by_use.get(use)) for use, tally in counted.by_use.items()],
-        "by_model": [_line(name, tally, latencies.by_model.get(name)) for name, tally in counted.by_model.items()],
-        "failures": [_failure(failure) for failure in counted.failures],
-        "breakers": [_breaker(breaker) for breaker in health.breakers],
-        "waiting": {
-            "first_checks": waiting.first_checks,
-            "rechecks": waiting.rechecks,
-            "oldest_since": serializers.moment(waiting.oldest_since),
-            "unverified": waiting.unverified,
-            "flagged": waiting.flagged,
-        },
-        "budget": {"spent_usd": health.budget.spent_usd, "daily_usd": health.budget.daily_usd},
-        "over_time": [_stretch(stretch) for stretch in counted.over_time],
-    }
-
-
-def _tally(tally: CallTally) -> dict[str, Any]:
-    return {name: getattr(tally, name) for name in CallTallyOut.model_fields}
-
-
-def _latency(latency: Latency | None) -> dict[str, Any] | None:
-    return {name: getattr(latency, name) for name in LatencyOut.model_fields} if latency else None
-
-
-def _line(name: str, tally: CallTally, latency: Latency | None) -> dict[str, Any]:
-    return {"name": name, **_tally(tally), "latency_ms": _latency(latency)}
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    return {
-        "reason": failure.reason,
-        "http_status": failure.status,
-        "number": failure.number,
-        "last_at": serializers.moment(failure.last_at),
-        "detail": failure.detail,
-        "cure": failure.cure,
-    }
-
-
-def _breaker(breaker: BreakerStatus) -> dict[str, Any]:
-    return {
-        "model": breaker.model,
-        "state": breaker.state.value,
-        "failures": breaker.failures,
-        "reason": breaker.reason,
-        "open_until": serializers.moment(breaker.open_until),
-    }
-
-
-def _stretch(stretch: TimeBucket) -> dict[str, Any]:
-    tally = stretch.tally
-    return {
-        "start": serializers.moment(stretch.start),
-        "answered": tally.answered,
-        "cached": tally.cached,
-        "skipped": tally.skipped,
-        "failed": tally.failed,
-        "cost_usd": tally.cost_usd,
-    }
-
-
-def _alert(alert: Alert) -> dict[str, Any]:
-    return {
-        "kind": alert.kind,
-        "number": alert.number,
-        "opened_at": serializers.moment(alert.opened_at),
-        "last_at": serializers.moment(alert.last_at),
-    }
+def _lines(tallies: Mapping[str, CallTally], latencies: Mapping[str, Latency]) -> list[Extended]:
+    return [Extended(tally, name=name, latency=latencies.get(name)) for name, tally in tallies.items()]
 
 
 alerts_router = Router()
@@ -230,23 +174,40 @@ class AlertsQuery(Schema):
     cursor: str = Field("", description="The `next` of the previous page.")
 
 
-class AlertOut(Schema):
+def _acknowledged_by(name: str) -> str | None:
+    return None if name in ("", SYSTEM.name) else name
+
+
+def _handoffs_address(query: str) -> str | None:
+    return f"/api/v1/handoffs?{query}" if query else None
+
+
+class AlertOut(Answer):
     id: int = Field(description="The alert's id.")
     kind: str = Field(description="The kind of alert; at most one alert of a kind is active.")
     level: str = Field(description="alert or warning.")
     text: str = Field(description="What happened, in one line.")
-    meaning: str = Field(description="What it means and what to do.")
+    meaning: str = Field(validation_alias=at("about.meaning"), description="What it means and what to do.")
     value: float = Field(description="The last measured value in the unit of the alert rule; otherwise the count.")
     number: int = Field(description="The number of handoffs or events counted.")
-    opened_at: str = Field(description="When the alert opened.")
-    last_at: str = Field(description="When the condition was last seen.")
-    told_at: str | None = Field(description="When webhooks were last notified that the alert is active.")
-    closed_at: str | None = Field(description="When the alert was resolved; null while active.")
-    closed_by: str | None = Field(description="Who acknowledged the alert; null if it resolved by itself.")
-    handoffs: str | None = Field(description="Address of the handoffs that the alert is about.")
+    opened_at: Moment = Field(description="When the alert opened.")
+    last_at: Moment = Field(description="When the condition was last seen.")
+    told_at: Moment | None = Field(
+        validation_alias="notified_at", description="When webhooks were last notified that the alert is active."
+    )
+    closed_at: Moment | None = Field(
+        validation_alias="acknowledged_at", description="When the alert was resolved; null while active."
+    )
+    closed_by: Annotated[str | None, BeforeValidator(_acknowledged_by)] = Field(
+        validation_alias="acknowledged_by",
+        description="Who acknowledged the alert; null if it resolved by itself.",
+    )
+    handoffs: Annotated[str | None, BeforeValidator(_handoffs_address)] = Field(
+        validation_alias=at("about.query"), description="Address of the handoffs that the alert is about."
+    )
 
 
-class AlertsOut(Schema):
+class AlertsOut(Answer):
     items: list[AlertOut] = Field(description="The alerts, newest first.")
     next: str | None = Field(description=NEXT)
 
@@ -271,25 +232,9 @@ def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> HttpResponse
     found = alerts.list_alerts(tenant, is_open=query.open, before=before, limit=query.limit + 1)
     items = found[: query.limit]
     following = str(items[-1].pk) if len(found) > query.limit else None
-    return serializers.json_response(
-        {"items": [_listed_alert(alert, tenant.slug) for alert in items], "next": following}
-    )
+    return answer(AlertsOut, {"items": [_described(alert) for alert in items], "next": following})
 
 
-def _listed_alert(alert: Alert, tenant_slug: str) -> dict[str, Any]:
+def _described(alert: Alert) -> Extended:
     about = alerts.describe(alert)
-    return {
-        "id": alert.pk,
-        "kind": alert.kind,
-        "level": alert.level,
-        "text": about.title(alert),
-        "meaning": about.meaning,
-        "value": alerts.alert_value(alert),
-        "number": alert.number,
-        "opened_at": serializers.moment(alert.opened_at),
-        "last_at": serializers.moment(alert.last_at),
-        "told_at": serializers.moment(alert.notified_at),
-        "closed_at": serializers.moment(alert.acknowledged_at),
-        "closed_by": None if alert.acknowledged_by in ("", SYSTEM.name) else alert.acknowledged_by,
-        "handoffs": f"/api/v1/handoffs?{about.query}" if about.query else None,
-    }
+    return Extended(alert, about=about, text=about.title(alert), value=alerts.alert_value(alert))

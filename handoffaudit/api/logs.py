@@ -1,28 +1,28 @@
 """API of logs: send a log, search its lines, and read the state of its import."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Query as QueryOf
-from ninja import Router, Schema
+from ninja import Router
 from ninja.params.functions import Query as Parameter
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
-from handoffaudit.api.requests import LIMIT, NEXT, PHASE, UNTIL, ImportId, check_length, check_names, read_pieces
+from handoffaudit.api.requests import NEXT, ImportId, PageQuery, check_length, check_names, read_pieces, with_filters
 from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
 from handoffaudit.diagnostics.logs import search, store, upload
 from handoffaudit.diagnostics.logs.filters import LogQuery
-from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.logs.upload import BadGzip, TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogImport
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.filter_fields import LONGEST, FilterError, TextFilter
 from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
 
 router = Router()
@@ -50,28 +50,38 @@ FIRST_LINE: Any = Parameter(
 )
 
 
-class TakenOut(Schema):
-    id: str = Field(description="The import's id.")
+def _links(pk: UUID) -> dict[str, str]:
+    return {"self": _address(pk)}
+
+
+def _address(pk: UUID) -> str:
+    return f"/api/v1/logs/imports/{pk}"
+
+
+class TakenOut(Answer):
+    id: Text = Field(description="The import's id.")
     source: str = Field(description="The log's name.")
     size: int = Field(description="Size in bytes as received, after unpacking.")
     lines: int = Field(description="Number of lines received.")
     known: int = Field(description="Lines already sent under this name, which are not counted again.")
     stored: int = Field(description="Bytes stored as lines so far; `lines` counts these lines.")
-    links: dict[str, str] = Field(description="The address to poll for progress.")
+    links: Annotated[dict[str, str], BeforeValidator(_links)] = Field(
+        validation_alias="id", description="The address to poll for progress."
+    )
 
 
 class ImportOut(TakenOut):
     sent_by: str = Field(description="The key or person that sent the log.")
-    started_at: str = Field(description="When the upload began.")
-    received_at: str | None = Field(description="When the upload was complete.")
-    finished_at: str | None = Field(description="When all lines were read; null while some wait.")
+    started_at: Moment = Field(description="When the upload began.")
+    received_at: Moment | None = Field(description="When the upload was complete.")
+    finished_at: Moment | None = Field(description="When all lines were read; null while some wait.")
     read: int = Field(description="New lines in a known format.")
     bad: int = Field(description="New lines in no known format.")
     kinds: dict[str, int] = Field(description="New lines by format.", examples=[{"health": 12, "gate": 40}])
-    error: str | None = Field(description="Why reading failed; otherwise null.")
+    error: Nullable = Field(description="Why reading failed; otherwise null.")
 
 
-class BadOut(Schema):
+class BadOut(Answer):
     number: int = Field(description="The line number in the log, from 1.")
     why: str = Field(description="What is wrong with it.")
     text: str = Field(description="The line.")
@@ -82,47 +92,51 @@ class OneImportOut(ImportOut):
     next: str | None = Field(description="The cursor of the next bad lines.")
 
 
-class ImportsOut(Schema):
+class ImportsOut(Answer):
     items: list[ImportOut] = Field(description="The imports, newest first.")
     next: str | None = Field(description=NEXT)
 
 
-class LineOut(Schema):
+_NAMES: dict[type[Line], tuple[str, ...]] = {
+    HealthLine: ("agent", "phase", "source", "reason", "fallback", "runtime", "iteration", "run_id"),
+    GateLine: ("event_type", "component", "details"),
+    TraceLine: (
+        *("trace_id", "span_id", "parent_span_id", "event_type", "level", "workflow", "phase", "duration_ms"),
+        "details",
+    ),
+    BadLine: (),
+}
+
+
+def _fields(line: Line) -> dict[str, Any]:
+    named = {name: getattr(line, name) for name in _NAMES[type(line)]}
+    found = line.extra | named if isinstance(line, TraceLine) else named
+    return {name: value for name, value in found.items() if value not in ("", None)}
+
+
+class LineOut(Answer):
     source: str = Field(description="The log's name.")
     number: int = Field(description="The line number, from 1.")
-    at: str | None = Field(description="The time in the line; null if the line has none.")
+    at: Moment | None = Field(description="The time in the line; null if the line has none.")
     kind: str = Field(description=f"{', '.join(Kind)}", examples=["gate"])
-    fields: dict[str, Any] = Field(description="The message of the line.")
+    fields: Annotated[dict[str, Any], BeforeValidator(_fields)] = Field(
+        validation_alias="line", description="The message of the line."
+    )
     text: str = Field(description="The raw line.")
-    why: str | None = Field(description="For bad lines: what is wrong.")
+    why: Nullable = Field(description="For bad lines: what is wrong.")
 
 
-class LinesOut(Schema):
+class LinesOut(Answer):
     items: list[LineOut] = Field(description="The lines, newest first.")
     next: str | None = Field(
         description="A page can be short or empty and still have a next page, from where the search continues."
     )
-    reached: str | None = Field(description="The time back to which was searched, if the search is not complete.")
+    reached: Moment | None = Field(description="The time back to which was searched, if the search is not complete.")
 
 
-class LinesQuery(Schema):
-    text: str = Field("", max_length=200, description="Text in the line, ignoring case.")
-    agent: str = Field("", max_length=200, description="The agent, or the component of a gate.")
-    phase: str = Field("", max_length=200, description=PHASE)
-    kind: str = Field("", description=f"{', '.join(Kind)}; health includes the older form.")
-    event: str = Field("", max_length=200, description="An event type, or a reason.", examples=["file_missing"])
-    level: str = Field("", max_length=200, description="error, warning, info, debug")
-    trace: str = Field("", max_length=200, description="A `trace_id`, or the run of a health line.")
-    source: str = Field("", max_length=200, description="The name of the log.")
-    since: str = Field("", description="From this time: a date, a date and time, or 24h, 7d, 30d ago.", examples=["7d"])
-    until: str = Field("", description=UNTIL)
-    cursor: str = Field("", description="The `next` of the previous page.")
-    limit: int = Field(50, ge=1, le=200, description=LIMIT)
-
-
-class PageQuery(Schema):
-    cursor: str = Field("", description="The `next` of the previous page.")
-    limit: int = Field(50, ge=1, le=200, description=LIMIT)
+@with_filters(LogQuery, "text", "agent", "phase", max_length=LONGEST)
+class LinesQuery(PageQuery):
+    pass
 
 
 @router.post(
@@ -164,8 +178,7 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
         raise Problem(413, "Body too large", detail, limit=error.limit) from error
     except BadGzip as error:
         raise Problem(400, "Damaged gzip", f"The body can't be unpacked ({error}): send it whole.") from error
-    shown = _import_json(made, upload.count_unstored_bytes([made]))
-    return serializers.json_response(shown, 202, Location=shown["links"]["self"])
+    return answer(TakenOut, _with_stored(made, upload.count_unstored_bytes([made])), 202, Location=_address(made.pk))
 
 
 @router.get(
@@ -181,14 +194,14 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
     A search reads a limited amount of data: if the answer has `next`, the next page continues from `reached`.
     """
     check_names(request, LinesQuery)
-    if query.kind and query.kind not in list(Kind):
-        raise FilterError("kind", query.kind[:40], f"use one of {', '.join(Kind)}.")
-    times = Filters.from_query({"since": query.since, "until": query.until})
-    names = ("text", "agent", "phase", "kind", "event", "level", "trace", "source")
-    asked = LogQuery(**{name: getattr(query, name) for name in names}, since=times.since, until=times.until)
+    checked = LogQuery.from_query({name: getattr(query, name) for name in ("kind", "since", "until")})
+    # Unlike those of the page, the texts of the API keep the spaces at their ends.
+    texts = {
+        one.attribute: getattr(query, one.attribute) for one in LogQuery.declared() if type(one.field) is TextFilter
+    }
+    asked = replace(checked, **texts)
     page = search.search_lines(caller(request).tenant, asked, cursor=query.cursor, limit=query.limit)
-    items = [_line(found) for found in page.items]
-    return serializers.json_response({"items": items, "next": page.next, "reached": serializers.moment(page.reached)})
+    return answer(LinesOut, page)
 
 
 @router.get(
@@ -202,7 +215,7 @@ def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpRes
     check_names(request, PageQuery)
     found, following = search.list_imports(caller(request).tenant, cursor=query.cursor, limit=query.limit)
     unstored = upload.count_unstored_bytes(found)
-    return serializers.json_response({"items": [_import(one, unstored) for one in found], "next": following})
+    return answer(ImportsOut, {"items": [_with_stored(one, unstored) for one in found], "next": following})
 
 
 @router.get(
@@ -218,60 +231,9 @@ def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[Pag
     if found is None:
         raise Http404(f"There is no import {import_id}.")
     page = search.list_bad_lines(found, cursor=query.cursor, limit=query.limit)
-    bad = [{"number": one.number, "why": one.why, "text": one.text} for one in page.items]
-    return serializers.json_response(
-        _import(found, upload.count_unstored_bytes([found])) | {"bad_lines": bad, "next": page.next}
-    )
+    shown = _with_stored(found, upload.count_unstored_bytes([found]))
+    return answer(OneImportOut, Extended(shown, bad_lines=page.items, next=page.next))
 
 
-def _import_json(made: LogImport, unstored: Mapping[UUID, int]) -> dict[str, Any]:
-    return {
-        "id": str(made.pk),
-        "source": made.source,
-        "size": made.size,
-        "lines": made.lines,
-        "known": made.known,
-        "stored": made.size - unstored.get(made.pk, 0),
-        "links": {"self": f"/api/v1/logs/imports/{made.pk}"},
-    }
-
-
-def _import(made: LogImport, unstored: Mapping[UUID, int]) -> dict[str, Any]:
-    return _import_json(made, unstored) | {
-        "sent_by": made.sent_by,
-        "started_at": serializers.moment(made.started_at),
-        "received_at": serializers.moment(made.received_at),
-        "finished_at": serializers.moment(made.finished_at),
-        "read": made.read,
-        "bad": made.bad,
-        "kinds": made.kinds,
-        "error": made.error or None,
-    }
-
-
-def _line(found: FoundLine) -> dict[str, Any]:
-    return {
-        "source": found.source,
-        "number": found.number,
-        "at": serializers.moment(found.at),
-        "kind": found.kind.value,
-        "fields": {name: value for name, value in _fields(found.line).items() if value not in ("", None)},
-        "text": found.text,
-        "why": found.why or None,
-    }
-
-
-_NAMES: dict[type[Line], tuple[str, ...]] = {
-    HealthLine: ("agent", "phase", "source", "reason", "fallback", "runtime", "iteration", "run_id"),
-    GateLine: ("event_type", "component", "details"),
-    TraceLine: (
-        *("trace_id", "span_id", "parent_span_id", "event_type", "level", "workflow", "phase", "duration_ms"),
-        "details",
-    ),
-    BadLine: (),
-}
-
-
-def _fields(line: Line) -> dict[str, Any]:
-    named = {name: getattr(line, name) for name in _NAMES[type(line)]}
-    return line.extra | named if isinstance(line, TraceLine) else named
+def _with_stored(made: LogImport, unstored: Mapping[UUID, int]) -> Extended:
+    return Extended(made, stored=made.size - unstored.get(made.pk, 0))

@@ -1,11 +1,11 @@
 """API of policies (strictness, rules, prompts, JSON Schemas), the code they share, and the published schemas."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, serializers
@@ -14,9 +14,10 @@ from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import SchemaName
 from handoffaudit.api.schemas import IssueOut, ProblemOut, RepairOut, VerdictOut
 from handoffaudit.policy import kinds
+from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.rules import example_sets as shipped
 from handoffaudit.policy.rules import rule_set_to_plain
-from handoffaudit.policy.strictness import to_plain
+from handoffaudit.policy.strictness import StrictnessModel, to_plain
 from handoffaudit.policy.versions import Table, Versions
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 from handoffaudit.validation.formats import SCHEMA_NAMES, schema
@@ -86,15 +87,21 @@ SHADOWED = [
 ]
 
 
+# Rows stay plain here: the policy parses them, and refuses all of them at once, with problems in its own words.
+StrictnessJson = Annotated[dict[str, Any], WithJsonSchema(StrictnessModel.model_json_schema())]
+
+
 class TableOut(PolicyOut):
-    rows: list[dict[str, Any]] = Field(
+    rows: list[StrictnessJson] = Field(
         description="One row per handoff type, and the row `*` for any other type.", examples=[STRICTNESS_ROWS]
     )
 
 
 class TableIn(PolicyIn):
-    rows: list[dict[str, Any]] = Field(
-        description="The whole table; the row `*` applies to any other type.", examples=[STRICTNESS_ROWS]
+    rows: list[StrictnessJson] = Field(
+        description="The whole table; the row `*` applies to any other type. A row with `token_budget` and without "
+        "`output_token_budget` uses the first for both.",
+        examples=[STRICTNESS_ROWS],
     )
 
 
@@ -193,12 +200,15 @@ PROMPT_ROWS = [
 ]
 
 
+PromptJson = Annotated[dict[str, Any], WithJsonSchema(PromptModel.model_json_schema())]
+
+
 class PromptsOut(PolicyOut):
-    rows: list[dict[str, Any]] = Field(description="The prompts that replace shipped prompts.", examples=[PROMPT_ROWS])
+    rows: list[PromptJson] = Field(description="The prompts that replace shipped prompts.", examples=[PROMPT_ROWS])
 
 
 class PromptsIn(PolicyIn):
-    rows: list[dict[str, Any]] = Field(
+    rows: list[PromptJson] = Field(
         description=f"All prompts that replace a shipped one. `use`: {', '.join(Use)}. Each applies to a "
         "`handoff_type`, to a `workflow`, or to all handoffs if both are null.",
         examples=[PROMPT_ROWS],

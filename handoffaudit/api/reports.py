@@ -18,9 +18,9 @@ from handoffaudit.diagnostics.codes import CodeDecisions
 from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text, tally_json, window_json
 from handoffaudit.diagnostics.compliance.report import build_report, parse_expected_pairs
 from handoffaudit.diagnostics.file_stats import Change
-from handoffaudit.diagnostics.periods import Window, format_utc, window_of
 from handoffaudit.diagnostics.reasons import Matrix, Reasons, load_reasons
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.periods import Window, format_utc, window_of
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
 
 router = Router()
@@ -248,7 +248,7 @@ def _reasons(found: Reasons) -> dict[str, Any]:
         "by_agent": _agents(found.matrix),
         "others": tally_json(found.matrix.others),
         "over_time": [
-            {"since": format_utc(one.since), "until": format_utc(one.until), **tally_json(one.tally)}
+            {"since": format_utc(one.since), "until": format_utc(one.until), **tally_json(one.value)}
             for one in found.over_time
         ],
     }

@@ -2,9 +2,9 @@
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import orjson
 from django.conf import settings
@@ -12,10 +12,12 @@ from django.http import HttpRequest
 from django.http.request import RawPostDataException, UnreadablePostError
 from ninja import Path, Schema
 from ninja.parser import Parser
-from pydantic import Field
+from pydantic import Field, create_model
 
 from handoffaudit.api.errors import Problem
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError, FilterField, TextFilter
+from handoffaudit.filter_set import FilterSet
+from handoffaudit.handoffs.filters import Filters
 
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})")
 
@@ -101,12 +103,6 @@ def seconds_to_wait(request: HttpRequest) -> int:
     return min(int(found[1]), settings.MAX_WAIT_SECONDS) if found else 0
 
 
-SOURCE: Final = "The exact name of the source agent."
-
-TARGET: Final = "The exact name of the target agent."
-
-UNTIL: Final = "Before this time (exclusive): a date (from 00:00 UTC), a date and time, or 24h, 7d, 30d ago."
-
 LIMIT: Final = "Maximum number of items per page."
 
 NEXT: Final = "The cursor of the next page; null for the last page."
@@ -140,19 +136,49 @@ PhaseId = Annotated[str, Path(description="The `phase_id` in the answer to the e
 SchemaName = Annotated[str, Path(description="The name of the schema, from the list above.", examples=["payload"])]
 
 
-class HandoffsQuery(Schema):
-    """Filters and paging of handoff lists."""
-
-    type: str = Field("", description="The handoff type.", examples=["research_result"])
-    source: str = Field("", description=SOURCE, examples=["planner"])
-    target: str = Field("", description=TARGET, examples=["writer"])
-    code: str = Field("", description="Only handoffs with a finding of this rule code.", examples=["chain.circular"])
-    trace: str = Field("", description="Only handoffs of this trace.")
-    group: str = Field("", description="Only handoffs of the finding group with this `id`.", examples=["12"])
-    since: str = Field("", description="From this time: a date, a date and time, or 24h, 7d, 30d ago.", examples=["7d"])
-    until: str = Field("", description=UNTIL)
+class PageQuery(Schema):
     cursor: str = Field("", description="The `next` of the previous page.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
+
+
+Q = TypeVar("Q", bound=Schema)
+
+
+def with_filters(
+    filters: type[FilterSet], *names: str, only: bool = False, max_length: int | None = None
+) -> Callable[[type[Q]], type[Q]]:
+    """Add the filters of a list to the parameters of an operation.
+
+    The filters in `names` come first, then the others in the order of their declaration, unless `only` those in `names`
+    are wanted. Filters come before paging, but after the filters of a base class. With `max_length`, a longer text is
+    answered 422 as other parameters are, and filters have the names of their attributes.
+    """
+
+    def add(query: type[Q]) -> type[Q]:
+        declared = {one.attribute if max_length else one.name: one.field for one in filters.declared()}
+        known = query.model_fields.keys() & declared.keys()
+        wanted = [name for name in (names if only else dict.fromkeys((*names, *declared))) if name not in known]
+        parameters: dict[str, Any] = {name: (str, _parameter(declared[name], max_length)) for name in wanted}
+        # No two schemas may share a name, not even those that no operation has.
+        name, query.__name__ = query.__name__, f"{query.__name__}Own"
+        made = create_model(f"{name}Filters", __base__=Schema, **parameters)
+        # Pydantic takes the fields of the last base first.
+        bases: Any = (made, query) if known else (query, made)
+        whole: type[Q] = create_model(name, __base__=bases, __module__=query.__module__, __doc__=query.__doc__)
+        return whole
+
+    return add
+
+
+def _parameter(declared: FilterField, max_length: int | None) -> Any:
+    most = max_length if type(declared) is TextFilter else None
+    examples = [declared.example] if declared.example else None
+    return Field(declared.nothing or "", description=str(declared.help_text), examples=examples, max_length=most)
+
+
+@with_filters(Filters, "type", "source", "target", "code", "trace", "group", "since", "until", only=True)
+class HandoffsQuery(PageQuery):
+    """Filters and paging of handoff lists."""
 
 
 CODES = "`codes`: URI template for the documentation of a rule code, readable without an account; "

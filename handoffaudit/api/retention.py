@@ -1,51 +1,63 @@
 """API of retention: how long each kind of data is kept."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
-from pydantic import Field
+from ninja import Router
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, policies, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, at
+from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.diagnostics.retention import run
-from handoffaudit.diagnostics.retention.run import Count, Standing
 from handoffaudit.policy import kinds
-from handoffaudit.policy.retention import LEAST, MOST
+from handoffaudit.policy.retention import LEAST, MOST, Data, RetentionModel
 
 router = Router(tags=["Retention"])
 
 ROWS = [{"name": "logs", "days": 90}, {"name": "model_calls", "days": None}]
 
 
-class CountOut(Schema):
+class CountOut(Answer):
     number: int = Field(description="The number.")
     more: bool = Field(description="The count is a minimum; counting stopped here.")
 
 
-class StandingOut(Schema):
-    name: str = Field(description="The kind of data.", examples=["logs"])
-    least_days: int = Field(description="Minimum number of days.")
+def _least_days(kind: Data) -> int:
+    return LEAST[kind]
+
+
+class StandingOut(Answer):
+    name: str = Field(validation_alias=at("rule.name"), description="The kind of data.", examples=["logs"])
+    least_days: Annotated[int, BeforeValidator(_least_days)] = Field(
+        validation_alias=at("rule.name"), description="Minimum number of days."
+    )
     there: CountOut = Field(description="Amount stored: lines for logs, rows for others.")
-    oldest: str | None = Field(description="When the oldest item arrived.")
-    next_run: str | None = Field(description="Days to keep; null if kept forever.")
+    oldest: Moment | None = Field(description="When the oldest item arrived.")
+    next_run: Moment | None = Field(validation_alias="next_at", description="Days to keep; null if kept forever.")
     goes: CountOut | None = Field(description="The amount that the next run deletes.")
-    removed: int = Field(description="The amount that all runs have deleted.")
-    removed_at: str | None = Field(description="When a run last deleted something.")
-    removed_before: str | None = Field(description="That run deleted everything older than this.")
+    removed: int = Field(validation_alias=at("last.removed"), description="The amount that all runs have deleted.")
+    removed_at: Moment | None = Field(
+        validation_alias=at("last.removed_at"), description="When a run last deleted something."
+    )
+    removed_before: Moment | None = Field(
+        validation_alias=at("last.removed_before"), description="That run deleted everything older than this."
+    )
+
+
+RetentionJson = Annotated[dict[str, Any], WithJsonSchema(RetentionModel.model_json_schema())]
 
 
 class RetentionOut(policies.PolicyOut):
-    rows: list[dict[str, Any]] = Field(
-        description="Days to keep for each kind of data; null: forever.", examples=[ROWS]
-    )
+    rows: list[RetentionJson] = Field(description="Days to keep for each kind of data; null: forever.", examples=[ROWS])
     standing: list[StandingOut] = Field(description="The stored amount of each kind, and the next deletion.")
 
 
 class RetentionIn(policies.PolicyIn):
-    rows: list[dict[str, Any]] = Field(
+    rows: list[RetentionJson] = Field(
         description=f"Days to keep for each kind of data, at most {MOST:,}; null: forever. A kind that "
         "is not named keeps the shipped default.",
         examples=[ROWS],
@@ -84,24 +96,8 @@ def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
 def _answer(request: HttpRequest) -> HttpResponse:
     tenant = caller(request).tenant
     table = kinds.retention.current(tenant)
-    standing = [_standing(one) for one in run.list_standings(tenant, table)]
+    standing = [
+        StandingOut.model_validate(Extended(one, last=one.last or RetentionRun()))
+        for one in run.list_standings(tenant, table)
+    ]
     return serializers.json_response(policies.version_json(kinds.retention, table) | {"standing": standing})
-
-
-def _standing(one: Standing) -> dict[str, Any]:
-    last = one.last
-    return {
-        "name": one.rule.name.value,
-        "least_days": LEAST[one.rule.name],
-        "there": _count(one.there),
-        "oldest": serializers.moment(one.oldest),
-        "next_run": serializers.moment(one.next_at),
-        "goes": _count(one.goes) if one.goes is not None else None,
-        "removed": last.removed if last else 0,
-        "removed_at": serializers.moment(last.removed_at) if last else None,
-        "removed_before": serializers.moment(last.removed_before) if last else None,
-    }
-
-
-def _count(count: Count) -> dict[str, Any]:
-    return {"number": count.number, "more": count.more}

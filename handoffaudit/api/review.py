@@ -2,20 +2,21 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from handoffaudit.accounts.models import Person, Scope, Tenant
-from handoffaudit.api import serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.handoffs import router
 from handoffaudit.api.requests import HandoffsQuery, Reference, check_names
-from handoffaudit.api.schemas import HandoffOut, PassedOnOut, ProblemOut, ProposalOut, SummaryOut
+from handoffaudit.api.schemas import HandoffOut, PassedOnOut, ProblemOut, ProposalOut, ReviewedOut, SummaryOut, is_there
+from handoffaudit.api.serializers import Answer, Extended, Moment, answer, at
 from handoffaudit.diagnostics.groups import membership
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import assignments, decide, queue, undo
 from handoffaudit.handoffs.review import proposals as review_proposals
@@ -103,7 +104,8 @@ def review(request: HttpRequest, reference: Reference, asked: ReviewIn) -> HttpR
     """
     who = caller(request)
     handoff = _decide(who.tenant, reference, asked, who.actor)
-    return serializers.json_response(serializers.handoff_of(handoff, who.tenant.slug) | serializers.review_of(handoff))
+    proposal, passed_on = review_proposals.find_proposal(handoff), assignments.reassignment_of(handoff)
+    return answer(ReviewedOut, Extended(handoff, proposal=proposal, passed_on=passed_on), context=who.tenant)
 
 
 def _decide(tenant: Tenant, reference: str, asked: ReviewIn, actor: Actor) -> Handoff:
@@ -160,19 +162,21 @@ class QueueQuery(HandoffsQuery):
     state: str = Field("", description="held, rejected or both.", examples=["held"])
 
 
-class HeldByOut(Schema):
-    name: str = Field(description="Who has the handoff open.", examples=["ada"])
-    until: str = Field(description="When the reservation ends without a decision", examples=["2026-02-15T00:25:00Z"])
+class HeldByOut(Answer):
+    name: str = Field(validation_alias=at("person.username"), description="Who has the handoff open.", examples=["ada"])
+    until: Moment = Field(description="When the reservation ends without a decision", examples=["2026-02-15T00:25:00Z"])
 
 
 class WaitingOut(SummaryOut):
-    awaits_second: bool = Field(description="A decision is proposed and waits for a second reviewer.")
+    awaits_second: Annotated[bool, BeforeValidator(is_there)] = Field(
+        validation_alias="proposal", description="A decision is proposed and waits for a second reviewer."
+    )
     proposal: ProposalOut | None = Field(description="The proposed decision and the reviewer who proposed it.")
     passed_on: PassedOnOut | None = Field(description="Marked as handled without a decision.")
     held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open")
 
 
-class QueueOut(Schema):
+class QueueOut(Answer):
     items: list[WaitingOut] = Field(description="The handoffs in the order of review.")
     next: str | None = Field(description="The cursor of the next page; null on the last one")
 
@@ -206,22 +210,16 @@ def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
         filters=filters,
         left_out=membership.muted_handoffs(tenant),
     )
-    return serializers.json_response({"items": _queue_items(tenant, page.items), "next": page.next})
+    return answer(QueueOut, {"items": _with_reviewers(page.items), "next": page.next}, context=tenant)
 
 
-def _queue_items(tenant: Tenant, handoffs: Sequence[Handoff]) -> list[dict[str, Any]]:
+def _with_reviewers(handoffs: Sequence[Handoff]) -> list[Extended]:
     proposals, passed, held = (
         review_proposals.list_proposals(handoffs),
         assignments.list_reassignments(handoffs),
         assignments.list_holders(handoffs),
     )
     return [
-        serializers.handoff_of(one, tenant.slug)
-        | serializers.review_as(proposals.get(one.pk), passed.get(one.pk))
-        | {
-            "held_by": {"name": hold.person.get_username(), "until": serializers.moment(hold.until)}
-            if (hold := held.get(one.pk))
-            else None
-        }
+        Extended(one, proposal=proposals.get(one.pk), passed_on=passed.get(one.pk), held_by=held.get(one.pk))
         for one in handoffs
     ]

@@ -1,14 +1,15 @@
 """Response schemas of the API: receipts, handoffs, problems, verdicts, repairs and attempts."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from ninja import Schema
-from pydantic import Field
+from pydantic import BeforeValidator, Field, ValidationInfo, WrapValidator
 
+from handoffaudit.accounts.models import Person
 from handoffaudit.api.requests import CODES, LINKS
+from handoffaudit.api.serializers import Answer, Moment, Nullable, Stored, Text, links
 
 
-class IssueOut(Schema):
+class IssueOut(Answer):
     issue_id: str = Field(description="The finding's id within the verdict.", examples=["issue-1"])
     layer: str = Field(description="The layer that reported the finding.", examples=["chain"])
     severity: str = Field(description="info, warning, error or critical.", examples=["error"])
@@ -28,14 +29,14 @@ class IssueOut(Schema):
     metadata: dict[str, Any] = Field({}, description="Details of this rule code, such as a limit and a count.")
 
 
-class LayerOut(Schema):
+class LayerOut(Answer):
     name: str = Field(description="The layer's name.", examples=["chain"])
     status: str = Field(description="passed, failed, skipped or error", examples=["passed"])
     why: str = Field("", description="Why the layer was skipped or could not run.")
     duration_ms: float = Field(description="Run time in milliseconds.")
 
 
-class ValueOut(Schema):
+class ValueOut(Answer):
     """A concrete value in a claim: its position in the text, and the sources that support the value."""
 
     kind: str = Field(description="number, date, name, quote, identifier or wording.", examples=["number"])
@@ -50,7 +51,7 @@ class ValueOut(Schema):
     closest: str = Field(description="The closest match in the sources, if no source contains the value.")
 
 
-class ClaimOut(Schema):
+class ClaimOut(Answer):
     claim_id: str = Field(description="The claim's id within the verdict.")
     field_path: str = Field(description="The place in the data.", examples=["summary"])
     json_pointer: str = Field(description="The place in the document as a JSON Pointer.", examples=["/data/summary"])
@@ -66,7 +67,7 @@ class ClaimOut(Schema):
     values: list[ValueOut] = Field(description="The numbers, dates, names, quotes and identifiers in the claim.")
 
 
-class RemediationOut(Schema):
+class RemediationOut(Answer):
     remediation_id: str = Field(description="The record's id, shared by all attempts of a lineage.")
     validation_id: str = Field(description="The id of the verdict that started the remediation.")
     state: str = Field(
@@ -82,7 +83,7 @@ class RemediationOut(Schema):
     resolution: str | None = Field(description="passed or insufficient_evidence; null while the remediation is active.")
 
 
-class CritiqueOut(Schema):
+class CritiqueOut(Answer):
     critique_id: str = Field(description="The critique's id.")
     model_used: str = Field(description="The LLM that wrote the critique.", examples=["claude-haiku-5-5"])
     triggered_by: str = Field(description="Why the critique was requested.", examples=["high_notional:75000"])
@@ -96,7 +97,7 @@ class CritiqueOut(Schema):
     timestamp: str | None = Field(description="When the critique was written.")
 
 
-class VerdictOut(Schema):
+class VerdictOut(Answer):
     validation_id: str = Field(description="The verdict's id.")
     handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.")
     valid: bool = Field(
@@ -153,7 +154,7 @@ class VerdictOut(Schema):
     )
 
 
-class VerdictsOut(Schema):
+class VerdictsOut(Answer):
     items: list[VerdictOut] = Field(description="The newest 100 verdicts, newest first.")
     next: str | None = Field(description="Always null: the list has one page.")
 
@@ -162,7 +163,7 @@ class PreviewOut(VerdictOut):
     links: dict[str, str] = Field(description=CODES)
 
 
-class ReceiptOut(Schema):
+class ReceiptOut(Answer):
     id: str = Field(description="The server's id of the handoff.", examples=["01963f0e-7a1c-7bb2-8a35-0f4a3c1f2d6e"])
     handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.", examples=["h-1"])
     state: str = Field(
@@ -172,7 +173,7 @@ class ReceiptOut(Schema):
     links: dict[str, str] = Field(description=LINKS)
 
 
-class BareProblemOut(Schema):
+class BareProblemOut(Answer):
     type: str = Field(
         description="Address of the documentation of this problem type, readable without an account; `about:blank` "
         "if the HTTP status says everything.",
@@ -183,7 +184,7 @@ class BareProblemOut(Schema):
     detail: str = Field(description="What is wrong in this case, and what to do.")
 
 
-class RefusedValueOut(Schema):
+class RefusedValueOut(Answer):
     """A rejected value."""
 
     row: str | None = Field(None, description="For tables: the name of the row.")
@@ -208,27 +209,20 @@ class RejectedOut(BareProblemOut):
     links: dict[str, str] = Field(description=LINKS)
 
 
-class BatchItemOut(Schema):
-    status: int = Field(description="The HTTP status that the document would get if sent alone", examples=[202])
-    links: dict[str, str] = Field({}, description="`self` and `page`, if the handoff was stored.")
-    id: str = Field(description="The server's id; empty if nothing was stored.")
-    handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.")
-    state: str = Field(description="The current state; empty if nothing was stored.")
-    issues: list[IssueOut] = Field([], description="Why the document is unreadable, if the status is 422.")
-    title: str = Field("", description="Title of the problem, if the item was refused (403, 409, 413).")
-    detail: str = Field("", description="What to do about the problem.")
+def _links(_: Any, _handler: Any, info: ValidationInfo) -> dict[str, str]:
+    tenant: Any = info.context
+    return links(info.data["id"], tenant.slug)
 
 
-class BatchOut(Schema):
-    items: list[BatchItemOut] = Field(description="The items in the order sent.")
-    totals: dict[str, int] = Field(description="Number of items by status.", examples=[{"202": 499, "422": 1}])
-    links: dict[str, str] = Field(
-        description=CODES, examples=[{"codes": "https://audit.example.com/help/codes/{code}/"}]
-    )
+HandoffLinks = Annotated[dict[str, str], WrapValidator(_links)]
 
 
-class SummaryOut(Schema):
-    id: str = Field(description="The server's id of the handoff.")
+def _lineage(lineage: str, info: ValidationInfo) -> Any:
+    return lineage or info.data["handoff_id"]
+
+
+class SummaryOut(Answer):
+    id: Text = Field(description="The server's id of the handoff.")
     handoff_id: str = Field(
         description="The sender's id, unique in the tenant. The server's id if the sender gave none, or if the "
         "document was unreadable and a later attempt took the sender's id."
@@ -240,11 +234,11 @@ class SummaryOut(Schema):
     handoff_type: str = Field(description="The handoff type, which selects the row of the strictness table.")
     source_agent_id: str = Field(description="The source agent.")
     target_agent_id: str = Field(description="The target agent.")
-    trace_id: str | None = Field(description="The trace that the handoff belongs to.")
-    parent_handoff_id: str | None = Field(description="The sender's id of the previous handoff in the trace.")
-    retry_of: str | None = Field(description="The `handoff_id` of the handoff that this attempt replaces.")
+    trace_id: Nullable = Field(description="The trace that the handoff belongs to.")
+    parent_handoff_id: Nullable = Field(description="The sender's id of the previous handoff in the trace.")
+    retry_of: Nullable = Field(description="The `handoff_id` of the handoff that this attempt replaces.")
     attempt: int = Field(description="The attempt number, from 1.")
-    lineage: str = Field(description="The `handoff_id` of the first attempt")
+    lineage: Annotated[str, BeforeValidator(_lineage)] = Field(description="The `handoff_id` of the first attempt")
     repaired: bool = Field(description="Created by repair from the previous attempt")
     step: int | None = Field(description="The step in the trace, as numbered by the sender.")
     state: str = Field(
@@ -253,8 +247,8 @@ class SummaryOut(Schema):
         "handoff. superseded: replaced by a later attempt."
     )
     version: int = Field(description="Increases with each change of state; send it as `seen_version` of a decision.")
-    would_decide: str | None = Field(description="rejected or held: what shadow mode did not apply; otherwise null.")
-    flags: dict[str, bool] = Field(
+    would_decide: Nullable = Field(description="rejected or held: what shadow mode did not apply; otherwise null.")
+    flags: Annotated[dict[str, bool], Stored] = Field(
         description="Marks beside the state: `warnings` (has warnings), `shadowed` (accepted in shadow mode), "
         "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (the "
         "sender can no longer fix the handoff; first in review), `unverified` (the LLM was unavailable), "
@@ -263,62 +257,88 @@ class SummaryOut(Schema):
     )
     user_approved: bool = Field(description="Approved by a person, or marked as approved by the sender.")
     codes: list[str] = Field(description="The rule codes of the findings, without duplicates.")
-    quality_score: float | None = Field(description="0.0 to 1.0; null before the verdict.")
+    quality_score: float | None = Field(validation_alias="score", description="0.0 to 1.0; null before the verdict.")
     token_count: int | None = Field(description="Tokens of the document; null before the verdict.")
     chain_length: int = Field(description="Number of agents in the chain.")
     size_bytes: int = Field(description="Size of the submission in bytes.")
-    timestamp: str | None = Field(description="The sender's timestamp; null if the sender gave none.")
-    received_at: str = Field(description="When the handoff was stored.")
-    judged_at: str | None = Field(description="When the handoff was last judged; null before the verdict.")
-    review_due_at: str | None = Field(description="When a held handoff becomes overdue.")
-    links: dict[str, str] = Field(description=LINKS)
+    timestamp: Moment | None = Field(
+        validation_alias="sender_timestamp", description="The sender's timestamp; null if the sender gave none."
+    )
+    received_at: Moment = Field(description="When the handoff was stored.")
+    judged_at: Moment | None = Field(description="When the handoff was last judged; null before the verdict.")
+    review_due_at: Moment | None = Field(description="When a held handoff becomes overdue.")
+    links: HandoffLinks = Field(validation_alias="id", description=LINKS)
 
 
-class ProposalOut(Schema):
+class ProposalOut(Answer):
     """The first of two decisions, if the handoff's type needs two reviewers."""
 
     decision: str = Field(description="approve or decline", examples=["approve"])
     note: str = Field(description="The reviewer's reason.")
     actor: dict[str, str] = Field(
-        description="`kind` (person, key or system) and `name`.", examples=[{"kind": "person", "name": "ada"}]
+        validation_alias="author",
+        description="`kind` (person, key or system) and `name`.",
+        examples=[{"kind": "person", "name": "ada"}],
     )
-    at: str = Field(description="When the decision was proposed.", examples=["2026-02-15T00:20:00Z"])
+    at: Moment = Field(description="When the decision was proposed.", examples=["2026-02-15T00:20:00Z"])
 
 
-class PassedOnOut(Schema):
+def _username(person: Person | None) -> str | None:
+    return person.get_username() if person else None
+
+
+class PassedOnOut(Answer):
     by: str = Field(description="Who reassigned the handoff.", examples=["ada"])
-    to: str | None = Field(description="The new reviewer; null if none was named", examples=["ben"])
+    to: Annotated[str | None, BeforeValidator(_username)] = Field(
+        description="The new reviewer; null if none was named", examples=["ben"]
+    )
     note: str = Field(description="Why the handoff was reassigned.")
-    at: str = Field(description="When the handoff was reassigned.", examples=["2026-02-15T00:20:00Z"])
+    at: Moment = Field(description="When the handoff was reassigned.", examples=["2026-02-15T00:20:00Z"])
 
 
-class ReplacedByOut(Schema):
+class ReplacedByOut(Answer):
     """The attempt that replaced a superseded handoff."""
 
-    id: str = Field(description="The server's id of the attempt.")
+    id: Text = Field(description="The server's id of the attempt.")
     handoff_id: str = Field(description="The sender's id of the attempt; the server's id for a repaired attempt.")
     state: str = Field(description="The state of the attempt. Use this state.", examples=["accepted"])
     attempt: int = Field(description="The attempt number.", examples=[2])
     repaired: bool = Field(description="True if repair created the attempt; false if it was sent with `retry_of`.")
-    links: dict[str, str] = Field(description="Addresses of the attempt, as in `links`.")
+    links: HandoffLinks = Field(validation_alias="id", description="Addresses of the attempt, as in `links`.")
 
 
-class HandoffOut(SummaryOut):
+class JudgedOut(SummaryOut):
     superseded_by: ReplacedByOut | None = Field(None, description="The replacing attempt, if `state` is `superseded`.")
-    awaits_second: bool | None = Field(None, description="A decision is proposed and waits for a second reviewer")
+    verdict: Annotated[VerdictOut | None, Stored] = Field(
+        None, description="The current verdict; null if there is none."
+    )
+
+
+def is_there(value: Any) -> bool:
+    return value is not None
+
+
+class ReviewedOut(SummaryOut):
+    awaits_second: Annotated[bool | None, BeforeValidator(is_there)] = Field(
+        None, validation_alias="proposal", description="A decision is proposed and waits for a second reviewer"
+    )
     proposal: ProposalOut | None = Field(None, description="The proposed decision and the reviewer who proposed it")
     passed_on: PassedOnOut | None = Field(None, description="Marked as handled without a decision")
-    verdict: VerdictOut | None = Field(None, description="The current verdict; null if there is none.")
+
+
+class HandoffOut(ReviewedOut, JudgedOut):
     document: Any = Field(None, description="Only when a single handoff is requested")
     raw: str | None = Field(None, description="The document as text, if it is not JSON")
     original_sha256: str | None = Field(None, description="SHA-256 of the bytes sent.")
     removed_at: str | None = Field(None, description="When retention deleted the document; the verdict stays")
-    lifted: dict[str, Any] | None = Field(None, description="The document in the current format version, if adapted")
-    context: dict[str, Any] | None = Field(None, description="The `context` sent.")
-    evidence: list[Any] | None = Field(None, description="The `evidence` sent.")
+    lifted: Annotated[dict[str, Any] | None, Stored] = Field(
+        None, description="The document in the current format version, if adapted"
+    )
+    context: Annotated[dict[str, Any] | None, Stored] = Field(None, description="The `context` sent.")
+    evidence: Annotated[list[Any] | None, Stored] = Field(None, description="The `evidence` sent.")
 
 
-class ChangeOut(Schema):
+class ChangeOut(Answer):
     field_path: str = Field(description="The place of the change.", examples=["data.summary"])
     json_pointer: str = Field(description="The same place as a JSON Pointer.", examples=["/data/summary"])
     kind: str = Field(description="added, removed or changed", examples=["changed"])
@@ -327,7 +347,7 @@ class ChangeOut(Schema):
     why: str = Field("", description="Why repair made the change; empty for a sender's change.")
 
 
-class TryOut(Schema):
+class TryOut(Answer):
     number: int = Field(description="The number of the try, from 1.", examples=[1])
     name: str = Field(description="The strategy of the try.", examples=["defaults and hints"])
     note: str = Field(description="Why a try found nothing to change")
@@ -338,7 +358,7 @@ class TryOut(Schema):
     errors: list[IssueOut] = Field(description="The remaining findings of the candidate.")
 
 
-class SessionContextOut(Schema):
+class SessionContextOut(Answer):
     path: str = Field(
         description="Where the candidate expects the file.",
         examples=["sessions/17/handoffs/session-context.json"],
@@ -346,7 +366,7 @@ class SessionContextOut(Schema):
     content: dict[str, Any] = Field(description="The former content of `payload.session`.")
 
 
-class RepairOut(Schema):
+class RepairOut(Answer):
     status: str = Field(description="repaired, not_needed, not_possible or escalated", examples=["repaired"])
     why: str = Field(description="Why there is no candidate, or that none is needed.")
     repaired_by: int | None = Field(description="The number of the try that passed")
@@ -359,34 +379,6 @@ class RepairOut(Schema):
     links: dict[str, str] = Field({}, description=CODES)
 
 
-class AttemptOut(SummaryOut):
-    changes: list[ChangeOut] | None = Field(description="Changes since the previous attempt; null for the first")
-    changes_complete: bool = Field(description="The list of changes is complete.")
-    not_compared: str | None = Field(description="Why the documents were not compared; otherwise null.")
-
-
-class AttemptsOut(Schema):
-    items: list[AttemptOut] = Field(description="The newest 20 attempts of the lineage, oldest first.")
-    next: str | None = Field(description="Always null: the list has one page.")
-    remediation: RemediationOut | None = Field(description="Remediation of the lineage so far.")
-
-
-class HandoffsOut(Schema):
+class HandoffsOut(Answer):
     items: list[SummaryOut] = Field(description="The handoffs, newest first.")
     next: str | None = Field(description="The cursor of the next page; null for the last page")
-
-
-class EventOut(Schema):
-    at: str = Field(description="When the event happened.")
-    actor: dict[str, str] = Field(
-        description="Who caused the event: `kind` (person, key or system) and `name`.",
-        examples=[{"kind": "person", "name": "ada"}],
-    )
-    from_state: str | None = Field(description="The state before; null for the first event.")
-    to_state: str = Field(description="The state after.")
-    reason: str = Field(description="The reason.")
-
-
-class EventsOut(Schema):
-    items: list[EventOut] = Field(description="The first 500 events, oldest first.")
-    next: str | None = Field(description="Always null: the list has one page.")

@@ -18,7 +18,7 @@ from handoffaudit.api.handoffs import FORMAT, NAMED
 from handoffaudit.api.requests import Reference, read_body
 from handoffaudit.api.schemas import PreviewOut, ProblemOut, RepairOut
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.ingest.prepare import Refusal, read_submission
+from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
 from handoffaudit.handoffs.repair import cases, run
 from handoffaudit.handoffs.repair import cases as handoffs_preview
 from handoffaudit.validation.ports import LanguageModel
@@ -161,6 +161,6 @@ def _read_submission(request: HttpRequest, declared_format: str | None, handoff_
 
 
 def _verdict_json(result: Any) -> Any:
-    if isinstance(result, Refusal):
+    if isinstance(result, Receipt):
         raise Problem(result.status, result.title, result.detail)
     return result

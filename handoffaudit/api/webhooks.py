@@ -1,6 +1,6 @@
 """API of webhooks and e-mail subscriptions: list, create, test and delete."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Path, Router, Schema
@@ -8,10 +8,11 @@ from pydantic import ConfigDict, Field
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Scope, Tenant
-from handoffaudit.api import errors, examples, serializers
+from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, answer
 from handoffaudit.handoffs.models import Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
 from handoffaudit.handoffs.webhooks.subscriptions import EVENTS, VERDICTS, SubscriptionValues
@@ -51,13 +52,13 @@ class WebhookIn(Schema):
     )
 
 
-class DeliveriesOut(Schema):
-    delivered_at: str | None = Field(description="When the last delivery succeeded.")
+class DeliveriesOut(Answer):
+    delivered_at: Moment | None = Field(description="When the last delivery succeeded.")
     failed: int = Field(description="Failed deliveries in the last 24 hours, including those to be retried.")
     waiting: int = Field(description="Deliveries not sent yet.")
 
 
-class WebhookOut(Schema):
+class WebhookOut(Answer):
     id: int = Field(description="The webhook's id.")
     kind: str = Field(description="webhook or email.")
     name: str = Field(description="The name of the webhook.")
@@ -65,25 +66,25 @@ class WebhookOut(Schema):
     events: list[str] = Field(description="The events to send.")
     states: list[str] = Field(description="The verdicts to send; empty: all.")
     active: bool = Field(description="Whether the webhook is active; a paused webhook gets no events.")
-    created_at: str = Field(description="When the webhook was created.")
+    created_at: Moment = Field(description="When the webhook was created.")
     created_by: str = Field(description="Who created the webhook.")
     deliveries: DeliveriesOut = Field(description="Delivery statistics.")
 
 
 class NewWebhookOut(WebhookOut):
-    secret: str | None = Field(description="The secret that signs requests. Shown only once; null for e-mail.")
+    secret: Nullable = Field(description="The secret that signs requests. Shown only once; null for e-mail.")
 
 
-class WebhooksOut(Schema):
+class WebhooksOut(Answer):
     items: list[WebhookOut] = Field(description="All webhooks of the tenant.")
     next: str | None = Field(description="Always null: the list has one page.")
 
 
-class TestedOut(Schema):
+class TestedOut(Answer):
     delivered: bool = Field(description="Whether the receiver accepted the delivery.")
     status: int | None = Field(description="The HTTP status of the receiver; null without an answer.")
     ms: float = Field(description="Response time in milliseconds.")
-    error: str | None = Field(description="Why the delivery failed, and what to do.")
+    error: Nullable = Field(description="Why the delivery failed, and what to do.")
 
 
 @router.get(
@@ -95,8 +96,8 @@ class TestedOut(Schema):
 )
 def list_all(request: HttpRequest) -> HttpResponse:
     tenant = caller(request).tenant
-    items = [_webhook_json(tenant, one) for one in subscriptions.list_subscribers(tenant)]
-    return serializers.json_response({"items": items, "next": None})
+    items = [_with_deliveries(tenant, one) for one in subscriptions.list_subscribers(tenant)]
+    return answer(WebhooksOut, {"items": items, "next": None})
 
 
 @router.post(
@@ -115,7 +116,7 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     except Refused as refused:
         members = errors.change_members(request, refused)
         raise Problem(422, "The webhook can't be made", refused.message, **members) from None
-    return serializers.json_response(_webhook_json(who.tenant, made) | {"secret": made.secret or None}, 201)
+    return answer(NewWebhookOut, _with_deliveries(who.tenant, made), 201)
 
 
 @router.delete(
@@ -144,9 +145,7 @@ def test(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     The call returns when the receiver has answered or its time is up. The log of deliveries lists the test like any
     delivery.
     """
-    answer = log.send_test(_get_webhook(caller(request).tenant, webhook))
-    shown = {"delivered": answer.delivered, "status": answer.status, "ms": answer.ms, "error": answer.error or None}
-    return serializers.json_response(shown)
+    return answer(TestedOut, log.send_test(_get_webhook(caller(request).tenant, webhook)))
 
 
 def _get_webhook(tenant: Tenant, pk: int) -> Subscriber:
@@ -156,21 +155,5 @@ def _get_webhook(tenant: Tenant, pk: int) -> Subscriber:
         raise Http404(f"There is no webhook {pk}.") from None
 
 
-def _webhook_json(tenant: Tenant, one: Subscriber) -> dict[str, Any]:
-    health = log.load_health(tenant, [one])[one.pk]
-    return {
-        "id": one.pk,
-        "kind": one.kind,
-        "name": one.name,
-        "address": one.address,
-        "events": one.events,
-        "states": one.states,
-        "active": one.active,
-        "created_at": serializers.moment(one.created_at),
-        "created_by": one.created_by,
-        "deliveries": {
-            "delivered_at": serializers.moment(health.delivered_at),
-            "failed": health.failed,
-            "waiting": health.waiting,
-        },
-    }
+def _with_deliveries(tenant: Tenant, one: Subscriber) -> Extended:
+    return Extended(one, deliveries=log.load_health(tenant, [one])[one.pk])

@@ -50,19 +50,19 @@ def command(file: Path) -> None:
             raise
     except (OSError, sqlite3.Error) as error:
         if is_damage(error):
-            raise _damaged(database, str(error)) from error
+            raise _build_damage_error(database, str(error)) from error
         raise Stop(f"{file} can't be written ({error}).") from error
     click.echo(f"{file}: {file.stat().st_size:,} bytes.", err=True)
 
 
 def _refuse_damage(database: Path, copy: Path) -> None:
     """Raise `Stop` if the copy is damaged, because the original database is then damaged, too."""
-    if said := find_damage(copy, thorough=True):
-        raise _damaged(database, said)
+    if damage := find_damage(copy, thorough=True):
+        raise _build_damage_error(database, damage)
 
 
-def _damaged(database: Path, said: str) -> Stop:
-    return Stop(f"No backup was written, because the database {database} is damaged ({said}): {REMEDY}")
+def _build_damage_error(database: Path, damage: str) -> Stop:
+    return Stop(f"No backup was written, because the database {database} is damaged ({damage}): {REMEDY}")
 
 
 def _copy(database: Path, target: Path) -> None:

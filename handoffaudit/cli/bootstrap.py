@@ -60,6 +60,7 @@ def start_with_database() -> None:
     from handoffaudit.cli import database
 
     with database.stop_on_database_errors():
+        database.refuse_emptied()
         database.refuse_unknown()
         if not database.is_behind():
             return

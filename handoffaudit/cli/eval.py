@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,90 +14,117 @@ from handoffaudit.cli.options import example, json_option, policy_option
 from handoffaudit.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from handoffaudit.evaluation.items import Kinds
     from handoffaudit.evaluation.judge import Judge
-    from handoffaudit.evaluation.stats import Measured
+    from handoffaudit.evaluation.stats import FurtherTally, Measured
     from handoffaudit.validation.config import ValidationConfig
+
+files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+
+
+def layers_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option `--layers`, with a text about its default."""
+    help_text = f"The layers to measure together, separated by commas, or all. Default: {default}."
+    return click.option("--layers", default="", metavar="NAMES", help=help_text)
+
+
+_MEASURING_OPTIONS = (
+    click.option(
+        "--show", type=click.IntRange(0), default=0, metavar="N", help="Show the first N wrongly judged items."
+    ),
+    policy_option,
+    click.option("--with-model", is_flag=True, help="Also let an LLM check each item. This costs money."),
+    click.option(
+        "--model",
+        metavar="NAME",
+        help="The LLM to use. Default: HANDOFFAUDIT_MODEL_FAST, otherwise the LLM of the product.",
+    ),
+    click.option(
+        "--limit", type=click.IntRange(1), default=None, metavar="N", help="Check N items of each file with the LLM."
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(1, 256),
+        default=8,
+        show_default=True,
+        metavar="N",
+        help="Number of parallel calls.",
+    ),
+    click.option(
+        "--max-usd",
+        type=click.FloatRange(0),
+        metavar="USD",
+        help="Make no call that can raise the cost above this limit.",
+    ),
+    click.option(
+        "--results",
+        metavar="FILE",
+        help="File for the answers of the LLM. Default: handoffaudit-eval-answers.jsonl in this folder.",
+    ),
+    click.option("--yes", "is_agreed", is_flag=True, help="Start without confirmation."),
+    json_option,
+)
+
+
+def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_MEASURING_OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command(
     name="eval",
     epilog=example(
-        "handoffaudit eval grounding-quintd.jsonl.gz",
-        "handoffaudit eval whowhen.jsonl.gz --layers chain",
-        "handoffaudit eval whowhen.jsonl.gz --origin",
+        "handoffaudit export --reviews | handoffaudit eval -",
         "handoffaudit eval reviews.jsonl --layers evidence,grounding,rules --show 5 --json",
-        "handoffaudit eval grounding-quintd.jsonl.gz --with-model --limit 200 --max-usd 1",
+        "handoffaudit eval texts.jsonl",
+        "handoffaudit eval texts.jsonl --with-model --limit 200 --max-usd 1",
     ),
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--layers",
-    default="",
-    metavar="NAMES",
-    help="The layers to measure together, separated by commas, or all. Default: grounding; all with --origin.",
-)
-@click.option(
-    "--origin",
-    is_flag=True,
-    help="Also measure how near the suspected handoffs of failed traces are to the decisive mistake, against guesses.",
-)
-@click.option("--show", type=click.IntRange(0), default=0, metavar="N", help="Show the first N wrongly judged items.")
-@policy_option
-@click.option("--with-model", is_flag=True, help="Also let an LLM check each item. This costs money.")
-@click.option(
-    "--model",
-    metavar="NAME",
-    help="The LLM to use. Default: HANDOFFAUDIT_MODEL_FAST, otherwise the LLM of the product.",
-)
-@click.option(
-    "--limit", type=click.IntRange(1), default=None, metavar="N", help="Check N items of each file with the LLM."
-)
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 256),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Number of parallel calls.",
-)
-@click.option(
-    "--max-usd", type=click.FloatRange(0), metavar="USD", help="Make no call that can raise the cost above this limit."
-)
-@click.option(
-    "--results",
-    metavar="FILE",
-    help="File for the answers of the LLM. Default: handoffaudit-eval-answers.jsonl in this folder.",
-)
-@click.option("--yes", "is_agreed", is_flag=True, help="Start without confirmation.")
-@json_option
-def command(
-    files: tuple[str, ...],
-    layers: str,
-    show: int,
-    policy: tuple[str, ...],
-    *,
-    with_model: bool,
-    origin: bool,
-    as_json: bool,
-    **wishes: Any,
-) -> None:
+@files_argument
+@layers_option("grounding")
+@measuring_options
+def command(files: tuple[str, ...], layers: str, **options: Any) -> None:
     """Measure layers on labelled data: the share of faulty items that they find, and how often they are wrong.
 
-    A FILE holds one labelled item per line (JSONL): texts with their source, group chats, task orders, or your own
-    reviews; gzip is recognised, and - is standard input. Each file is measured separately.
+    A FILE holds one labelled item per line (JSONL): your own reviews, or texts with their source; gzip is recognised,
+    and - is standard input. Each file is measured separately. `python -m evals` in a checkout of the source code also
+    reads public corpora.
 
     With --with-model, an LLM also checks each item with your own key, beside the local layers. The command shows the
     cost first. Run it again to continue an interrupted run.
     """
-    names = (layers or ("all" if origin else "grounding")).split(",")
-    config = _config(policy)
+    from handoffaudit.evaluation.items import KINDS
+
+    evaluate(files, (layers or "grounding").split(","), KINDS, **options)
+
+
+def evaluate(
+    files: tuple[str, ...],
+    names: list[str],
+    kinds: "Kinds",
+    further: "Callable[[], Mapping[str, FurtherTally]]" = dict,
+    *,
+    show: int,
+    policy: tuple[str, ...],
+    with_model: bool,
+    as_json: bool,
+    **wishes: Any,
+) -> None:
+    """Measure the named layers on files of these kinds, and print the result.
+
+    `further` returns the additional tallies of a file by their names. `wishes` are the other options of the command.
+    """
+    config = _load_config(policy)
     if with_model:
         from handoffaudit.cli.evaluation.report import RunOptions, measure_model
 
-        asked = RunOptions(**wishes, show=show, as_json=as_json)
-        measure_model(files, names, lambda: _judge(names, config), config, asked)
+        run_options = RunOptions(**wishes, show=show, as_json=as_json)
+        measure_model(files, names, kinds, lambda: _judge(names, config), config, run_options)
         return
-    measured = _measured(files, names, config, show, origin=origin)
+    # A file that can't be read ends the command before any other file is measured.
+    sources = [Documents(path) for path in files]
+    measured = {one.path: _measure_file(one, _judge(names, config), kinds, further(), show) for one in sources}
     if as_json:
         click.echo(json.dumps({"layers": names, "files": [_as_json(*one) for one in measured.items()]}))
         return
@@ -105,35 +133,34 @@ def command(
     for line in report.table({path: one.figures() for path, one in measured.items()}):
         click.echo(line)
     for path, one in measured.items():
-        if one.locating:
-            for line in report.origin_lines(path, one.locating.figures()):
+        for tally in one.further.values():
+            for line in tally.lines(path):
                 click.echo(line)
         for line in report.wrong_lines(path, one.wrong):
             click.echo(line)
 
 
-def _measured(
-    files: tuple[str, ...], names: list[str], config: "ValidationConfig", show: int, *, origin: bool
-) -> "dict[str, Measured]":
+def _measure_file(
+    source: Documents, judge: "Judge", kinds: "Kinds", further: "Mapping[str, FurtherTally]", show: int
+) -> "Measured":
     from handoffaudit.evaluation.stats import measure
 
-    measured: dict[str, Measured] = {}
-    for source in [Documents(path) for path in files]:
-        progress = ProgressLine()
-
-        def tell(items: int, source: Documents = source, progress: ProgressLine = progress) -> None:
-            progress.tell(lambda: describe_progress(source, items))
-
-        judge = _judge(names, config)
-        measured[source.path] = measure(
-            labelled_lines(source), judge, beside=reader_beside(source.path), show=show, each=tell, origin=origin
-        )
-        progress.finish()
-        report_left_out(source.name, measured[source.path])
+    progress = ProgressLine()
+    measured = measure(
+        labelled_lines(source),
+        judge,
+        kinds,
+        beside=reader_beside(source.path),
+        show=show,
+        each=lambda items: progress.tell(lambda: describe_progress(source, items)),
+        further=further,
+    )
+    progress.finish()
+    report_left_out(source.name, measured, kinds.hint)
     return measured
 
 
-def _config(policy: tuple[str, ...]) -> "ValidationConfig":
+def _load_config(policy: tuple[str, ...]) -> "ValidationConfig":
     if policy:
         from handoffaudit.cli.local.policy import read_policy
 

@@ -38,8 +38,9 @@ def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
     deleted, are left out and counted.
     """
     start_with_database()
+    from handoffaudit.filter_fields import FilterError
     from handoffaudit.handoffs import export
-    from handoffaudit.handoffs.filters import FilterError, Filters
+    from handoffaudit.handoffs.filters import Filters
 
     try:
         filters = Filters.from_query({name: narrowed[name] or "" for name in FILTERS})
@@ -63,6 +64,6 @@ def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
 
 
 def _is_code(code: str) -> bool:
-    from handoffaudit.validation.codes import CATALOGUE, FAMILIES
+    from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 
     return code in CATALOGUE or code.partition(".")[0] in FAMILIES

@@ -129,14 +129,14 @@ def command(  # noqa: PLR0913 (click hands over each option)
     if flush:
         from handoffaudit.cli.hooks.spool import flush_spool
 
-        sys.exit(flush_spool(_server(url, key, wrong), folder, any_key=any_key))
-    event = _event(wrong)
+        sys.exit(flush_spool(_find_server(url, key, wrong), folder, any_key=any_key))
+    event = _read_event(wrong)
     if event is None or not (event.of_a_delegation or (rules and event.takes_rules)):
         return
-    found = _rules(rules, wrong) if event.takes_rules else ()
+    found = _read_rules(rules, wrong) if event.takes_rules else ()
     if not event.of_a_delegation and not found:
         return
-    server = _server(url, key, wrong)
+    server = _find_server(url, key, wrong)
     try:
         decision = _decide(event, server, found, folder, root, timeout=timeout, most=spool_mib * MIB, hybrid=hybrid)
     except Exception as error:  # noqa: BLE001 (our own bug must not stop an agent)
@@ -176,7 +176,7 @@ def _decide(
     return gate.decide(event)
 
 
-def _event(wrong: int) -> Event | None:
+def _read_event(wrong: int) -> Event | None:
     """Return the event, or None after a warning if the event can't be read, which must not stop an agent."""
     stream = sys.stdin.buffer if sys.stdin else io.BytesIO()
     if stream.isatty():
@@ -188,7 +188,7 @@ def _event(wrong: int) -> Event | None:
     return None
 
 
-def _rules(path: Path | None, wrong: int) -> "tuple[PhaseRule, ...]":
+def _read_rules(path: Path | None, wrong: int) -> "tuple[PhaseRule, ...]":
     if path is None:
         return ()
     from handoffaudit.cli.hooks.rules import load_rules
@@ -196,7 +196,7 @@ def _rules(path: Path | None, wrong: int) -> "tuple[PhaseRule, ...]":
     return load_rules(path.expanduser(), wrong)
 
 
-def _server(url: str | None, key: str | None, wrong: int) -> "Server":
+def _find_server(url: str | None, key: str | None, wrong: int) -> "Server":
     from handoffaudit.cli.hooks.server import check_server
 
     return check_server(url, key, wrong)
@@ -208,9 +208,9 @@ def _tell(event: Event, decision: "Decision", block_exit: int, *, emit: bool) ->
     # Do not block an agent that was sent back already, because the agent would never end.
     blocked = decision.blocked and not event.sent_back_before
     if emit:
-        said = {} if event.sent_back_before else gate.host_output(event, decision)
-        if said:
-            click.echo(json.dumps(said))
+        output = {} if event.sent_back_before else gate.host_output(event, decision)
+        if output:
+            click.echo(json.dumps(output))
         return 0
     if not blocked:
         return 0

@@ -48,7 +48,7 @@ def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | Non
     Exits with 0 if everything is stored, with 1 if something was refused.
     """
     sources = [Source(path) for path in files]
-    receiver = _receiver(tenant, url, key)
+    receiver = _choose_receiver(tenant, url, key)
     report = ImportReport()
     progress = ProgressBar(sum(source.size for source in sources) if all(source.size for source in sources) else 0)
     began = time.monotonic()
@@ -68,7 +68,7 @@ def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | Non
         sys.exit(1)
 
 
-def _receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
+def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
     if url:
         from handoffaudit.cli.imports.receivers import ServerReceiver
 
@@ -87,14 +87,14 @@ def _import(sources: list[Source], receiver: Receiver, report: ImportReport, pro
     for source in sources:
         mark = f"{Path(source.name).name}:" if len(sources) > 1 else ""
         occurrences = Occurrences()
-        for batch in _batches(_items(source.pieces(), occurrences, report, mark)):
+        for batch in _batch_items(_make_items(source.pieces(), occurrences, report, mark)):
             for item, answer in zip(batch, receiver.send(batch), strict=True):
                 report.add(f"{mark}{item.number}", answer)
             progress.update(report.total, before + source.read_bytes)
         before += source.read_bytes
 
 
-def _items(pieces: Iterable[Piece], occurrences: Occurrences, report: ImportReport, mark: str) -> Iterator[Item]:
+def _make_items(pieces: Iterable[Piece], occurrences: Occurrences, report: ImportReport, mark: str) -> Iterator[Item]:
     for piece in pieces:
         if piece.text is None:
             report.add(f"{mark}{piece.number}", TOO_LONG)
@@ -102,7 +102,7 @@ def _items(pieces: Iterable[Piece], occurrences: Occurrences, report: ImportRepo
             yield make_item(piece.number, piece.text, occurrences)
 
 
-def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
+def _batch_items(items: Iterator[Item]) -> Iterator[list[Item]]:
     """Yield the items in batches; if a file is damaged, first yield the items that were read before."""
     batch: list[Item] = []
     size = 0

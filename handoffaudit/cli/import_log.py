@@ -68,10 +68,12 @@ class DatabaseLogReceiver:
 
         return int(settings.MAX_LOG_RATIO)
 
-    def send(self, source: str, stream: Iterable[bytes], told: LineCallback) -> ImportedLog:
+    def send(self, source: str, stream: Iterable[bytes], on_progress: LineCallback) -> ImportedLog:
         from handoffaudit.diagnostics.logs import search, store
 
-        made = store.store_log(self._tenant, source, SENDER, stream, read_here=True, told=lambda row: told(row.lines))
+        made = store.store_log(
+            self._tenant, source, SENDER, stream, read_here=True, on_progress=lambda row: on_progress(row.lines)
+        )
         bad = search.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
         shown = [{"number": line.number, "why": line.why} for line in bad]
         return ImportedLog(made.source, [str(made.pk)], made.lines, made.known, made.kinds, made.bad, shown)
@@ -102,7 +104,7 @@ class ServerLogReceiver(Server):
         except (ImproperlyConfigured, EnvError) as error:
             raise Stop(str(error)) from error
 
-    def send(self, source: str, stream: Iterable[bytes], told: LineCallback) -> ImportedLog:
+    def send(self, source: str, stream: Iterable[bytes], on_progress: LineCallback) -> ImportedLog:
         from handoffaudit.diagnostics.logs.blocks import cut_blocks
 
         done = ImportedLog(source)
@@ -115,7 +117,7 @@ class ServerLogReceiver(Server):
             done.imports.append(said["id"])
             done.lines += said["lines"]
             done.known += said["known"]
-            told(done.lines)
+            on_progress(done.lines)
         return done
 
 
@@ -138,7 +140,7 @@ def _join_blocks(found: Iterable["Block"]) -> Iterator[tuple[int, bytes]]:
 class Receiver(Protocol):
     @property
     def most_ratio(self) -> int: ...
-    def send(self, source: str, stream: Any, told: LineCallback) -> ImportedLog: ...
+    def send(self, source: str, stream: Any, on_progress: LineCallback) -> ImportedLog: ...
     def close(self) -> None: ...
 
 
@@ -167,7 +169,7 @@ def command(
     if STANDARD_INPUT in files and not source:
         raise Stop("Standard input has no name: give the log one with --source.")
     opened = [Source(path) for path in files]
-    receiver = _receiver(tenant, url, key)
+    receiver = _choose_receiver(tenant, url, key)
     progress = ProgressBar(sum(one.size for one in opened) if all(one.size for one in opened) else 0, noun="lines")
     began = time.monotonic()
     done: list[ImportedLog] = []
@@ -185,7 +187,7 @@ def command(
         raise stopped
 
 
-def _receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
+def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
     if url:
         if not key:
             raise Stop("--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.")
@@ -202,11 +204,11 @@ def _import(
     lines = size = 0
     for one in opened:
 
-        def told(number: int, one: Source = one, lines: int = lines, size: int = size) -> None:
+        def show_progress(number: int, one: Source = one, lines: int = lines, size: int = size) -> None:
             progress.update(lines + number, size + one.read_bytes)
 
         name = source or str(Path(one.path).resolve())
-        done.append(receiver.send(name, one.chunks(receiver.most_ratio), told))
+        done.append(receiver.send(name, one.chunks(receiver.most_ratio), show_progress))
         lines += done[-1].lines
         size += one.read_bytes
 
@@ -236,20 +238,20 @@ def _as_json(done: list[ImportedLog], seconds: float) -> dict[str, Any]:
 def _as_text(done: list[ImportedLog], seconds: float) -> list[str]:
     lines = sum(one.lines for one in done)
     noun = "line" if lines == 1 else "lines"
-    said = [f"{lines:,} {noun} in {seconds:,.1f} s ({lines / max(seconds, 0.001):,.0f} a second)"]
+    texts = [f"{lines:,} {noun} in {seconds:,.1f} s ({lines / max(seconds, 0.001):,.0f} a second)"]
     for one in done:
         if len(done) > 1:
-            said.append(_printable(one.source))
-        said += [f"  known before{one.known:>12,}", f"  new         {one.new:>12,}"]
+            texts.append(_printable(one.source))
+        texts += [f"  known before{one.known:>12,}", f"  new         {one.new:>12,}"]
         if one.kinds is None:
-            said.append("  The server reads them now; what is bad stands on its page Diagnostics, Logs.")
+            texts.append("  The server reads them now; what is bad stands on its page Diagnostics, Logs.")
             continue
-        said += [f"    {kind:<10}{number:>12,}" for kind, number in one.kinds.items()]
+        texts += [f"    {kind:<10}{number:>12,}" for kind, number in one.kinds.items()]
         if one.bad:
-            said.append(f"    {'bad':<10}{one.bad:>12,}")
-            said += [f"      line {bad['number']:,}: {_printable(bad['why'])}" for bad in one.bad_lines or ()]
-            said += ["      …"] if one.bad > len(one.bad_lines or ()) else []
-    return said
+            texts.append(f"    {'bad':<10}{one.bad:>12,}")
+            texts += [f"      line {bad['number']:,}: {_printable(bad['why'])}" for bad in one.bad_lines or ()]
+            texts += ["      …"] if one.bad > len(one.bad_lines or ()) else []
+    return texts
 
 
 def _printable(text: str) -> str:

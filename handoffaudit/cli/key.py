@@ -46,7 +46,7 @@ def create(name: str, tenant: str, scopes: str, *, as_json: bool) -> None:
         )
     except Refused as error:
         raise Stop(error.message) from error
-    click.echo(json.dumps({"key": secret, **_described(key)}) if as_json else secret)
+    click.echo(json.dumps({"key": secret, **_describe(key)}) if as_json else secret)
 
 
 @command.command(name="list", epilog=example("handoffaudit key list --tenant default"))
@@ -60,12 +60,12 @@ def list_keys(tenant: str, *, as_json: bool) -> None:
 
     found = keys.listing(find_tenant(tenant))
     if as_json:
-        click.echo(json.dumps({"items": [_described(key) for key in found]}))
+        click.echo(json.dumps({"items": [_describe(key) for key in found]}))
         return
     if not found:
         click.echo(f"The tenant {tenant} has no keys. Make one: handoffaudit key create NAME", err=True)
     for key in found:
-        click.echo(_line(key))
+        click.echo(_format_line(key))
 
 
 @command.command(name="revoke", epilog=example("handoffaudit key revoke 3"))
@@ -96,25 +96,25 @@ def _find(tenant: "Tenant", wanted: str) -> int:
     return matching[0]
 
 
-def _described(key: "Key") -> dict[str, Any]:
+def _describe(key: "Key") -> dict[str, Any]:
     return {
         "id": key.pk,
         "name": key.name,
         "prefix": key.prefix,
         "scopes": key.scopes,
-        "created_at": _iso(key.created_at),
+        "created_at": _format_time(key.created_at),
         "created_by": key.created_by,
-        "expires_at": _iso(key.expires_at),
-        "last_used_at": _iso(key.last_used_at),
-        "revoked_at": _iso(key.revoked_at),
+        "expires_at": _format_time(key.expires_at),
+        "last_used_at": _format_time(key.last_used_at),
+        "revoked_at": _format_time(key.revoked_at),
     }
 
 
-def _iso(time: datetime | None) -> str | None:
+def _format_time(time: datetime | None) -> str | None:
     return time.isoformat(timespec="seconds").replace("+00:00", "Z") if time else None
 
 
-def _line(key: "Key") -> str:
+def _format_line(key: "Key") -> str:
     state = f"revoked {key.revoked_at:%Y-%m-%d}" if key.revoked_at else "in use"
     used = f"last used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
     return f"{key.pk:>4}  {key.prefix}…  {key.name:<24}  {','.join(key.scopes):<20}  {state}, {used}"

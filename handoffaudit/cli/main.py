@@ -60,15 +60,19 @@ def command() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit with 0, 1 or 2, and print errors as one line on standard error."""
+    run(command, "handoffaudit")
+
+
+def run(program: click.Command, name: str) -> None:
+    """Run a program of this name; exit with 0, 1 or 2, and print errors as one line on standard error."""
     drop_empty()
     try:
-        code = command.main(prog_name="handoffaudit", standalone_mode=False)
+        code = program.main(prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as shown:
         click.echo(shown.ctx.get_help() if shown.ctx else "")
         code = 2
     except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "handoffaudit"
+        path = error.ctx.command_path if error.ctx else name
         code = _fail(f"{error.format_message()} See {path} --help.", error.exit_code)
     except Stop as error:
         code = _fail(error.message, error.code)

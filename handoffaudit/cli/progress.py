@@ -17,12 +17,12 @@ class ProgressLine:
         self._drawn = False
         self._terminal = sys.stderr.isatty()
 
-    def tell(self, said: Callable[[], str]) -> None:
+    def tell(self, describe: Callable[[], str]) -> None:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (0.1 if self._terminal else LINE_SECONDS)
         self._drawn = True
-        sys.stderr.write(f"\r\x1b[K{said()}" if self._terminal else f"{said()}\n")
+        sys.stderr.write(f"\r\x1b[K{describe()}" if self._terminal else f"{describe()}\n")
         sys.stderr.flush()
 
     def finish(self) -> None:
@@ -61,18 +61,18 @@ class ProgressBar:
 
     def _draw(self, number: int, read_bytes: int, now: float) -> None:
         seconds = max(now - self._began, 0.001)
-        said = f"{number:,} {self._noun} · {number / seconds:,.0f}/s"
+        text = f"{number:,} {self._noun} · {number / seconds:,.0f}/s"
         if self._size:
             share = min(read_bytes / self._size, 1.0)
             left = f" · {_clock(seconds / share - seconds)} left" if 0 < share < 1 else ""
             filled = round(share * BAR_WIDTH)
             bar = f"{'█' * filled}{'░' * (BAR_WIDTH - filled)} " if self._bar else ""
-            said = f"{bar}{100 * share:3.0f} % · {said}{left}"
+            text = f"{bar}{100 * share:3.0f} % · {text}{left}"
         if self._bar:
             columns = shutil.get_terminal_size().columns - 1
-            self._out.write(f"\r\x1b[K{said[:columns]}")
+            self._out.write(f"\r\x1b[K{text[:columns]}")
         else:
-            self._out.write(f"{said}\n")
+            self._out.write(f"{text}\n")
         self._out.flush()
 
 

@@ -29,8 +29,8 @@ def command(*, check: bool, agents: bool, as_json: bool) -> None:
     found = counts.recount(repair=not check)
     gone_over = attribution.rebuild() if agents else None
     if as_json:
-        said = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
-        click.echo(json.dumps(said | ({} if gone_over is None else {"gone_over": gone_over})))
+        result = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
+        click.echo(json.dumps(result | ({} if gone_over is None else {"gone_over": gone_over})))
     elif not found.wrong:
         click.echo(f"All {found.rows:,} counts are right.")
     elif check:

@@ -61,7 +61,7 @@ def command(
     from handoffaudit.cli.local.verdicts import judge_for, take_apart
     from handoffaudit.validation.repair import repair_to_dict, session_context
 
-    sent = _only_document(file)
+    sent = _read_only_document(file)
     # Only counts over the budget are shown, and the quick counter counts these exactly.
     judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root, counts=False)
     given = take_apart(sent, form)
@@ -70,7 +70,7 @@ def command(
     result = _repair(given, verdict, reading.format, judge, files)
     session = session_context(result, files.written)
     files.keep_only(session["path"] if session else None)
-    candidate = _candidate(given, result)
+    candidate = _find_candidate(given, result)
     if output and candidate is not None:
         _write(output, candidate)
     if as_json:
@@ -84,7 +84,7 @@ def command(
         sys.exit(1)
 
 
-def _only_document(file: str) -> bytes:
+def _read_only_document(file: str) -> bytes:
     from handoffaudit.cli.imports.files import Documents
 
     source = Documents(file)
@@ -118,7 +118,7 @@ def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge", files
     return repair(record.document if record else None, verdict, form, judge=judged, means=means)
 
 
-def _candidate(given: "Given", result: "Repair") -> bytes | None:
+def _find_candidate(given: "Given", result: "Repair") -> bytes | None:
     from handoffaudit.validation.repair import RepairStatus
 
     if result.status is RepairStatus.NOT_NEEDED:

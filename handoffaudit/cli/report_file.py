@@ -39,9 +39,9 @@ LONGEST_RESPONSE = 64 * 1024 * 1024
 @click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
     metavar="DIR",
-    help="Folder to search for a missing file by name. Default: the current folder.",
+    help="Folder to search for a missing file by name, by default the current folder. Links are followed within DIR "
+    "only, and without --root neither at the file nor at its folder.",
 )
 @receiver_options
 @click.option("--flush", is_flag=True, help="Send the reports that wait for the server, and check no file.")
@@ -58,7 +58,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     run: str | None,
     runtime: str,
     iteration: int | None,
-    root: Path,
+    root: Path | None,
     url: str | None,
     key: str | None,
     spool: Path | None,
@@ -87,7 +87,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     from handoffaudit.cli.file_reports import receivers
     from handoffaudit.cli.file_reports.receivers import choose_receiver
 
-    text = _response(response, root)
+    text = _read_response(response, root)
     to = choose_receiver(
         "handoffaudit report-file", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=folder
     )
@@ -99,7 +99,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
         runtime=runtime,
         iteration=iteration,
     )
-    answer = _sent(to, _made(about, text, root))
+    answer = _send_report(to, _make_report(about, text, root))
     _tell(answer, as_json=as_json)
     if left := to.left():
         click.echo(left, err=True)
@@ -107,17 +107,17 @@ def command(  # noqa: PLR0913 (click hands over each option)
         sys.exit(1)
 
 
-def _made(about: "ReportSubject", response: str | None, root: Path) -> dict[str, Any]:
+def _make_report(about: "ReportSubject", response: str | None, root: Path | None) -> dict[str, Any]:
     """Return the report on the current state of the file."""
     from handoffaudit.cli.file_reports import files, receivers
 
     wanted = Path(about.path)
     looked = files.look(wanted, root)
-    found = None if looked.file["exists"] else files.find_elsewhere(wanted.name, root, wanted)
+    found = None if looked.file["exists"] else files.find_elsewhere(wanted.name, root or Path(), wanted)
     return receivers.make_report(about, looked, datetime.now(UTC), response=response, elsewhere=found)
 
 
-def _sent(to: "Receiver", made: dict[str, Any]) -> dict[str, Any]:
+def _send_report(to: "Receiver", made: dict[str, Any]) -> dict[str, Any]:
     from handoffaudit.cli.file_reports.receivers import Kept, Refused
 
     try:
@@ -145,23 +145,23 @@ def _tell(answer: dict[str, object], *, as_json: bool) -> None:
         click.echo(line, err=True)
 
 
-def _response_bytes(path: str, root: Path) -> bytes:
+def _read_response_bytes(path: str, root: Path | None) -> bytes:
     from handoffaudit.cli.file_reports import files
 
     if path == "-":
         return sys.stdin.buffer.read(LONGEST_RESPONSE + 1)
-    if path.startswith("/dev/"):
-        # A shell passes the output of another command under this path, and an agent can't put a link there.
+    if str(Path(path).parent) in ("/dev", "/dev/fd"):
+        # A shell passes the output of another command under these paths, and an agent can't put a link there.
         with Path(path).open("rb") as file:
             return file.read(LONGEST_RESPONSE + 1)
     return files.read_bytes(Path(path), root, LONGEST_RESPONSE + 1)
 
 
-def _response(path: str | None, root: Path) -> str | None:
+def _read_response(path: str | None, root: Path | None) -> str | None:
     if path is None:
         return None
     try:
-        raw = _response_bytes(path, root)
+        raw = _read_response_bytes(path, root)
     except OSError as error:
         raise Stop(f"The response {path} can't be read ({error.strerror}).") from error
     if len(raw) > LONGEST_RESPONSE:

@@ -23,7 +23,7 @@ import click
 from handoffaudit.cli.bootstrap import describe_unwritable
 from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example
-from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor
+from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, hold_back_web
 
 # The children of a killed start release the port within this time.
 PORT_PATIENCE_SECONDS = 1.5
@@ -157,14 +157,15 @@ def command(host: str, port: int, *, sample: bool) -> None:
     with hold_folder(folder, address):
         check_port(host, port)
         set_environment(host)
-        children = [Child("web", [host, str(port)]), Child("worker", [])]
+        web = Child("web", [host, str(port)])
+        children = [web, Child("worker", [])]
         children += [Child("asker", [])] if has_llm_key() else []
         supervisor = Supervisor(children, tell=warn)
         obey_signals(supervisor)
         say("  Preparing the database and the static files …")
-        prepared = prepare()
-        announce(address, folder, prepared["link"])
         try:
+            prepared = prepare(folder, web)
+            announce(address, folder, prepared["link"])
             supervisor.start()
             if wait_until_ready(supervisor, browser_host(host), port):
                 ready = click.style("Ready", fg="green", bold=True)
@@ -206,7 +207,18 @@ def obey_signals(supervisor: Supervisor) -> None:
         signal.signal(number, stop)
 
 
-def prepare() -> dict[str, str | None]:
+def prepare(folder: Path, web: Child) -> dict[str, str | None]:
+    """Prepare the database and the static files, while the web process loads its modules."""
+    with hold_back_web(folder):
+        web.start()
+        try:
+            return run_preparation()
+        except BaseException:
+            web.kill()
+            raise
+
+
+def run_preparation() -> dict[str, str | None]:
     done = subprocess.run(
         [sys.executable, "-m", "handoffaudit.cli.serve.setup", "--json"], stdout=subprocess.PIPE, check=False
     )
@@ -236,7 +248,7 @@ def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
     until = time.monotonic() + READY_PATIENCE_SECONDS
     missing: str | None = ""
     while not supervisor.stopping:
-        before, missing = missing, what_is_missing(host, port)
+        before, missing = missing, describe_failed_checks(host, port)
         if missing is None:
             return True
         if missing and missing != before:
@@ -248,14 +260,14 @@ def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
     return False
 
 
-def what_is_missing(host: str, port: int) -> str | None:
+def describe_failed_checks(host: str, port: int) -> str | None:
     """Return the failed checks of `/readyz`; empty without an answer, None if nothing is missing."""
     connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=5)
     try:
         connection.request("GET", "/readyz", headers={"Host": allowed_name()})
         answer = connection.getresponse()
-        told = json.loads(answer.read())
-        missing = "; ".join(f"{name} {value}" for name, value in told["checks"].items() if value != "ok")
+        response = json.loads(answer.read())
+        missing = "; ".join(f"{name} {value}" for name, value in response["checks"].items() if value != "ok")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, http.client.HTTPException):
         return ""
     finally:

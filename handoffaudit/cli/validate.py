@@ -67,7 +67,7 @@ def command(
     if skills:
         config = replace(config, known_agents=_known_agents(skills))
     unread: list[Stop] = []
-    results = _results(files, unread, config=config, form=form, root=root, counts=as_json)
+    results = _judge_files(files, unread, config=config, form=form, root=root, counts=as_json)
     seen = _print_json(results, unread) if as_json else _print_text(results)
     for stop in unread:
         click.echo(stop.message, err=True)
@@ -101,16 +101,16 @@ class Result:
         return self.file if self.alone else f"{self.file}:{self.number}"
 
 
-def _results(files: tuple[str, ...], unread: list[Stop], **how: object) -> Iterator[Result]:
+def _judge_files(files: tuple[str, ...], unread: list[Stop], **how: object) -> Iterator[Result]:
     """Yield the results of all files; the error of an unreadable file is added to `unread`."""
     for path in files:
         try:
-            yield from _results_of(path, **how)
+            yield from _judge_file(path, **how)
         except Stop as stop:
             unread.append(stop)
 
 
-def _results_of(path: str, **how: object) -> Iterator[Result]:
+def _judge_file(path: str, **how: object) -> Iterator[Result]:
     from handoffaudit.cli.imports.files import Documents
     from handoffaudit.cli.local.verdicts import judge_for
 
@@ -138,8 +138,8 @@ def _print_json(results: Iterable[Result], unread: Sequence[Stop]) -> Counter[st
         seen[result.verdict.outcome.value] += 1
     counts = {outcome: seen[outcome] for outcome in ("accepted", "rejected", "held")}
     valid = json.dumps(not (unread or seen["rejected"]))
-    told = json.dumps([stop.message for stop in unread])
-    click.echo(f'\n], "valid": {valid}, "counts": {json.dumps(counts)}, "unread": {told}}}')
+    errors_json = json.dumps([stop.message for stop in unread])
+    click.echo(f'\n], "valid": {valid}, "counts": {json.dumps(counts)}, "unread": {errors_json}}}')
     return seen
 
 

@@ -37,12 +37,12 @@ def command(tenant: str | None, *, as_json: bool) -> None:
         click.echo(json.dumps({"items": results}))
     else:
         for result in results:
-            click.echo(_line(result))
+            click.echo(_format_line(result))
     if not all(result["intact"] for result in results):
         sys.exit(1)
 
 
-def _line(result: dict[str, Any]) -> str:
+def _format_line(result: dict[str, Any]) -> str:
     if result["intact"]:
         return f"{result['tenant']}: intact, {result['entries']:,} entries."
     return f"{result['tenant']}: broken at entry {result['broken_at']:,}: {result['why']}."

@@ -20,10 +20,11 @@ from handoffaudit.dashboard.review.queue import QueueFilters, page_of
 from handoffaudit.dashboard.saved_views.tabs import build_url
 from handoffaudit.diagnostics.groups import queries as of_groups
 from handoffaudit.diagnostics.groups.queries import GroupFilters
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import export as handoffs_export
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.export import Form
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.filters import Filters
 
 # A download occupies one of the server's 32 threads until the reader has received the whole file. A reader who
 # stops reading takes a place only from the other downloads of the same person and tenant.
@@ -97,7 +98,8 @@ def export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
     try:
         filters, form = Filters.from_query(request.GET), _form(request)
     except FilterError as bad:
-        return render_page(request, "dashboard/handoffs/page.html", {"bad": bad}, status=400)
+        context = {"bad": bad, "form": Filters.form(request.GET)}
+        return render_page(request, "dashboard/handoffs/page.html", context, status=400)
     return _file(
         request,
         who,
@@ -127,7 +129,8 @@ def groups_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBa
     try:
         filters, form = GroupFilters.from_query(request.GET), _form(request)
     except FilterError as bad:
-        return render_page(request, "dashboard/groups/page.html", {"bad": bad}, status=400)
+        context = {"bad": bad, "form": GroupFilters.form(request.GET)}
+        return render_page(request, "dashboard/groups/page.html", context, status=400)
     return _file(
         request, who, "groups", filters.to_query(), form, lambda: of_groups.export_groups(who.tenant, filters, form)
     )

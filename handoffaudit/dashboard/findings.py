@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
@@ -19,7 +20,7 @@ from handoffaudit.dashboard.saved_views.tabs import join_query, redirect_to_defa
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.diagnostics.groups import queries, store
 from handoffaudit.diagnostics.groups.queries import (
-    NARROWING,
+    STATUSES,
     GroupFilters,
     ListedGroup,
     count_regressed,
@@ -31,18 +32,9 @@ from handoffaudit.diagnostics.groups.store import FIFTH, FOR_GOOD, UNTIL
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.drawing.charts import Bar, sparkline, stacked_bars
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.filter_fields import FilterError, Params
 from handoffaudit.handoffs import stats
-from handoffaudit.handoffs.filters import FilterError
-from handoffaudit.validation.codes import entry_of
-
-STATUS_NAMES = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
-
-SORT_NAMES = {
-    "newest": "Seen last",
-    "most": "Most handoffs",
-    "growing": "Growing most",
-    "waiting": "Most waiting for review",
-}
+from handoffaudit.validation.catalogue import entry_of
 
 # Each sign has a tone and an icon, so that a shape and a word convey it and not only the colour.
 SIGNS = {
@@ -231,10 +223,6 @@ mute_urls = [
 
 TEMPLATE = "dashboard/groups/page.html"
 
-SIDES = {"agent": "Agent, either side", "source": "Source", "target": "Target"}
-
-SEEN = {"24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
-
 
 @require_role(Role.VIEWER)
 @require_safe
@@ -243,31 +231,28 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return opening
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
-        "asked": {name: request.GET.get(name, "") for name in NARROWING},
-        "sorts": SORT_NAMES,
-        "seen": SEEN,
         "most_waiting": MOST_WAITING,
-        "sides": [(name, label, request.GET.get(name, "")) for name, label in SIDES.items()],
         "cursor": cursor,
-        "known": SimpleLazyObject(lambda: _known(who)),
+        "form": SimpleLazyObject(lambda: _form(request.GET, who)),
     }
     try:
         filters = _named(who, GroupFilters.from_query(request.GET))
-        context["asked"]["code"] = filters.code
         found = list_groups(who.tenant, filters, cursor=cursor)
     except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     query = filters.to_query()
     views = tabs_of(request, who, "groups", query)
-    if not is_htmx(request) and any(name in request.GET and not request.GET[name].strip() for name in NARROWING):
+    blank = {name for name, text in request.GET.items() if not str(text).strip()}
+    if not is_htmx(request) and not blank.isdisjoint(GroupFilters.parameters()):
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(views.href(query))
     context |= {
         "filters": filters,
+        "form": SimpleLazyObject(lambda: _form({**request.GET.dict(), "code": filters.code}, who)),
         "query": query,
         "views": views,
         "lines": [line(one) for one in found.items],
-        "statuses": [(name, label, views.href(filters.to_query(status=name))) for name, label in STATUS_NAMES.items()],
+        "statuses": [(name, label, views.href(filters.to_query(status=name))) for name, label in STATUSES.items()],
         "regressed": count_regressed(who.tenant),
         "unnarrowed": views.href(GroupFilters(filters.status, filters.sort).to_query()),
         "newest": views.href(query) if cursor else "",
@@ -284,9 +269,10 @@ def _named(who: TenantMembership, filters: GroupFilters) -> GroupFilters:
     return replace(filters, code=find_code(who.tenant, filters.code) or filters.code)
 
 
-def _known(who: TenantMembership) -> dict[str, list[str]]:
+def _form(asked: Params, who: TenantMembership) -> forms.Form:
     known = stats.list_known_values(who.tenant)
-    return {"codes": known.codes, "agents": sorted({*known.sources, *known.targets})}
+    agents = sorted({*known.sources, *known.targets})
+    return GroupFilters.form(asked, code=known.codes, agent=agents, source=agents, target=agents)
 
 
 list_urls = [path("groups/", groups, name="groups")]

@@ -25,7 +25,8 @@ from handoffaudit.drawing.charts import ALONE, NARROW, Bar, sparkline, stacked_b
 from handoffaudit.drawing.lanes import Arrow, lanes
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.drawing.tokens import Section, token_sections
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.validation.issues import Severity
 
@@ -272,6 +273,7 @@ def gallery(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "several": ["chain.circular", "grounding.number", "grounding.name", "chain.needs_approval"],
         "said": MESSAGES,
         "bad": FilterError("since", "yesterday", "use a number of hours or days, e.g. 24h or 7d."),
+        "filter_form": Filters.form({"source": "planner", "since": "7d"}),
         "told": [_alert(who, now - timedelta(hours=5))],
         "held": Handoff(pk=UUID(int=0), tenant=who.tenant, state=State.HELD.value, version=1),
         "taken": RetentionRun(removed_before=now - timedelta(days=90), removed_at=now, removed_days=90),

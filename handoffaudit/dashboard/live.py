@@ -14,8 +14,8 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff, State
 
 # The script static/js/live.js sends at most this many rows.

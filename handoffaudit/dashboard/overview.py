@@ -20,15 +20,16 @@ from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics import llm_status, workers
 from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
-from handoffaudit.diagnostics.periods import format_utc, window_of
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.periods import PERIODS, Period, TimeBucket, choose_period, format_utc, window_of
 from handoffaudit.handoffs.rates import OutcomeCounts, Share
 from handoffaudit.handoffs.review.queue import MOST_COUNTED
-from handoffaudit.handoffs.stats import Bucket
+from handoffaudit.validation.times import hour_of
 
 MOST_AGENTS: Final = 8
 
@@ -48,7 +49,7 @@ class TopAgent:
 
 def top_agents(tenant: Tenant, since: datetime, until: datetime, period: str) -> list[TopAgent]:
     """Return the agents that sent the most handoffs; `period` is passed on to the links to their pages."""
-    found = busiest_agents(tenant, since.replace(minute=0, second=0, microsecond=0), until, MOST_AGENTS)
+    found = busiest_agents(tenant, hour_of(since), until, MOST_AGENTS)
     most = max((one.number for one in found), default=1)
     return [
         TopAgent(
@@ -69,22 +70,7 @@ BUCKETS = 30
 MOST_NOISY = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
-    """A period of the overview; `name` is its value in the address."""
-
-    name: str
-    label: str
-
-
-PERIODS = {
-    period.name: period
-    for period in (
-        Period("24h", "24 hours"),
-        Period("7d", "7 days"),
-        Period("30d", "30 days"),
-    )
-}
+OFFERED = ("24h", "7d", "30d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +90,7 @@ class Reason:
 
 @require_role(Role.VIEWER)
 def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    asked = request.GET.get("period", "") or "24h"
-    bad = None if asked in PERIODS else FilterError("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
-    period = PERIODS.get(asked, PERIODS["24h"])
+    period, bad = choose_period(request.GET.get("period", "") or "24h", OFFERED)
     until = timezone.now()
     # The period starts at the same hour as in the reports of that period.
     since = window_of({"period": period.name}, until).since
@@ -119,7 +103,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     waits = stats.count_waiting(who.tenant, unjudged)
     context: dict[str, Any] = figures | {
         "bad": bad,
-        "periods": PERIODS.values(),
+        "periods": [PERIODS[name] for name in OFFERED],
         "waiting": waits,
         "no_worker": workers.missing_worker_message(who.tenant, waits.oldest_unjudged_at),
         "for_review": for_review,
@@ -133,7 +117,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     }
     if context["total"]:
         buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
-        bars = _bars(who, buckets, until, hourly=period.name == "24h")
+        bars = _bars(who, buckets, hourly=period.name == "24h")
         context["chart"] = _chart(bars, width=BESIDE, prefix="wide")
         context["narrow_chart"] = _chart(bars, width=NARROW, prefix="narrow")
         context["reasons"] = _reasons(who, since, until)
@@ -176,21 +160,17 @@ def _newer(request: HttpRequest, who: TenantMembership, figures: dict[str, Any])
         return live.invalid_filter(bad)
 
 
-def _bars(who: TenantMembership, buckets: Sequence[Bucket], until: datetime, *, hourly: bool) -> list[Bar]:
+def _bars(who: TenantMembership, buckets: Sequence[TimeBucket[Mapping[str, int]]], *, hourly: bool) -> list[Bar]:
     address = reverse("dashboard:handoffs", args=[who.tenant.slug])
-    bars = []
-    for number, bucket in enumerate(buckets):
-        end = buckets[number + 1].start if number + 1 < len(buckets) else until
-        query = Filters(since=bucket.start, until=end).to_query()
-        bars.append(
-            Bar(
-                label=f"{bucket.start:%H:%M}" if hourly else f"{bucket.start.day} {bucket.start:%b}",
-                title=f"{bucket.start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC",
-                parts={state: bucket.counts.get(state, 0) for state in ORDER},
-                href=f"{address}?{query}",
-            )
+    return [
+        Bar(
+            label=f"{bucket.since:%H:%M}" if hourly else f"{bucket.since.day} {bucket.since:%b}",
+            title=bucket.span,
+            parts={state: bucket.value.get(state, 0) for state in ORDER},
+            href=f"{address}?{Filters(since=bucket.since, until=bucket.until).to_query()}",
         )
-    return bars
+        for bucket in buckets
+    ]
 
 
 def _chart(bars: Sequence[Bar], *, width: int, prefix: str) -> Drawing:

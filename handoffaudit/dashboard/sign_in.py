@@ -173,7 +173,7 @@ def _password(label: str, autocomplete: str) -> forms.CharField:
 sign_in_urls = [
     path("sign-in/", SignIn.as_view(), name="account_login"),
     path("sign-out/", SignOut.as_view(), name="account_logout"),
-    path("welcome/<uidb64>/<token>/", welcome, name="welcome"),
+    path(links.ROUTE, welcome, name="welcome"),
     path("password/", password, name="password"),
 ]
 

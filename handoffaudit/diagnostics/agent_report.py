@@ -1,22 +1,22 @@
 """The report of one agent: findings that it introduced or inherited, where inherited ones came from, and its routes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db.models import F, Q, Sum
+from django.db.models import Q, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.agents import Agent, AgentRoute, TraceStats, agents_of, load_routes
 from handoffaudit.diagnostics.file_stats import FileTally, Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
-from handoffaudit.diagnostics.periods import HOUR, Window
-from handoffaudit.handoffs.db import TimeStep, sum_rows
-from handoffaudit.handoffs.models import DailyCount, Handoff, HourlyCount
+from handoffaudit.handoffs.counts import DAILY_COUNTS, HOURLY_COUNTS
+from handoffaudit.handoffs.db import sum_rows
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.periods import HOUR, TimeBucket, Window
 from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import known_agents
@@ -54,13 +54,6 @@ class OfCode:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeBucket:
-    since: datetime
-    until: datetime
-    findings: Findings
-
-
-@dataclass(frozen=True, slots=True)
 class AgentReport:
     """Everything about one agent in a window.
 
@@ -75,7 +68,7 @@ class AgentReport:
     findings: Findings
     codes: tuple[OfCode, ...]
     origins: tuple[tuple[str, int], ...]
-    over_time: tuple[TimeBucket, ...]
+    over_time: tuple[TimeBucket[Findings], ...]
     files: tuple[Pair, ...]
     hours: tuple[int, ...]
     newest: tuple[Handoff, ...]
@@ -97,12 +90,12 @@ def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
         hands_to=tuple(edge for edge in seen.listed if edge.source == name),
         gets_from=tuple(edge for edge in seen.listed if edge.target == name),
         findings=findings,
-        codes=tuple(_by_code(found)),
-        origins=tuple(_origins(tenant, found)),
-        over_time=tuple(_over_time(window, found)),
+        codes=tuple(_group_by_code(found)),
+        origins=tuple(_count_origins(tenant, found)),
+        over_time=tuple(_count_over_time(window, found)),
         files=tuple(pair for pair in file_stats.pairs(tenant, window.since, window.until) if pair.agent == name),
         hours=_hours(tenant, name, window),
-        newest=tuple(_newest(tenant, name)),
+        newest=tuple(_list_newest(tenant, name)),
         sampled=findings.total == MOST_FINDINGS or seen.sampled,
     )
 
@@ -111,7 +104,7 @@ def is_known(tenant: Tenant, name: str) -> bool:
     """Return whether the agent was ever seen, is declared, or is in the registry."""
     if not name or "\x00" in name:
         return False
-    seen = [Handoff.objects.filter(tenant=tenant).filter(way) for way in _ways(name)]
+    seen = [Handoff.objects.filter(tenant=tenant).filter(way) for way in _build_conditions(name)]
     if any(rows.exists() for rows in (*seen, HealthCount.objects.filter(tenant=tenant, agent=name))):
         return True
     declared = {one for row in kinds.agents.current(tenant).rows for one in (row.source, *row.targets)}
@@ -137,7 +130,7 @@ class _Alike:
 def _load_findings(tenant: Tenant, name: str, window: Window) -> list[_Alike]:
     """Return the agent's newest findings in the window, grouped by time bucket, code and origin."""
     rows = Attribution.objects.filter(tenant=tenant, agent=name, at__gte=window.since, at__lt=window.until)
-    stepped = rows.annotate(step=TimeStep(F("at"), seconds=_seconds(window)))
+    stepped = rows.annotate(step=window.scale.index_of("at"))
     columns = ("step", "code", "caused", "origin")
     newest = stepped.order_by("-at").values_list(*columns)[:MOST_FINDINGS]
     return [
@@ -145,10 +138,6 @@ def _load_findings(tenant: Tenant, name: str, window: Window) -> list[_Alike]:
         _Alike(step, code, bool(caused), origin and UUID(str(origin)), number)
         for step, code, caused, origin, number in sum_rows([newest], columns, ["COUNT(*)"])
     ]
-
-
-def _seconds(window: Window) -> int:
-    return int(window.step.total_seconds())
 
 
 def _sum(found: Iterable[_Alike]) -> Findings:
@@ -161,7 +150,7 @@ def _sum(found: Iterable[_Alike]) -> Findings:
     return Findings(caused, passed_on)
 
 
-def _by_code(found: Iterable[_Alike]) -> list[OfCode]:
+def _group_by_code(found: Iterable[_Alike]) -> list[OfCode]:
     """Return the findings by code, the most frequent code first."""
     by_code: defaultdict[str, list[_Alike]] = defaultdict(list)
     for one in found:
@@ -170,7 +159,7 @@ def _by_code(found: Iterable[_Alike]) -> list[OfCode]:
     return sorted(listed, key=lambda one: (-one.findings.total, one.code))
 
 
-def _origins(tenant: Tenant, passed: Iterable[_Alike]) -> list[tuple[str, int]]:
+def _count_origins(tenant: Tenant, passed: Iterable[_Alike]) -> list[tuple[str, int]]:
     numbers: Counter[UUID] = Counter()
     for one in passed:
         if one.origin and not one.caused:
@@ -185,21 +174,17 @@ def _origins(tenant: Tenant, passed: Iterable[_Alike]) -> list[tuple[str, int]]:
     return sorted(found.items(), key=lambda one: (-one[1], one[0]))
 
 
-def _over_time(window: Window, found: Iterable[_Alike]) -> Iterator[TimeBucket]:
-    first = int(window.since.timestamp()) // _seconds(window)
+def _count_over_time(window: Window, found: Iterable[_Alike]) -> list[TimeBucket[Findings]]:
     by_step: defaultdict[int, list[_Alike]] = defaultdict(list)
     for one in found:
-        by_step[one.step - first].append(one)
-    for place, (since, until) in enumerate(window.stretches()):
-        yield TimeBucket(since, until, _sum(by_step[place]))
+        by_step[one.step].append(one)
+    return window.scale.fill({step: _sum(several) for step, several in by_step.items()}, _sum(()))
 
 
 def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
-    rows = HourlyCount.objects.filter(
-        tenant=tenant, hour__gte=window.since, hour__lt=window.until, code="", source_agent_id=name
-    )
+    rows = HOURLY_COUNTS.read(tenant, window.since, window.until, code="", source_agent_id=name)
     # Types come from whole days. Types from outside the window only add lookups that find nothing.
-    days = DailyCount.objects.filter(tenant=tenant, code="", source_agent_id=name)
+    days = DAILY_COUNTS.read(tenant, code="", source_agent_id=name)
     within = days.filter(day__gte=window.since.date(), day__lte=window.until.date())
     types = list(within.order_by().values_list("handoff_type", flat=True).distinct())
     hours = [window.since + number * HOUR for number in range((window.until - window.since) // HOUR)]
@@ -213,12 +198,12 @@ def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
     return tuple(numbers[hour] for hour in range(24))
 
 
-def _ways(name: str) -> tuple[Q, Q]:
+def _build_conditions(name: str) -> tuple[Q, Q]:
     """Return the conditions for handoffs from the agent and to the agent, apart because each has its own index."""
     return Q(source_agent_id=name), Q(target_agent_id=name)
 
 
-def _newest(tenant: Tenant, name: str) -> list[Handoff]:
+def _list_newest(tenant: Tenant, name: str) -> list[Handoff]:
     handoffs = Handoff.objects.filter(tenant=tenant)
-    found = {row.pk: row for way in _ways(name) for row in handoffs.filter(way).order_by("-id")[:_NEWEST]}
+    found = {row.pk: row for way in _build_conditions(name) for row in handoffs.filter(way).order_by("-id")[:_NEWEST]}
     return [found[pk] for pk in sorted(found, reverse=True)[:_NEWEST]]

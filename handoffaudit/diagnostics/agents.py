@@ -94,7 +94,7 @@ def load_routes(tenant: Tenant, since: datetime, until: datetime, agent: str = "
 
     With `agent`, return only the routes from that agent and to that agent.
     """
-    narrowed = _of(agent) if agent else None
+    narrowed = _match_agent(agent) if agent else None
     found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_ROUTES + 1)
     told, sampled = _trace_stats(tenant, since, until, agent)
     listed = [
@@ -110,7 +110,7 @@ def load_routes(tenant: Tenant, since: datetime, until: datetime, agent: str = "
     )
 
 
-def _of(agent: str) -> Q:
+def _match_agent(agent: str) -> Q:
     return Q(source_agent_id=agent) | Q(target_agent_id=agent)
 
 
@@ -120,7 +120,7 @@ def _trace_stats(
     """Return the results from traces by source and target, and whether there were more handoffs than are read."""
     rows = TracedHandoff.objects.filter(tenant=tenant, at__gte=since, at__lt=until).order_by("-at")
     if agent:
-        rows = rows.filter(_of(agent))
+        rows = rows.filter(_match_agent(agent))
     newest = rows.values_list(*_PAIR, "took_seconds", "caused", "passed_on")[:MOST_TRACED]
     sums = (f"CAST(SUM({name}) AS bigint)" for name in ("caused", "passed_on"))
     found, read = {}, 0
@@ -168,10 +168,10 @@ def fold_route_sides(
         source = edge.source if edge.source in sources else others
         target = edge.target if edge.target in targets else others
         found[source, target].append(edge)
-    return [_as_one(names, found[names]) for names in sorted(found)]
+    return [_merge_routes(names, found[names]) for names in sorted(found)]
 
 
-def _as_one(names: tuple[str, str], several: Sequence[AgentRoute]) -> AgentRoute:
+def _merge_routes(names: tuple[str, str], several: Sequence[AgentRoute]) -> AgentRoute:
     if len(several) == 1:
         [one] = several
         return AgentRoute(*names, one.number, one.judged, one.told)
@@ -249,12 +249,12 @@ def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
         declared=table,
         declared_edges=declared,
         knows=bool(known),
-        never_seen=_never_seen(declared, seen.listed),
+        never_seen=_list_never_seen(declared, seen.listed),
         never_declared=tuple(
             edge for edge in seen.listed if declared and not _covers(declared, edge.source, edge.target)
         ),
         to_self=tuple(edge for edge in seen.listed if edge.source == edge.target),
-        unknown=tuple(_unknown(listed, known)) if known else (),
+        unknown=tuple(_list_unknown(listed, known)) if known else (),
         nobody_hands_to=tuple(agent for agent in listed if not agent.received),
         never_hand_on=tuple(agent for agent in listed if not agent.handed_on),
     )
@@ -284,14 +284,14 @@ def _covers(declared: frozenset[tuple[str, str]], source: str, target: str) -> b
     return not declared.isdisjoint({(source, target), (source, ANYBODY), (ANYBODY, target), (ANYBODY, ANYBODY)})
 
 
-def _never_seen(declared: Iterable[tuple[str, str]], listed: Iterable[AgentRoute]) -> tuple[tuple[str, str], ...]:
+def _list_never_seen(declared: Iterable[tuple[str, str]], listed: Iterable[AgentRoute]) -> tuple[tuple[str, str], ...]:
     seen: set[tuple[str, str]] = set()
     for edge in listed:
         seen |= {(edge.source, edge.target), (edge.source, ANYBODY), (ANYBODY, edge.target), (ANYBODY, ANYBODY)}
     return tuple(sorted(set(declared) - seen))
 
 
-def _unknown(listed: Iterable[Agent], known: frozenset[str]) -> Iterable[Unknown]:
+def _list_unknown(listed: Iterable[Agent], known: frozenset[str]) -> Iterable[Unknown]:
     strangers = [agent for agent in listed if agent.name not in known]
     for place, agent in enumerate(strangers):
         near = closest_agents(agent.name, known)[:1] if place < MOST_LISTED else ()

@@ -12,13 +12,15 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs.alerts import AlertKind
+from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import WAITING_STATES, Alert, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.models import WAITING_STATES, Alert, Handoff, State
 from handoffaudit.handoffs.rates import rejection_rate
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.handoffs.webhooks import worker
 from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched
 from handoffaudit.policy.kinds import alert_policy
+from handoffaudit.validation.times import hour_of
 
 COUNTED_AT_MOST = 10_000
 
@@ -48,21 +50,21 @@ def last_received(tenant: Tenant) -> datetime | None:
 
 def _rejection_rate(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
     since = now - timedelta(minutes=row.window_minutes)
-    states = _live(tenant, since) if now - since <= LIVE else _by_hour(tenant, since)
+    states = _count_live(tenant, since) if now - since <= LIVE else _count_by_hour(tenant, since)
     rate = rejection_rate(states)
     return Measured(rate.value if rate.total >= row.minimum else None, rate.part)
 
 
-def _live(tenant: Tenant, since: datetime) -> Counter[str]:
+def _count_live(tenant: Tenant, since: datetime) -> Counter[str]:
     rows = Handoff.objects.filter(tenant=tenant, id__gte=first_id_at(since)).order_by("-id")
     return Counter(rows.values_list("state", flat=True)[:COUNTED_AT_MOST])
 
 
-def _by_hour(tenant: Tenant, since: datetime) -> Counter[str]:
+def _count_by_hour(tenant: Tenant, since: datetime) -> Counter[str]:
     """Return the handoffs since that time by state, in whole hours."""
-    hour = since.replace(minute=0, second=0, microsecond=0)
+    hour = hour_of(since)
     states: Counter[str] = Counter()
-    rows = HourlyTotal.objects.filter(tenant=tenant, code="", hour__gte=hour).values_list("state", "number")
+    rows = HOURLY_TOTALS.read(tenant, hour, code="").values_list("state", "number")
     for state, number in rows:
         states[state] += number
     return states
@@ -157,12 +159,12 @@ def evaluate(tenant: Tenant, now: datetime) -> None:
         if empty and row.no_data is not NoData.OK:
             continue
         value = measured.value or 0.0
-        _settle(tenant, kind, _level(row, value), value, row, now)
+        _settle(tenant, kind, _choose_level(row, value), value, row, now)
     _settle_silence(tenant, silent, last, now)
     _remind(tenant, now)
 
 
-def _level(row: AlertRule, value: float) -> str:
+def _choose_level(row: AlertRule, value: float) -> str:
     return ALERT if value >= row.alert else WARNING if value >= row.warning else ""
 
 
@@ -186,10 +188,10 @@ def _settle(tenant: Tenant, kind: AlertKind, level: str, value: float, row: Aler
             opened.notified_at = now
             Alert.objects.bulk_create([opened], ignore_conflicts=True)
     else:
-        _go_on(alert, level, value, row, now)
+        _update_open(alert, level, value, row, now)
 
 
-def _go_on(alert: Alert, level: str, value: float, row: AlertRule, now: datetime) -> None:
+def _update_open(alert: Alert, level: str, value: float, row: AlertRule, now: datetime) -> None:
     columns: dict[str, object] = {"value": value, "last_at": now}
     worse = level == ALERT and alert.level == WARNING
     again = now - (alert.notified_at or alert.opened_at) >= timedelta(minutes=row.renotify_minutes)

@@ -17,13 +17,13 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef
 from django.utils import timezone
 
-from handoffaudit.diagnostics import singleton_lock
 from handoffaudit.diagnostics.groups import store
 from handoffaudit.diagnostics.groups.membership import GroupedFindings, group_findings
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, sort_by_step
-from handoffaudit.handoffs import db, leases
+from handoffaudit.handoffs import db, judge
 from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.leases import BEGINNING, NamedLease
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Verdict
 from handoffaudit.handoffs.verdicts import chunk_by_size, record_of
 from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, flaws_of, step_of
@@ -35,7 +35,7 @@ TASK: Final = "handoffaudit.diagnostics.tasks.attribute_judged"
 
 MARK: Final = "attribution"
 
-CLAIM: Final = "attribution.claim"
+LEASE: Final = NamedLease(Watermark, "attribution.claim")
 
 # A verdict gets its id before its transaction ends, so for this long an older verdict may appear after a newer one.
 OVERLAP: Final = timedelta(minutes=2)
@@ -81,7 +81,7 @@ class _Worked:
 
 def anything_due() -> bool:
     """Return whether a judged handoff is not attributed yet, or is in no group yet. Cheap, for a sweep."""
-    return bool(_due(1)) or TracedHandoff.objects.filter(grouped=False).exists()
+    return bool(_list_due(1)) or TracedHandoff.objects.filter(grouped=False).exists()
 
 
 def run() -> int:
@@ -90,24 +90,24 @@ def run() -> int:
     The run ends when nothing is due, or after a minute. While handoffs wait to be judged, the run does one part, and no
     process does the next part before nineteen times as long has passed (at most a minute).
     """
-    token = singleton_lock.acquire(CLAIM)
-    if token is None:
+    held_until = LEASE.acquire()
+    if held_until is None:
         return 0
     begun, number, pause = time.monotonic(), 0, timedelta()
     try:
-        while found := _part() or _group_part():
+        while found := _attribute_part() or _group_part():
             number += found
             spent = time.monotonic() - begun
-            if leases.is_anything_waiting():
+            if judge.is_anything_waiting():
                 pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
                 break
             if spent > _LONGEST_RUN:
                 break
-            token = singleton_lock.renew(CLAIM, token)
-            if token is None:
+            held_until = LEASE.renew(held_until)
+            if held_until is None:
                 return number
     finally:
-        singleton_lock.release(CLAIM, token, pause)
+        LEASE.release(held_until, pause)
     return number
 
 
@@ -116,8 +116,8 @@ def rebuild() -> int:
 
     Raise `RuntimeError` if another process is attributing handoffs and does not end.
     """
-    deadline = time.monotonic() + singleton_lock.CLAIMED_FOR.total_seconds() + 1
-    while (token := singleton_lock.acquire(CLAIM)) is None:
+    deadline = time.monotonic() + LEASE.LENGTH.total_seconds() + 1
+    while (held_until := LEASE.acquire()) is None:
         if time.monotonic() > deadline:
             raise RuntimeError("another process goes over handoffs and does not end: try again when it has")
         time.sleep(_PAUSE)
@@ -128,20 +128,20 @@ def rebuild() -> int:
             TracedHandoff.objects.all().delete()
             Watermark.objects.filter(name=MARK).delete()
             store.forget()
-        while token and (found := _part()):
+        while held_until and (found := _attribute_part()):
             number += found
-            token = singleton_lock.renew(CLAIM, token)
-        if token:
+            held_until = LEASE.renew(held_until)
+        if held_until:
             store.drop_empty()
     finally:
-        singleton_lock.release(CLAIM, token)
+        LEASE.release(held_until)
     return number
 
 
-def _part() -> int:
+def _attribute_part() -> int:
     """Attribute some of what is due, oldest first, and return how many verdicts were due."""
     now = timezone.now()
-    due = _due(MOST_VERDICTS)
+    due = _list_due(MOST_VERDICTS)
     if due:
         handoffs = Handoff.objects.filter(pk__in={handoff for _, handoff, _ in due}).only(*_COLUMNS)
         by_tenant: dict[int, list[Handoff]] = {}
@@ -164,7 +164,7 @@ def _group_part() -> int:
     by_tenant: dict[int, list[Handoff]] = {}
     for row in handoffs:
         by_tenant.setdefault(row.tenant_id, []).append(row)
-    flaws = _flaws(list(handoffs))
+    flaws = _load_flaws(list(handoffs))
     with transaction.atomic():
         for tenant_id, rows in sorted(by_tenant.items()):
             store.regroup(tenant_id, {row.pk: _group_findings(row, flaws) for row in rows}, old_news=True)
@@ -180,18 +180,18 @@ def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict
             TracedHandoff.objects.filter(handoff=handoff).update(verdict=verdict)
 
 
-def _due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
+def _list_due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
     """Return up to `most` verdicts that are not attributed yet, with their handoffs and times."""
-    mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or singleton_lock.BEGINNING
+    mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or BEGINNING
     # A clock that was ahead may have set the mark. The mark must not hide verdicts until the real time reaches it.
     mark = min(mark, timezone.now() - OVERLAP)
     done = TracedHandoff.objects.filter(handoff=OuterRef("handoff_id"), verdict__gte=OuterRef("pk"))
     rows = Verdict.objects.filter(id__gte=first_id_at(mark)).exclude(handoff__state__in=WAITING_STATES)
     found = rows.filter(~Exists(done)).order_by("id").values_list("id", "handoff_id")[:most]
-    return [(verdict, handoff, _moment_of(verdict)) for verdict, handoff in found]
+    return [(verdict, handoff, _find_moment(verdict)) for verdict, handoff in found]
 
 
-def _moment_of(verdict: uuid.UUID) -> datetime:
+def _find_moment(verdict: uuid.UUID) -> datetime:
     return datetime.fromtimestamp((verdict.int >> 80) / 1000, UTC)
 
 
@@ -202,23 +202,23 @@ def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:
     sizes = dict(of_tenant.filter(trace_id__in=wanted).order_by().values_list("trace_id").annotate(Count("id")))
     long = {trace for trace, size in sizes.items() if size > MOST_HANDOFFS}
     read: set[uuid.UUID] = set()
-    for traces in _together({trace: size for trace, size in sizes.items() if trace not in long}):
+    for traces in _group_traces({trace: size for trace, size in sizes.items() if trace not in long}):
         rows = of_tenant.filter(trace_id__in=traces).order_by("id").only(*_COLUMNS)[: 2 * MOST_ROWS]
         by_trace: dict[str, list[Handoff]] = {}
         for row in rows:
             by_trace.setdefault(row.trace_id, []).append(row)
         read.update(row.pk for rows_of_trace in by_trace.values() for row in rows_of_trace)
-        yield _of_traces(by_trace.values())
+        yield _attribute_traces(by_trace.values())
     for trace in sorted(long):
         first = list(of_tenant.filter(trace_id=trace).order_by("id").only(*_COLUMNS)[:MOST_HANDOFFS])
         if any(row.trace_id == trace and row.pk <= first[-1].pk for row in due):
             read.update(row.pk for row in first)
-            yield _of_traces([first])
+            yield _attribute_traces([first])
     # A handoff without a trace, or beyond the part of its trace that is read, is attributed alone.
-    yield _of_traces([row] for row in due if row.pk not in read)
+    yield _attribute_traces([row] for row in due if row.pk not in read)
 
 
-def _together(sizes: dict[str, int]) -> Iterator[list[str]]:
+def _group_traces(sizes: dict[str, int]) -> Iterator[list[str]]:
     """Yield groups of traces with at most `MOST_ROWS` handoffs each."""
     group: list[str] = []
     room = MOST_ROWS
@@ -232,24 +232,24 @@ def _together(sizes: dict[str, int]) -> Iterator[list[str]]:
         yield group
 
 
-def _of_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
+def _attribute_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
     ordered = [sort_by_step(rows) for rows in traces]
-    flaws = _flaws([row for rows in ordered for row in rows])
+    flaws = _load_flaws([row for rows in ordered for row in rows])
     worked = _Worked()
     for rows in ordered:
         # A trace that fails here is a bug of ours. The bug must not keep all later traces from being attributed.
         try:
-            steps = _steps(rows, flaws)
+            steps = _make_steps(rows, flaws)
             found = attribute(steps)
         except Exception:
             log.exception("a trace could not be gone over", trace=rows[0].trace_id, handoff=str(rows[0].pk))
-            steps = [_bare(row, flaws) for row in rows]
+            steps = [_make_bare_step(row, flaws) for row in rows]
             found = [Attributed(at, flaw, caused=True, origin=at) for at, one in enumerate(steps) for flaw in one.flaws]
         _add(worked, rows, found, flaws)
     return worked
 
 
-def _flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
+def _load_flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
     """Return the findings of each handoff that has any."""
     judged = [row.verdict for row in rows if row.codes and row.verdict and row.state not in WAITING_STATES]
     found: dict[uuid.UUID, tuple[Flaw, ...]] = {}
@@ -260,10 +260,10 @@ def _flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
     return found
 
 
-def _steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> list[Step]:
+def _make_steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> list[Step]:
     """Return the steps of a trace; bodies are read only where a value can have come from another handoff."""
     if len(rows) < 2 or not any(flaw.value for row in rows for flaw in flaws.get(row.pk, ())):
-        return [_bare(row, flaws) for row in rows]
+        return [_make_bare_step(row, flaws) for row in rows]
     steps: list[Step] = []
     for some in chunk_by_size(rows):
         whole = Handoff.objects.in_bulk([row.pk for row in some])
@@ -271,12 +271,12 @@ def _steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]]) ->
         for row in some:
             body = bodies.get(row.pk)
             record = record_of(whole[row.pk], body) if body else None
-            bare = _bare(row, flaws)
+            bare = _make_bare_step(row, flaws)
             steps.append(step_of(bare.key, record, bare.flaws) if record else bare)
     return steps
 
 
-def _bare(row: Handoff, flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> Step:
+def _make_bare_step(row: Handoff, flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> Step:
     return Step(str(row.pk), row.source_agent_id, row.target_agent_id, "", flaws=flaws.get(row.pk, ()))
 
 
@@ -306,12 +306,21 @@ def _add(
             lines.append([*place, flaw.code, clean(flaw.path, 500), clean(flaw.value), one.caused, origin])
         agents = (row.source_agent_id, row.target_agent_id)
         passed_on = len(lines) - caused
-        line = [row.pk, row.tenant_id, row.trace_id, row.received_at, *agents, _took(rows, at), caused, passed_on]
+        line = [
+            row.pk,
+            row.tenant_id,
+            row.trace_id,
+            row.received_at,
+            *agents,
+            _measure_duration(rows, at),
+            caused,
+            passed_on,
+        ]
         worked.traced[row.pk] = [*line, row.verdict]
         worked.grouped[row.pk] = _group_findings(row, flaws)
 
 
-def _took(rows: Sequence[Handoff], at: int) -> float | None:
+def _measure_duration(rows: Sequence[Handoff], at: int) -> float | None:
     """Return the seconds since the source received its work, from the parent or from the last handoff to the source."""
     row = rows[at]
     given = [one for one in rows[:at] if one.target_agent_id == row.source_agent_id]
@@ -347,5 +356,5 @@ def _store(tenant_id: int, worked: _Worked) -> None:
 
 
 def _move(reached: datetime) -> None:
-    Watermark.objects.get_or_create(name=MARK, defaults={"at": singleton_lock.BEGINNING})
+    Watermark.objects.get_or_create(name=MARK, defaults={"at": BEGINNING})
     Watermark.objects.filter(name=MARK, at__lt=reached).update(at=reached)

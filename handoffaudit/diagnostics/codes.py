@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.file_stats import Change
-from handoffaudit.diagnostics.periods import Window
 from handoffaudit.handoffs import queries, stats
-from handoffaudit.handoffs.db import TimeStep
+from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import Event, Finding, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.models import Event, Finding, Handoff, State
+from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.rates import FINAL, Share, sum_outcomes
-from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.issues import Severity
 
 # Fewer decisions say nothing about a code.
@@ -98,17 +98,19 @@ def overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> Overturn
 
     A code that only warned has blocked nothing and does not count.
     """
-    begin = _few_enough(tenant, since, until)
-    taken = _decisions(tenant, begin, until)
+    begin = _find_start(tenant, since, until)
+    taken = _filter_decisions(tenant, begin, until)
     approved = Count("pk", filter=Q(to_state=State.APPROVED))
     numbers = taken.order_by().aggregate(total=Count("pk"), approved=approved)
-    return OverturnRates(Share(numbers["approved"], numbers["total"]), _sort(_by_code(taken)), sampled=begin > since)
+    return OverturnRates(
+        Share(numbers["approved"], numbers["total"]), _sort(_group_by_code(taken)), sampled=begin > since
+    )
 
 
 def high_overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> tuple[list[CodeDecisions], bool]:
     """Return only the noisy codes, and whether only the newest decisions were read."""
-    begin = _few_enough(tenant, since, until)
-    return [one for one in _sort(_by_code(_decisions(tenant, begin, until))) if one.noisy], begin > since
+    begin = _find_start(tenant, since, until)
+    return [one for one in _sort(_group_by_code(_filter_decisions(tenant, begin, until))) if one.noisy], begin > since
 
 
 def _sort(found: Mapping[str, CodeDecisions]) -> list[CodeDecisions]:
@@ -118,9 +120,9 @@ def _sort(found: Mapping[str, CodeDecisions]) -> list[CodeDecisions]:
 
 def code_decisions(tenant: Tenant, code: str, since: datetime, until: datetime) -> CodeDecisions:
     """Return the decisions on one code, with examples."""
-    since = _few_enough(tenant, since, until)
-    taken = _decisions(tenant, since, until)
-    found = _by_code(taken, Q(handoff__findings__code=code)).get(code, CodeDecisions(code))
+    since = _find_start(tenant, since, until)
+    taken = _filter_decisions(tenant, since, until)
+    found = _group_by_code(taken, Q(handoff__findings__code=code)).get(code, CodeDecisions(code))
     return add_examples(tenant, [found], since, until)[0]
 
 
@@ -128,9 +130,9 @@ def add_examples(
     tenant: Tenant, codes: Collection[CodeDecisions], since: datetime, until: datetime
 ) -> list[CodeDecisions]:
     """Add to each code the newest handoffs that were approved despite the code; ask for few codes."""
-    since = _few_enough(tenant, since, until)
+    since = _find_start(tenant, since, until)
     for one in codes:
-        approved = _decisions(tenant, since, until).filter(to_state=State.APPROVED)
+        approved = _filter_decisions(tenant, since, until).filter(to_state=State.APPROVED)
         found = approved.filter(_STOPPING, handoff__findings__code=one.code).select_related("handoff")
         # A code may occur at several places of a document, and its event then appears several times.
         events = {event.pk: event for event in found.order_by("-at")[: MOST_EXAMPLES * 5]}
@@ -141,7 +143,7 @@ def add_examples(
     return list(codes)
 
 
-def _few_enough(tenant: Tenant, since: datetime, until: datetime) -> datetime:
+def _find_start(tenant: Tenant, since: datetime, until: datetime) -> datetime:
     """Return the start of the newest decisions that are read."""
     newest = decision_events(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
     # The slice holds the oldest decision that is read and the decision before it, which is one step along the index.
@@ -149,11 +151,11 @@ def _few_enough(tenant: Tenant, since: datetime, until: datetime) -> datetime:
     return edge[0] if len(edge) > 1 else since
 
 
-def _decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":
+def _filter_decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":
     return exclude_undone(decision_events(tenant).filter(at__gte=since, at__lt=until))
 
 
-def _by_code(taken: "QuerySet[Event]", narrowed: Q | None = None) -> dict[str, CodeDecisions]:
+def _group_by_code(taken: "QuerySet[Event]", narrowed: Q | None = None) -> dict[str, CodeDecisions]:
     rows = taken.filter(_STOPPING & narrowed if narrowed else _STOPPING).order_by()
     counted = rows.values("handoff__findings__code", "handoff__handoff_type", "to_state")
     found: dict[str, CodeDecisions] = {}
@@ -186,13 +188,6 @@ class CodeAgents:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeBucket:
-    since: datetime
-    until: datetime
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
 class CodeReport:
     """The report of one code in a window.
 
@@ -205,7 +200,7 @@ class CodeReport:
     change: Change
     sources: Sequence[tuple[str, int]]
     types: Sequence[tuple[str, int]]
-    over_time: Sequence[TimeBucket]
+    over_time: Sequence[TimeBucket[int]]
     decided: CodeDecisions
     first: Handoff | None
     newest: Sequence[Handoff]
@@ -213,7 +208,7 @@ class CodeReport:
     @property
     def number(self) -> int:
         """Return how many handoffs have the code, superseded attempts included, as the list of handoffs counts them."""
-        return sum(one.number for one in self.over_time)
+        return sum(one.value for one in self.over_time)
 
 
 def top_codes(tenant: Tenant, window: Window) -> list[CodeAgents]:
@@ -228,16 +223,16 @@ def top_codes(tenant: Tenant, window: Window) -> list[CodeAgents]:
 
 
 def load_report(tenant: Tenant, code: str, window: Window) -> CodeReport:
-    now = _share(tenant, code, window.since, window.until)
+    now = _measure_share(tenant, code, window.since, window.until)
     return CodeReport(
         code=code,
         window=window,
-        change=Change(now, _share(tenant, code, window.before_since, window.before_until)),
-        sources=_by(tenant, code, window, "source_agent_id"),
-        types=_by(tenant, code, window, "handoff_type"),
-        over_time=_over_time(tenant, code, window),
+        change=Change(now, _measure_share(tenant, code, window.before_since, window.before_until)),
+        sources=_count_by(tenant, code, window, "source_agent_id"),
+        types=_count_by(tenant, code, window, "handoff_type"),
+        over_time=_count_over_time(tenant, code, window),
         decided=code_decisions(tenant, code, window.since, window.until),
-        first=_first(tenant, code),
+        first=_find_first(tenant, code),
         newest=queries.list_handoffs(tenant, Filters(code=code), limit=NEWEST).items,
     )
 
@@ -247,31 +242,26 @@ def is_known(tenant: Tenant, code: str) -> bool:
     return Finding.objects.filter(tenant=tenant, code=code).exists()
 
 
-def _share(tenant: Tenant, code: str, since: datetime, until: datetime) -> Share:
+def _measure_share(tenant: Tenant, code: str, since: datetime, until: datetime) -> Share:
     """Return the share of final attempts that have the code, among those received in that time."""
-    rows = HourlyTotal.objects.filter(
-        tenant=tenant, hour__gte=since, hour__lt=until, code__in=("", code), state__in=FINAL
-    )
+    rows = HOURLY_TOTALS.read(tenant, since, until, code__in=("", code), state__in=FINAL)
     sums = dict(rows.order_by().values_list("code").annotate(sum=Sum("number")))
     return Share(sums.get(code, 0), sums.get("", 0))
 
 
-def _by(tenant: Tenant, code: str, window: Window, column: str) -> list[tuple[str, int]]:
+def _count_by(tenant: Tenant, code: str, window: Window, column: str) -> list[tuple[str, int]]:
     found = sum_outcomes(tenant, window.since, window.until, column, codes=[code])
     return [(name, sums.total) for (name,), sums in islice(found.items(), MOST_SOURCES)]
 
 
-def _over_time(tenant: Tenant, code: str, window: Window) -> list[TimeBucket]:
-    seconds = int(window.step.total_seconds())
-    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until, code=code)
-    stepped = rows.order_by().annotate(step=TimeStep(F("hour"), seconds=seconds))
+def _count_over_time(tenant: Tenant, code: str, window: Window) -> list[TimeBucket[int]]:
+    rows = HOURLY_TOTALS.read(tenant, window.since, window.until, code=code)
+    stepped = rows.order_by().annotate(step=window.scale.index_of("hour"))
     found = dict(stepped.values_list("step").annotate(sum=Sum("number")))
-    return [
-        TimeBucket(since, until, found.get(int(since.timestamp()) // seconds, 0)) for since, until in window.stretches()
-    ]
+    return window.scale.fill(found, 0)
 
 
-def _first(tenant: Tenant, code: str) -> Handoff | None:
+def _find_first(tenant: Tenant, code: str) -> Handoff | None:
     """Return the first handoff with the code: ids are in the order of time, so the index begins with that handoff."""
     pk = Finding.objects.filter(tenant=tenant, code=code).order_by("handoff_id").values_list("handoff_id").first()
     return queries.of_tenant(tenant).filter(pk=pk[0]).first() if pk else None

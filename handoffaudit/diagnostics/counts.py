@@ -2,10 +2,10 @@
 
 from collections import Counter
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from handoffaudit.diagnostics.models import HealthCount, LogCount
-from handoffaudit.handoffs import db
+from handoffaudit.handoffs.counts import Aggregate
 
 
 class HealthKey(NamedTuple):
@@ -38,24 +38,16 @@ HealthDeltas = Counter[HealthKey]
 
 LogDeltas = Counter[LogKey]
 
-_HEALTH = db.Columns.of(HealthCount, "tenant", *HealthKey._fields, "number")
+HEALTH_COUNTS: Final = Aggregate(HealthCount, ("tenant", *HealthKey._fields))
 
-_LOG = db.Columns.of(LogCount, "tenant", *LogKey._fields, "number")
-
-
-def hour_of(at: datetime) -> datetime:
-    """Return the start of the hour of a UTC time."""
-    return at.replace(minute=0, second=0, microsecond=0)
+LOG_COUNTS: Final = Aggregate(LogCount, ("tenant", *LogKey._fields))
 
 
 def count_health(tenant_id: int, deltas: HealthDeltas) -> None:
-    """Add to `HealthCount`, always in the same order, so that two workers never wait for each other in a circle.
-
-    Texts must be storable, and as short as their columns.
-    """
-    db.add_to_counts(_HEALTH, [[tenant_id, *place, number] for place, number in sorted(deltas.items()) if number])
+    """Add to `HealthCount`. Texts must be storable, and as short as their columns."""
+    HEALTH_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
 
 
 def count_lines(tenant_id: int, deltas: LogDeltas) -> None:
     """Add to `LogCount` in the same way. In a transaction with `count_health`, call this second."""
-    db.add_to_counts(_LOG, [[tenant_id, *place, number] for place, number in sorted(deltas.items()) if number])
+    LOG_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})

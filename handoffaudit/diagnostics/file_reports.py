@@ -4,26 +4,27 @@ import hashlib
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import orjson
 import uuid_utils.compat
+from django import forms
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet, Sum
-from django.http import QueryDict
+from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import counts
-from handoffaudit.diagnostics.models import FileReport, HealthCount, RetentionRun
+from handoffaudit.diagnostics.models import FileReport, RetentionRun
+from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
+from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import event_log
-from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.filters import is_before, is_since, parse_cursor
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.handoff_files import HandoffFilesPolicy
@@ -39,7 +40,7 @@ from handoffaudit.validation.logs.writer import describe_report, has_phase_faile
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.text import clean_or_empty
-from handoffaudit.validation.times import moment, utc_text
+from handoffaudit.validation.times import hour_of, moment, utc_text
 
 LOOKED_BACK = timedelta(days=7)
 
@@ -75,8 +76,8 @@ class Effect:
 
 
 def measure_effect(tenant: Tenant) -> Effect:
-    since = (timezone.now() - LOOKED_BACK).replace(minute=0, second=0, microsecond=0)
-    rows = HealthCount.objects.filter(tenant=tenant, hour__gte=since).values_list("source", "reason", "fallback")
+    since = hour_of(timezone.now() - LOOKED_BACK)
+    rows = counts.HEALTH_COUNTS.read(tenant, since).values_list("source", "reason", "fallback")
     counted = [(source, reason, fallback, n or 0) for source, reason, fallback, n in rows.annotate(n=Sum("number"))]
     return Effect(
         total=sum(n for *_, n in counted),
@@ -85,60 +86,64 @@ def measure_effect(tenant: Tenant) -> Effect:
     )
 
 
-REASONS: Final = (*map(str, Reason), *map(str, Fallback))
-
-_CHOICES: Final = {
-    "reason": REASONS,
-    "source": tuple(map(str, Source)),
-    "fallback": tuple(map(str, Fallback)),
-    "failed": ("yes", "no"),
+REASONS: Final = {
+    Reason.FILE_MISSING.value: "file missing",
+    Reason.JSON_PARSE_ERROR.value: "not JSON",
+    Reason.SCHEMA_INVALID.value: "fields wrong",
 }
 
-_TEXTS: Final = ("agent", "phase", "runtime", "run")
+FALLBACKS: Final = {Fallback.OK.value: "read from the response", Fallback.FAILED.value: "no block in the response"}
 
-_LONGEST: Final = 200
+
+def _has_reason(reason: str) -> Q:
+    return Q(("fallback" if reason in FALLBACKS else "reason", reason))
 
 
 @dataclass(frozen=True, slots=True)
-class FileFilters:
+class FileFilters(FilterSet):
     """Filters of a list of reports; empty text and None filter nothing.
 
     `period` is `since` as the request gave it, if the request gave a relative time. `reason` may also name a fallback
     outcome.
     """
 
-    agent: str = ""
-    phase: str = ""
-    runtime: str = ""
-    run: str = ""
-    reason: str = ""
-    source: str = ""
-    fallback: str = ""
-    failed: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
+    agent: str = declare(TextFilter("Agent", "Only reports of this agent.", where="agent"))
+    phase: str = declare(TextFilter("Phase", "The phase of the run.", where="phase"))
+    runtime: str = declare(TextFilter("Runtime", "Only reports of this agent runtime.", where="runtime"))
+    run: str = declare(TextFilter("Run", "Only reports of this run.", where="run_id"))
+    reason: str = declare(
+        ChoiceFilter(
+            "Reason",
+            f"One of {', '.join(REASONS | FALLBACKS)}.",
+            where=_has_reason,
+            example="file_missing",
+            choices=REASONS | FALLBACKS,
+        )
+    )
+    source: str = declare(
+        ChoiceFilter(
+            "Source",
+            "handoff_json or text_fallback",
+            where="source",
+            choices={source.value: source.value for source in Source},
+            widget=forms.HiddenInput(),
+        )
+    )
+    fallback: str = declare(
+        ChoiceFilter("Fallback", "text_fallback_ok or text_fallback_fail", where="fallback", choices=FALLBACKS)
+    )
+    failed: str = declare(
+        ChoiceFilter(
+            "Outcome",
+            "yes or no",
+            where=lambda failed: Q(failed=failed == "yes"),
+            choices={"yes": "phase failed", "no": "went on"},
+            empty_label="All",
+        )
+    )
+    since: datetime | None = declare(SinceFilter(where=is_since))
+    until: datetime | None = declare(MomentFilter("Until", UNTIL, where=is_before, widget=forms.HiddenInput()))
     period: str = ""
-
-    @classmethod
-    def from_query(cls, params: QueryDict | Mapping[str, str]) -> "FileFilters":
-        """Read the filters from query parameters. Raise `FilterError` for an invalid value."""
-        given = {name: params.get(name, "").strip() for name in (*_TEXTS, *_CHOICES)}
-        for name in _TEXTS:
-            if "\x00" in given[name] or len(given[name]) > _LONGEST:
-                raise FilterError(name, given[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
-        for name, choices in _CHOICES.items():
-            if given[name] and given[name] not in choices:
-                raise FilterError(name, given[name][:40], f"use one of {', '.join(choices)}.")
-        times = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
-        return cls(**given, since=times.since, until=times.until, period=times.period)
-
-    def to_query(self) -> str:
-        pairs = [(name, getattr(self, name)) for name in (*_TEXTS, *_CHOICES) if getattr(self, name)]
-        times = Filters(since=self.since, until=self.until, period=self.period).to_query()
-        return "&".join(part for part in (urlencode(pairs), times) if part)
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, field.name) not in ("", None) for field in fields(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,33 +163,11 @@ def reports_of(tenant: Tenant) -> "QuerySet[FileReport]":
 
 def list_reports(tenant: Tenant, filters: FileFilters, *, cursor: str = "", limit: int = 50) -> ReportPage:
     """Return a page of reports, newest first by the time that the reports are about."""
-    rows = _matching(reports_of(tenant), filters).defer("content").order_by("-id")
+    rows = reports_of(tenant).filter(*filters.conditions()).defer("content").order_by("-id")
     if cursor:
         rows = rows.filter(id__lt=parse_cursor(cursor))
     found = list(rows[: limit + 1])
     return ReportPage(found[:limit], str(found[limit - 1].pk) if len(found) > limit else None)
-
-
-def _matching(rows: "QuerySet[FileReport]", filters: FileFilters) -> "QuerySet[FileReport]":
-    exact = {
-        "agent": filters.agent,
-        "phase": filters.phase,
-        "runtime": filters.runtime,
-        "run_id": filters.run,
-        "source": filters.source,
-        "fallback": filters.fallback,
-    }
-    rows = rows.filter(**{column: value for column, value in exact.items() if value})
-    if filters.reason:
-        of_fallback = filters.reason in tuple(map(str, Fallback))
-        rows = rows.filter(**{"fallback" if of_fallback else "reason": filters.reason})
-    if filters.failed:
-        rows = rows.filter(failed=filters.failed == "yes")
-    if filters.since:
-        rows = rows.filter(id__gte=first_id_at(filters.since))
-    if filters.until:
-        rows = rows.filter(id__lt=first_id_at(filters.until))
-    return rows
 
 
 def get_report(tenant: Tenant, pk: uuid.UUID) -> FileReport:
@@ -249,12 +232,12 @@ def receive_report(tenant: Tenant, sender: Actor, sent: bytes, handoff_id: str =
     document, unreadable = parse_json(sent, max_depth=settings.MAX_NESTING)
     flaws = tuple(report_flaws(document)) if isinstance(document, dict) else ()
     if unreadable or flaws or not isinstance(document, dict):
-        return ReceivedReport(store.accept(tenant, sender, _submission(sent, handoff_id, flaws)))
+        return ReceivedReport(store.accept(tenant, sender, _make_submission(sent, handoff_id, flaws)))
     made = "" if handoff_id else _derive_id(document)
-    return _store(tenant, sender, document, _submission(sent, handoff_id or made), known_by_content=bool(made))
+    return _store(tenant, sender, document, _make_submission(sent, handoff_id or made), known_by_content=bool(made))
 
 
-def _submission(sent: bytes, handoff_id: str, flaws: tuple[Issue, ...] = ()) -> Submission:
+def _make_submission(sent: bytes, handoff_id: str, flaws: tuple[Issue, ...] = ()) -> Submission:
     return Submission(sent, format=NAME, envelope=Envelope(handoff_id=handoff_id or None), issues=flaws)
 
 
@@ -263,8 +246,8 @@ def _derive_id(document: Mapping[str, Any]) -> str:
     at = moment(document.get("timestamp"))
     if at is None:
         return ""
-    told = [at.at.isoformat(), *(document.get(name) for name in _IDENTITY)]
-    return f"file-report:{hashlib.sha256(canonical(told)).hexdigest()[:40]}"
+    identity = [at.at.isoformat(), *(document.get(name) for name in _IDENTITY)]
+    return f"file-report:{hashlib.sha256(canonical(identity)).hexdigest()[:40]}"
 
 
 def _store(
@@ -273,7 +256,7 @@ def _store(
     with store.write_turn(), transaction.atomic():
         receipt = store.accept(tenant, sender, submission)
         if receipt.status == 202:
-            report, line = _row(tenant, document, receipt)
+            report, line = _make_row(tenant, document, receipt)
             report.save(force_insert=True)
             counts.count_health(tenant.pk, Counter([_count_key(line)]))
             event_log.log_file_report(line, tenant.pk, str(report.pk), failed=report.failed)
@@ -283,7 +266,7 @@ def _store(
             return ReceivedReport(receipt)
         known = FileReport.objects.filter(tenant=tenant, handoff=receipt.id).first()
         if known is None:
-            report, _ = _row(tenant, document, receipt)
+            report, _ = _make_row(tenant, document, receipt)
             # The row is gone. The repeated report gets the same answer, but is neither stored nor counted again.
             known = report if _was_removed(report) else None
     return ReceivedReport(receipt, known)
@@ -301,8 +284,8 @@ def _was_removed(report: FileReport) -> bool:
     return removed is not None and came.filter(received_at__lt=removed.removed_at).exists()
 
 
-def _row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> tuple[FileReport, HealthLine]:
-    finding, at = judge_report(document), _time_of(document)
+def _make_row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> tuple[FileReport, HealthLine]:
+    finding, at = judge_report(document), _read_time(document)
     line = health_line(document, finding, at)
     arrived = Handoff.objects.values_list("received_at", flat=True).get(tenant=tenant, pk=receipt.id)
     strict = policy_at(tenant, arrived)
@@ -325,23 +308,23 @@ def _row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> tuple
         fallback=str(finding.fallback or ""),
         failed=has_phase_failed(finding, strict=strict.strict),
     )
-    answer = _answer(report, receipt.handoff_id, finding, line, strict)
+    answer = _make_answer(report, receipt.handoff_id, finding, line, strict)
     report.content = orjson.dumps(answer).decode()
     return report, line
 
 
 def _count_key(line: HealthLine) -> counts.HealthKey:
     why = (str(line.source), str(line.reason or ""), str(line.fallback or ""))
-    return counts.HealthKey(counts.hour_of(line.at), line.agent, line.phase, line.runtime, *why)
+    return counts.HealthKey(hour_of(line.at), line.agent, line.phase, line.runtime, *why)
 
 
-def _time_of(document: Mapping[str, Any]) -> datetime:
+def _read_time(document: Mapping[str, Any]) -> datetime:
     """Return the report's time, but no later than now: a clock that is ahead must not sort reports first forever."""
     given, now = moment(document.get("timestamp")), timezone.now()
     return now if given is None else max(_EPOCH, min(given.at, now))
 
 
-def _answer(
+def _make_answer(
     report: FileReport, handoff_id: str, finding: FileFinding, line: HealthLine, strict: FilePolicy
 ) -> dict[str, Any]:
     return report_json(report) | {

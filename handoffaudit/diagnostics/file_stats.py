@@ -11,10 +11,10 @@ from django.db import connection
 from django.db.models import F, Q, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.counts import HEALTH_COUNTS
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
 from handoffaudit.diagnostics.models import HealthCount, LogCount
-from handoffaudit.diagnostics.periods import Window
-from handoffaudit.handoffs.db import TimeStep
+from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
@@ -177,38 +177,27 @@ class Runtime:
     tally: FileTally
 
 
-@dataclass(frozen=True, slots=True)
-class TimeBucket:
-    since: datetime
-    until: datetime
-    tally: FileTally
-
-
 def overall(tenant: Tenant, since: datetime, until: datetime) -> FileTally:
-    return _tally(_rows(tenant, since, until).aggregate(**_sums()))
+    return _make_tally(_filter_counts(tenant, since, until).aggregate(**_build_sums()))
 
 
 def pairs(tenant: Tenant, since: datetime, until: datetime) -> list[Pair]:
     """Return the pairs with the most unused files, at most `MOST_PAIRS`."""
-    rows = _group(_rows(tenant, since, until), "phase", "agent")[:MOST_PAIRS]
-    return [Pair(row["phase"], row["agent"], _tally(row)) for row in rows]
+    rows = _group(_filter_counts(tenant, since, until), "phase", "agent")[:MOST_PAIRS]
+    return [Pair(row["phase"], row["agent"], _make_tally(row)) for row in rows]
 
 
 def runtimes(tenant: Tenant, since: datetime, until: datetime) -> list[Runtime]:
     """Return the runtimes by name; of more than `MOST_RUNTIMES`, those with the most unused files."""
-    rows = _group(_rows(tenant, since, until), "runtime")[:MOST_RUNTIMES]
-    return sorted((Runtime(row["runtime"], _tally(row)) for row in rows), key=lambda one: one.name)
+    rows = _group(_filter_counts(tenant, since, until), "runtime")[:MOST_RUNTIMES]
+    return sorted((Runtime(row["runtime"], _make_tally(row)) for row in rows), key=lambda one: one.name)
 
 
-def over_time(tenant: Tenant, window: Window) -> list[TimeBucket]:
+def over_time(tenant: Tenant, window: Window) -> list[TimeBucket[FileTally]]:
     """Return the window's time buckets, oldest first, empty ones included."""
-    seconds = int(window.step.total_seconds())
-    rows = _rows(tenant, window.since, window.until).annotate(step=TimeStep(F("hour"), seconds=seconds))
-    found = {row["step"]: _tally(row) for row in _group(rows, "step")}
-    return [
-        TimeBucket(since, until, found.get(int(since.timestamp()) // seconds, FileTally()))
-        for since, until in window.stretches()
-    ]
+    rows = _filter_counts(tenant, window.since, window.until).annotate(step=window.scale.index_of("hour"))
+    found = {row["step"]: _make_tally(row) for row in _group(rows, "step")}
+    return window.scale.fill(found, FileTally())
 
 
 def known_pairs(tenant: Tenant) -> list[tuple[str, str]]:
@@ -243,19 +232,19 @@ def has_log_counts(tenant: Tenant) -> bool:
     return LogCount.objects.filter(tenant=tenant, kind__in=HEALTH_KINDS).exists()
 
 
-def _rows(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[HealthCount]":
-    return HealthCount.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until)
+def _filter_counts(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[HealthCount]":
+    return HEALTH_COUNTS.read(tenant, since, until)
 
 
-def _sums() -> dict[str, Any]:
+def _build_sums() -> dict[str, Any]:
     return {name: Sum("number", filter=condition, default=0) for name, condition in _SUMS.items()}
 
 
 def _group(rows: "QuerySet[HealthCount]", *by: str) -> Any:
-    summed = rows.order_by().values(*by).annotate(**_sums())
+    summed = rows.order_by().values(*by).annotate(**_build_sums())
     unused = reduce(add, (F(reason) for reason in GIVEN))
     return summed.annotate(unused=unused).order_by("-unused", *by)
 
 
-def _tally(row: Mapping[str, Any]) -> FileTally:
+def _make_tally(row: Mapping[str, Any]) -> FileTally:
     return FileTally(**{name: row[name] for name in _SUMS})

@@ -8,22 +8,24 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, F, Max, Q, Sum
+from django.db.models import Count, Max, Q, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import llm_status
 from handoffaudit.diagnostics.llm_status import BreakerStatus, Budget, Status, Waiting
-from handoffaudit.diagnostics.periods import Period
-from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import ModelCall
+from handoffaudit.handoffs.periods import Period, TimeBucket, TimeScale
 from handoffaudit.validation.prompts.question import Reason
 
 # SQLite has no percentile functions, so only this many of the newest calls are read.
 SAMPLE = 20_000
 
 SHARES = (0.5, 0.95, 0.99)
+
+# The periods that the page and the API offer.
+PERIODS_OF_CALLS = ("1h", "24h", "7d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,13 @@ def _measure_sample(tenant: Tenant, since: datetime, until: datetime) -> Latenci
         by_use.setdefault(use, []).append(latency)
         by_model.setdefault(model, []).append(latency)
     return Latencies(
-        _latencies([latency for *_, latency in newest], sampled=sampled) if newest else None,
-        {use: _latencies(values, sampled=sampled) for use, values in by_use.items()},
-        {model: _latencies(values, sampled=sampled) for model, values in by_model.items()},
+        _make_latency([latency for *_, latency in newest], sampled=sampled) if newest else None,
+        {use: _make_latency(values, sampled=sampled) for use, values in by_use.items()},
+        {model: _make_latency(values, sampled=sampled) for model, values in by_model.items()},
     )
 
 
-def _latencies(values: Sequence[float], *, sampled: bool) -> Latency:
+def _make_latency(values: Sequence[float], *, sampled: bool) -> Latency:
     ordered = sorted(values)
     p50, p95, p99 = (ordered[ceil(share * len(ordered)) - 1] for share in SHARES)
     return Latency(p50, p95, p99, len(ordered), sampled)
@@ -196,19 +198,11 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeBucket:
-    """The calls in a part of the period that begins at `start`."""
-
-    start: datetime
-    tally: CallTally
-
-
-@dataclass(frozen=True, slots=True)
 class CallCounts:
     overall: CallTally
     by_use: dict[str, CallTally]
     by_model: dict[str, CallTally]
-    over_time: list[TimeBucket]
+    over_time: list[TimeBucket[CallTally]]
     failures: list[Failure]
 
 
@@ -223,14 +217,14 @@ def count_calls(tenant: Tenant, since: datetime, until: datetime, step: timedelt
 
     Time buckets begin at whole steps, so the first time bucket may begin before `since`.
     """
-    seconds = int(step.total_seconds())
+    scale = TimeScale(since, until, step, whole=True)
     overall = CallTally()
     by_use: dict[str, CallTally] = {}
     by_model: dict[str, CallTally] = {}
     by_step: dict[int, CallTally] = {}
     kinds: dict[tuple[str, int | None], _Kind] = {}
-    for row in _groups(tenant, since, until, seconds):
-        tally = _tally(row)
+    for row in _sum_groups(tenant, scale):
+        tally = _make_tally(row)
         overall += tally
         by_use[row["use"]] = by_use.get(row["use"], CallTally()) + tally
         by_model[row["model"]] = by_model.get(row["model"], CallTally()) + tally
@@ -243,14 +237,14 @@ def count_calls(tenant: Tenant, since: datetime, until: datetime, step: timedelt
         overall,
         dict(sorted(by_use.items())),
         dict(sorted(by_model.items())),
-        _stretches(by_step, since, until, seconds),
-        _failures(tenant, kinds),
+        scale.fill(by_step, CallTally()),
+        _list_failures(tenant, kinds),
     )
 
 
-def _groups(tenant: Tenant, since: datetime, until: datetime, seconds: int) -> Iterable[Mapping[str, Any]]:
-    rows = ModelCall.objects.filter(tenant=tenant, at__gte=since, at__lt=until)
-    rows = rows.annotate(step=TimeStep(F("at"), seconds=seconds))
+def _sum_groups(tenant: Tenant, scale: TimeScale) -> Iterable[Mapping[str, Any]]:
+    rows = ModelCall.objects.filter(tenant=tenant, at__gte=scale.since, at__lt=scale.until)
+    rows = rows.annotate(step=scale.index_of("at"))
     grouped = rows.values("step", "use", "model", "outcome", "http_status", "cached")
     return grouped.annotate(
         number=Count("id"),
@@ -263,7 +257,7 @@ def _groups(tenant: Tenant, since: datetime, until: datetime, seconds: int) -> I
     )
 
 
-def _tally(row: Mapping[str, Any]) -> CallTally:
+def _make_tally(row: Mapping[str, Any]) -> CallTally:
     tally = CallTally(
         cost_usd=row["cost"], tokens_in=row["sum_in"], tokens_out=row["sum_out"], tokens_cached=row["sum_cached"]
     )
@@ -274,15 +268,7 @@ def _tally(row: Mapping[str, Any]) -> CallTally:
     return replace(tally, failed=row["sent"], skipped=row["number"] - row["sent"])
 
 
-def _stretches(by_step: dict[int, CallTally], since: datetime, until: datetime, seconds: int) -> list[TimeBucket]:
-    first, last = int(since.timestamp()) // seconds, int(until.timestamp()) // seconds
-    return [
-        TimeBucket(datetime.fromtimestamp(step * seconds, UTC), by_step.get(step, CallTally()))
-        for step in range(first, last + 1)
-    ]
-
-
-def _failures(tenant: Tenant, kinds: dict[tuple[str, int | None], _Kind]) -> list[Failure]:
+def _list_failures(tenant: Tenant, kinds: dict[tuple[str, int | None], _Kind]) -> list[Failure]:
     most = sorted(kinds.items(), key=lambda item: -item[1].number)[:MOST_KINDS]
     return [
         Failure(
@@ -290,14 +276,14 @@ def _failures(tenant: Tenant, kinds: dict[tuple[str, int | None], _Kind]) -> lis
             status,
             kind.number,
             kind.last_at,
-            _last_message(tenant, reason, kind.last_at),
+            _find_last_message(tenant, reason, kind.last_at),
             fix_for(reason, status),
         )
         for (reason, status), kind in most
     ]
 
 
-def _last_message(tenant: Tenant, reason: str, at: datetime) -> str:
+def _find_last_message(tenant: Tenant, reason: str, at: datetime) -> str:
     """Return the message of the last failure with that reason."""
     rows = ModelCall.objects.filter(tenant=tenant, at=at, outcome=reason)
     return rows.values_list("detail", flat=True).first() or ""

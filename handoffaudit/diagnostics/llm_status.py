@@ -93,25 +93,25 @@ def load_status(tenant: Tenant) -> Status:
     down = [breaker for breaker in list_breakers() if breaker.state is not BreakerState.CLOSED]
     if down:
         return Status(Standing.DOWN, down[0].told)
-    if out_of_budget := _out_of_budget(tenant):
+    if out_of_budget := _describe_spent_budget(tenant):
         return Status(Standing.NO_BUDGET, out_of_budget)
-    if _nobody_takes():
+    if _is_unserved():
         return Status(Standing.NO_WORKER, NO_WORKER)
-    if failed := _last_failed(tenant):
+    if failed := _find_last_failure(tenant):
         return Status(
             Standing.FAILING, f"The last call failed ({failed.replace('_', ' ')}); the next one is made all the same."
         )
     return Status(Standing.WELL, "It is asked.")
 
 
-def _last_failed(tenant: Tenant) -> str:
+def _find_last_failure(tenant: Tenant) -> str:
     """Return why the last recent call failed, or an empty text; the breaker opens only after several failures."""
     newest = alerts.find_newest_call(tenant.pk)
     recent = newest is not None and newest.at > timezone.now() - alerts.RECENT
     return newest.outcome if newest and recent and newest.outcome != OK else ""
 
 
-def _out_of_budget(tenant: Tenant) -> str:
+def _describe_spent_budget(tenant: Tenant) -> str:
     """Return a message if the budget has no room for another call, or an empty text.
 
     The most that a call may cost is reserved before the call, so something is nearly always left of a budget that has
@@ -123,14 +123,14 @@ def _out_of_budget(tenant: Tenant) -> str:
     if load_budget(tenant).spent_usd >= limit:
         return f"Today's {limit:g} USD are spent; it begins anew at 00:00 UTC."
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    asked = ModelCall.objects.filter(tenant=tenant, at__gte=midnight, cached=False)
-    last = asked.order_by("-at").values_list("outcome", flat=True).first()
+    calls = ModelCall.objects.filter(tenant=tenant, at__gte=midnight, cached=False)
+    last = calls.order_by("-at").values_list("outcome", flat=True).first()
     if last != Reason.BUDGET.value:
         return ""
     return f"What is left of today's {limit:g} USD had no room for the last question; it begins anew at 00:00 UTC."
 
 
-def _nobody_takes() -> bool:
+def _is_unserved() -> bool:
     """Return whether checks wait that a worker would have taken by now, and none is running for any tenant."""
     now = timezone.now()
     left = ModelCheck.objects.filter(claim=None, claim_expires_at=None, since__lt=now - NOBODY_AFTER)
@@ -139,16 +139,16 @@ def _nobody_takes() -> bool:
 
 def list_breakers() -> list[BreakerStatus]:
     """Return the circuit breakers of the configured LLMs, each once."""
-    return [_breaker(model) for model in dict.fromkeys((settings.MODEL_FAST, settings.MODEL_CAREFUL))]
+    return [_load_breaker(model) for model in dict.fromkeys((settings.MODEL_FAST, settings.MODEL_CAREFUL))]
 
 
-def _breaker(model: str) -> BreakerStatus:
+def _load_breaker(model: str) -> BreakerStatus:
     breaker, now = limits.load_breaker(model), timezone.now()
-    state, told = BreakerState.CLOSED, ""
+    state, description = BreakerState.CLOSED, ""
     if breaker.open_until:
         state = BreakerState.OPEN if breaker.open_until > now else BreakerState.PROBING
-        told = limits.describe_breaker(breaker, now)
-    return BreakerStatus(model, state, breaker.failures, breaker.reason, breaker.open_until, told)
+        description = limits.describe_breaker(breaker, now)
+    return BreakerStatus(model, state, breaker.failures, breaker.reason, breaker.open_until, description)
 
 
 def load_budget(tenant: Tenant) -> Budget:
@@ -162,7 +162,7 @@ def count_waiting(tenant: Tenant, since: datetime) -> Waiting:
         rechecks=checks.filter(kind=CheckKind.RECHECK)[:COUNTED_AT_MOST].count(),
         oldest_since=checks.order_by("handoff_id").values_list("since", flat=True).first(),
         unverified=count_unverified(tenant, since),
-        flagged=_passed_rows(tenant, since).filter(flagged=True)[:COUNTED_AT_MOST].count(),
+        flagged=_filter_passed(tenant, since).filter(flagged=True)[:COUNTED_AT_MOST].count(),
     )
 
 
@@ -173,9 +173,9 @@ def count_first_checks(tenant: Tenant) -> int:
 
 def count_unverified(tenant: Tenant, since: datetime) -> int:
     """Return the number for `Waiting.unverified`."""
-    return _passed_rows(tenant, since).filter(unverified=True)[:COUNTED_AT_MOST].count()
+    return _filter_passed(tenant, since).filter(unverified=True)[:COUNTED_AT_MOST].count()
 
 
-def _passed_rows(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
+def _filter_passed(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
     states = (State.ACCEPTED, State.APPROVED)
     return queries.of_tenant(tenant).filter(id__gte=first_id_at(since), state__in=states)

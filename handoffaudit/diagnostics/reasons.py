@@ -8,10 +8,10 @@ import orjson
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
-from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair, TimeBucket
+from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.diagnostics.periods import Window
 from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.validation.formats.file_report import Reason
 
 MOST_AGENTS = 50
@@ -56,7 +56,7 @@ class Reasons:
     change: Change
     matrix: Matrix
     reasons: Sequence[ReasonChange]
-    over_time: Sequence[TimeBucket]
+    over_time: Sequence[TimeBucket[FileTally]]
 
     @property
     def worst(self) -> Row | None:
@@ -75,7 +75,7 @@ def load_reasons(tenant: Tenant, window: Window) -> Reasons:
         overall=overall,
         change=Change(overall.share, before.share),
         matrix=matrix(pairs, overall, pairs_before),
-        reasons=_by_reason(overall, before, pairs),
+        reasons=_group_by_reason(overall, before, pairs),
         over_time=file_stats.over_time(tenant, window),
     )
 
@@ -91,7 +91,7 @@ def matrix(pairs: Iterable[Pair], overall: FileTally, before: Iterable[Pair] = (
     earlier: dict[str, FileTally] = {}
     for pair in before:
         earlier[pair.agent] = earlier.get(pair.agent, NOTHING) + pair.tally
-    phases = _worst_first(by_phase)[:MOST_PHASES]
+    phases = _sort_worst_first(by_phase)[:MOST_PHASES]
     rows = [
         Row(
             agent,
@@ -99,17 +99,17 @@ def matrix(pairs: Iterable[Pair], overall: FileTally, before: Iterable[Pair] = (
             by_agent[agent],
             Change(by_agent[agent].share, earlier.get(agent, NOTHING).share),
         )
-        for agent in _worst_first(by_agent)[:MOST_AGENTS]
+        for agent in _sort_worst_first(by_agent)[:MOST_AGENTS]
     ]
     shown = sum((tally for row in rows for tally in row.cells if tally), NOTHING)
     return Matrix(phases, rows, overall.rest(shown))
 
 
-def _worst_first(tallies: dict[str, FileTally]) -> list[str]:
+def _sort_worst_first(tallies: dict[str, FileTally]) -> list[str]:
     return sorted(tallies, key=lambda name: (-tallies[name].unused_share.at_least, -tallies[name].total, name))
 
 
-def _by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair]) -> list[ReasonChange]:
+def _group_by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair]) -> list[ReasonChange]:
     """Return the reasons that files have now or had before, most frequent first, with the agents that have most."""
     agents: dict[str, dict[str, int]] = {reason: {} for reason in overall.reasons}
     for pair in pairs:
@@ -153,19 +153,19 @@ def newest_unused(tenant: Tenant, window: Window, reason: str) -> list[UnusedFil
     found: dict[tuple[str, str, bool], FileReport] = {}
     for report in rows.filter(id__lt=first_id_at(window.until)).order_by("-id")[:_READ]:
         found.setdefault((report.agent, report.phase, bool(report.wrong_path)), report)
-    return [_unused_file(report) for report in list(found.values())[:SHOWN]]
+    return [_make_unused_file(report) for report in list(found.values())[:SHOWN]]
 
 
-def _unused_file(report: FileReport) -> UnusedFile:
+def _make_unused_file(report: FileReport) -> UnusedFile:
     answer = orjson.loads(report.content)
     issues = answer.get("issues") or [{}]
     first: dict[str, Any] = issues[0]
     message = first.get("message") or ""
-    place = _place(first) if report.reason != Reason.FILE_MISSING else ""
+    place = _describe_place(first) if report.reason != Reason.FILE_MISSING else ""
     return UnusedFile(report, message, "" if place in message else place)
 
 
-def _place(issue: dict[str, Any]) -> str:
+def _describe_place(issue: dict[str, Any]) -> str:
     if "line" in issue:
         return f"line {issue['line']}, column {issue['column']}" if "column" in issue else f"line {issue['line']}"
     return str(issue.get("path") or "")

@@ -57,7 +57,7 @@ def bundled_submissions(tenant_slug: str) -> Iterator[Submission]:
     """Yield the sample's handoffs as that tenant sends them, each with an id that is the same every time."""
     for path in sorted(FOLDER.glob("*.jsonl.gz")):
         for line in gzip.decompress(path.read_bytes()).splitlines():
-            yield _submission(line, tenant_slug)
+            yield _make_submission(line, tenant_slug)
 
 
 def bundled_reports(until: datetime) -> Iterator[tuple[str, bytes]]:
@@ -79,7 +79,7 @@ def bundled_logs(until: datetime) -> Iterator[tuple[str, bytes]]:
         yield name, _TIME.sub(lambda found: _move_time(found[0], until), _read_gzip(file).decode()).encode()
 
 
-def _submission(line: bytes, tenant_slug: str) -> Submission:
+def _make_submission(line: bytes, tenant_slug: str) -> Submission:
     sent: dict[str, Any] = orjson.loads(line)
     derived = f"sample-{hashlib.sha256(line).hexdigest()[:40]}"
     if "raw" in sent:
@@ -153,11 +153,11 @@ def list_unfilled() -> "QuerySet[Tenant]":
 
 def fill_sample(tenant: Tenant) -> None:
     """Store the sample data that the tenant does not have yet. End early if the tenant is removed meanwhile."""
-    for part in _parts(bundled_submissions(tenant.slug)):
+    for part in _batch_submissions(bundled_submissions(tenant.slug)):
         if not _is_wanted(tenant):
             return
         ingest_store.accept_many(tenant, SYSTEM, part)
-    for _ in _beside(tenant, tenant.created_at):
+    for _ in _store_reports_and_logs(tenant, tenant.created_at):
         if not _is_wanted(tenant):
             return
     with transaction.atomic():
@@ -174,11 +174,11 @@ def fill_beside(tenant: Tenant) -> None:
     first = Handoff.objects.filter(tenant=tenant, handoff_id=handoff_id).values("pk")
     report = FileReport.objects.filter(tenant=tenant, handoff__in=first).first()
     until = report.at + (ENDS_AT - at) if report else timezone.now().replace(microsecond=0)
-    for _ in _beside(tenant, until):
+    for _ in _store_reports_and_logs(tenant, until):
         pass
 
 
-def _beside(tenant: Tenant, until: datetime) -> Iterator[None]:
+def _store_reports_and_logs(tenant: Tenant, until: datetime) -> Iterator[None]:
     """Store reports and logs one by one, and yield before each, so that the caller can stop."""
     for handoff_id, report in bundled_reports(until):
         yield
@@ -221,7 +221,7 @@ def _is_wanted(tenant: Tenant) -> bool:
     return Membership.objects.filter(tenant=tenant).exists()
 
 
-def _parts(found: Iterator[Submission]) -> Iterator[Sequence[Submission]]:
+def _batch_submissions(found: Iterator[Submission]) -> Iterator[Sequence[Submission]]:
     while part := list(islice(found, PART)):
         yield part
 
@@ -247,13 +247,13 @@ def remove_sample(*, tenant: Tenant, person: Person) -> Tenant | None:
     if not tenant.is_sample:
         raise Refused("Only sample data can be removed: this tenant holds handoffs of your own.")
     with transaction.atomic():
-        origin = _origin(tenant)
+        origin = _find_origin(tenant)
         secrets = list(Key.objects.filter(tenant=tenant).values_list("secret_hash", flat=True))
         Key.objects.filter(tenant=tenant).delete()
         Membership.objects.filter(tenant=tenant).delete()
         # Wherever two tenants are locked, they are locked in the order of their ids.
-        told = sorted((one for one in (origin, tenant) if one), key=lambda one: one.pk)
-        for one in told:
+        informed = sorted((one for one in (origin, tenant) if one), key=lambda one: one.pk)
+        for one in informed:
             audit.record(tenant=one, actor=person.username, action=REMOVED, target=tenant.slug, detail={})
     for secret in secrets:
         keys.forget_key(secret)
@@ -278,9 +278,9 @@ def clear_sample(tenant: Tenant, now: datetime | None = None) -> bool:
     for model in tenant_models():
         while _delete_part(model, tenant):
             pass
-    asked = AuditEntry.objects.filter(tenant=tenant).aggregate(at=Max("at"))["at"]
+    last_entry_at = AuditEntry.objects.filter(tenant=tenant).aggregate(at=Max("at"))["at"]
     settles = _SETTLES + timedelta(seconds=settings.KEY_CACHE_SECONDS)
-    if asked is not None and (now or timezone.now()) < asked + settles:
+    if last_entry_at is not None and (now or timezone.now()) < last_entry_at + settles:
         return False
     with transaction.atomic():
         AuditEntry.objects.filter(tenant=tenant).delete()
@@ -296,7 +296,7 @@ def anything_to_clear() -> bool:
 @cache
 def tenant_models() -> Sequence[Model]:
     """Return every model whose rows name their tenant, except the audit log, which is deleted with the tenant."""
-    return [model for model in _models() if _names_tenant(model) and model is not AuditEntry]
+    return [model for model in _list_models() if _names_tenant(model) and model is not AuditEntry]
 
 
 @cache
@@ -306,7 +306,7 @@ def dependent_models() -> Mapping[Model, Sequence[tuple[Model, str]]]:
     The result is keyed by the model of the named row. These rows are deleted together with the row that they name.
     """
     found: dict[Model, list[tuple[Model, str]]] = {}
-    for model in _models():
+    for model in _list_models():
         if not _names_tenant(model):
             for field in _references(model):
                 found.setdefault(field.related_model, []).append((model, field.name))
@@ -322,26 +322,26 @@ def _delete_part(model: Model, tenant: Tenant) -> int:
     return len(pks)
 
 
-def _origin(tenant: Tenant) -> Tenant | None:
+def _find_origin(tenant: Tenant) -> Tenant | None:
     made = AuditEntry.objects.filter(tenant=tenant, action=MADE).order_by("number").first()
     slug = made.detail.get("from", "") if made else ""
     return Tenant.objects.filter(slug=slug).first()
 
 
-def _models() -> Iterator[Model]:
+def _list_models() -> Iterator[Model]:
     for name in APPS:
         yield from apps.get_app_config(name).get_models()
 
 
 def _names_tenant(model: Model) -> bool:
-    return any(field.name == "tenant" for field in _columns(model))
+    return any(field.name == "tenant" for field in _list_columns(model))
 
 
 def _references(model: Model) -> Iterator[Any]:
-    for field in _columns(model):
+    for field in _list_columns(model):
         if field.remote_field is not None and _names_tenant(field.related_model):
             yield field
 
 
-def _columns(model: Model) -> Sequence[Any]:
+def _list_columns(model: Model) -> Sequence[Any]:
     return model._meta.concrete_fields  # noqa: SLF001 -- Django's documented API

@@ -17,9 +17,9 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.drawing.lanes import Arrow, lanes
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.counts import UNVERIFIED
-from handoffaudit.handoffs.filters import Filters, parse_cursor
+from handoffaudit.handoffs.filters import Filters, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, Verdict
-from handoffaudit.handoffs.queries import matching, of_tenant, of_trace
+from handoffaudit.handoffs.queries import matching, of_tenant
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.validation.provenance import (
     Attributed,
@@ -98,9 +98,9 @@ def load_trace(tenant: Tenant, trace_id: str) -> Trace | None:
     if not rows:
         return None
     rows, has_more = rows[:MOST_HANDOFFS], len(rows) > MOST_HANDOFFS
-    verdicts = _verdicts(tenant, rows)
-    handoffs = tuple(_each(sort_by_step(rows), verdicts))
-    steps = _steps(handoffs)
+    verdicts = _load_verdicts(tenant, rows)
+    handoffs = tuple(_make_traced(sort_by_step(rows), verdicts))
+    steps = _make_steps(handoffs)
     attributed = attribute(steps)
     return Trace(
         trace_id=trace_id,
@@ -120,7 +120,7 @@ def trace_rows(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
     """Return the first handoffs of a trace in the order of their arrival."""
     if not trace_id or "\x00" in trace_id:
         return []
-    return list(of_tenant(tenant).filter(of_trace(trace_id)).order_by("id")[:most])
+    return list(of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id")[:most])
 
 
 def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:
@@ -132,13 +132,13 @@ def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:
     return [row for _, _, row in sorted(placed, key=lambda one: one[:2])]
 
 
-def _verdicts(tenant: Tenant, rows: Iterable[Handoff]) -> dict[object, dict[str, Any]]:
+def _load_verdicts(tenant: Tenant, rows: Iterable[Handoff]) -> dict[object, dict[str, Any]]:
     wanted = [row.verdict for row in rows if row.verdict]
     found = Verdict.objects.filter(tenant=tenant, pk__in=wanted).values_list("handoff_id", "content")
     return {handoff: orjson.loads(content) for handoff, content in found}
 
 
-def _each(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]) -> Iterable[Traced]:
+def _make_traced(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]) -> Iterable[Traced]:
     before = None
     for number, row in enumerate(rows, 1):
         verdict = verdicts.get(row.pk) or {}
@@ -156,17 +156,17 @@ def _each(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]) -> It
         before = row
 
 
-def _steps(handoffs: Sequence[Traced]) -> list[Step]:
+def _make_steps(handoffs: Sequence[Traced]) -> list[Step]:
     """Return the steps of a trace; bodies are read some at a time, because those of a whole trace may be large."""
     steps: list[Step] = []
     for start in range(0, len(handoffs), _BODIES_AT_ONCE):
         some = handoffs[start : start + _BODIES_AT_ONCE]
         bodies = HandoffBody.objects.in_bulk([one.handoff.pk for one in some])
-        steps += [_step(one, bodies.get(one.handoff.pk)) for one in some]
+        steps += [_make_step(one, bodies.get(one.handoff.pk)) for one in some]
     return steps
 
 
-def _step(one: Traced, body: HandoffBody | None) -> Step:
+def _make_step(one: Traced, body: HandoffBody | None) -> Step:
     row = one.handoff
     flaws = flaws_of(one.issues)
     record = record_of(row, body) if body else None
@@ -251,7 +251,7 @@ def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: st
     if before:
         for shown in _earlier_traces(walks, newest, before):
             del newest[shown]
-    return TracePage(list(_lines(tenant, newest)), str(last.id) if last else None)
+    return TracePage(list(_list_lines(tenant, newest)), str(last.id) if last else None)
 
 
 def _walk(walks: Iterable["QuerySet[Handoff]"], before: uuid.UUID | None) -> Iterator[_Walked]:
@@ -282,11 +282,11 @@ def _earlier_traces(walks: Iterable["QuerySet[Handoff]"], newest: Iterable[str],
     )
 
 
-def _lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTrace]:
+def _list_lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTrace]:
     if not newest:
         return
     rows = {trace_id: _first_rows(tenant, trace_id) for trace_id in newest}
-    found = _findings([row[0] for some in rows.values() for row in some[:MOST_COUNTED]])
+    found = _count_findings([row[0] for some in rows.values() for row in some[:MOST_COUNTED]])
     for trace_id, some in rows.items():
         shown = some[:MOST_COUNTED]
         agents = tuple(dict.fromkeys(name for row in shown for name in (row[1], row[2]) if name))
@@ -310,7 +310,7 @@ def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str
     return list(columns[: MOST_COUNTED + 1])
 
 
-def _findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
+def _count_findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
     # The handoffs alone restrict the query to the tenant. With the tenant as well, SQLite walks through all its
     # findings.
     rows = Finding.objects.filter(handoff__in=handoffs).exclude(code=UNVERIFIED).values_list("handoff")
@@ -338,13 +338,13 @@ def draw_trace(
         else (frozenset([origin.step]), frozenset(origin.carriers))
     )
     arrows = [
-        _arrow(one, counts[at], slug, is_origin=at in came_in, carries=at in carried)
+        _make_arrow(one, counts[at], slug, is_origin=at in came_in, carries=at in carried)
         for at, one in enumerate(trace.handoffs)
     ]
     return lanes(arrows, is_folded=is_folded, href=href, width=width, prefix=prefix, standalone=standalone)
 
 
-def _arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carries: bool) -> Arrow:
+def _make_arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carries: bool) -> Arrow:
     return Arrow(
         number=one.number,
         source=one.handoff.source_agent_id,

@@ -1,9 +1,13 @@
-"""Items of labelled data: a document to judge, and separately its label."""
+"""Items of labelled data: a document to judge, and separately its label; and the kinds of lines that hold them."""
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import orjson
+
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.record import Envelope
 
@@ -28,20 +32,6 @@ class Label:
     faulty: bool | None
     spans: tuple[Span, ...] | None = None
     place: Location = ()
-    mistake: "Mistake | None" = None
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """The distance of a handoff in a failed trace from the decisive mistake.
-
-    `distance` counts steps, 0 for the handoff with the mistake. `by_culprit` says that the source agent made the
-    mistake. `group` is the part of the data that holds the trace.
-    """
-
-    distance: int
-    by_culprit: bool
-    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +61,144 @@ def payload(
         "handoff_type": handoff_type,
         "data": data,
     }
+
+
+_DECISIONS = {"declined": True, "approved": False}
+
+
+def is_review(line: Line) -> bool:
+    return "review" in line and "document" in line
+
+
+def review_items(line: Line, beside: Beside) -> Iterable[Item]:
+    """Return the handoff of a line with a human decision: a submission with its `review` beside the document.
+
+    `{…submission…, "review": {"decision": "approved" | "declined", "codes": […]}}`. A declined handoff is faulty and an
+    approved handoff is sound, whatever the layers found. `codes`, optional, are the rule codes that the reviewer saw.
+    """
+    decision = line["review"]["decision"]
+    if decision not in _DECISIONS:
+        raise ValueError(f"review.decision is {decision!r}, not one of {', '.join(_DECISIONS)}")
+    document = line["document"]
+    if not isinstance(document, dict):
+        raise TypeError("document is not an object")
+    name = line.get("handoff_id") or document.get("handoff_id") or ""
+    yield Item(
+        name=str(name),
+        document=document,
+        label=Label(_DECISIONS[decision]),
+        format=line.get("format") or "",
+        envelope=Envelope(
+            context=line.get("context"),
+            evidence=line.get("evidence"),
+            trace_id=line.get("trace_id"),
+            parent_handoff_id=line.get("parent_handoff_id"),
+            step=line.get("step"),
+            agent=line.get("agent"),
+        ),
+    )
+
+
+PLACE = ("response",)
+
+# `ast` needs about a hundred times the memory of its input.
+LONGEST_LITERAL = 1024 * 1024
+
+
+def is_grounding(line: Line) -> bool:
+    return {"context", "response", "hallucinated"} <= line.keys()
+
+
+def grounding_items(line: Line, beside: Beside) -> Iterable[Item]:
+    """Return a text that an LLM wrote from a source, labelled as grounded or not.
+
+    Some texts come with their ungrounded spans.
+    """
+    response = line["response"]
+    if not isinstance(response, str):
+        raise TypeError("response is not a text")
+    spans = line.get("spans")
+    yield Item(
+        name=str(line.get("id", "")),
+        document=payload(str(line.get("model") or "model"), "reader", "generated_text", {"response": response}),
+        label=Label(
+            faulty=bool(line["hallucinated"]),
+            spans=None if spans is None else tuple((int(span["start"]), int(span["end"])) for span in spans),
+            place=PLACE,
+        ),
+        envelope=Envelope(context=_context(line)),
+    )
+
+
+def _context(line: Line) -> dict[str, Any]:
+    context = line["context"]
+    if isinstance(context, dict):
+        return context
+    if not isinstance(context, str):
+        raise TypeError("context is neither a text nor an object")
+    if line.get("context_format") == "python-literal":
+        return _structured(context)
+    return {"text": context}
+
+
+def _structured(literal: str) -> dict[str, Any]:
+    if len(literal) > LONGEST_LITERAL:
+        raise ValueError(f"context is a literal of {len(literal):,} characters; {LONGEST_LITERAL:,} are the most")
+    try:
+        value = ast.literal_eval(literal)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError("context is not a Python literal") from error
+    if deeper_than(value, MAX_DEPTH):
+        raise ValueError(f"context is nested more than {MAX_DEPTH} levels deep")
+    return value if isinstance(value, dict) else {"value": value}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of labelled data.
+
+    `recognise` tells whether a line is of this kind. `items` returns the items of a line, and raises `ValueError`,
+    `KeyError` or `TypeError` for a broken line.
+    """
+
+    name: str
+    recognise: Callable[[Line], bool]
+    items: Callable[[Line, Beside], Iterable[Item]]
+
+
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds of labelled data that a command reads. A new kind needs two functions and one line in a table.
+
+    `hint` is a sentence for users whose data is of none of these kinds.
+    """
+
+    table: tuple[Kind, ...]
+    hint: str = ""
+
+    def recognise(self, line: Line) -> Kind | None:
+        return next((kind for kind in self.table if kind.recognise(line)), None)
+
+    def read(self, text: bytes, beside: Beside) -> tuple[str, list[Item]]:
+        """Return the kind of a line and its items, all of them or none. Raises `UnreadableError`."""
+        try:
+            line = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise UnreadableError(f"is not JSON: {error.msg}") from error
+        kind = self.recognise(line) if isinstance(line, dict) else None
+        if kind is None:
+            raise UnreadableError("is no labelled data that is known here")
+        try:
+            return kind.name, list(kind.items(line, beside))
+        except _BROKEN as error:
+            why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+            raise UnreadableError(f"can't be used: {why}") from error
+
+
+KINDS = Kinds(
+    (Kind("reviews", is_review, review_items), Kind("grounding", is_grounding, grounding_items)),
+    hint="`python -m evals` in a checkout of the source code reads public corpora.",
+)

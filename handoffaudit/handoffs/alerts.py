@@ -120,10 +120,12 @@ class AlertText:
 
 def describe(alert: Alert) -> AlertText:
     found = _ABOUT[AlertKind(alert.kind)]
-    return _of_queue(alert, found) if alert.kind == AlertKind.QUEUE_AGE and alert.acknowledged_at is None else found
+    return (
+        _describe_queue(alert, found) if alert.kind == AlertKind.QUEUE_AGE and alert.acknowledged_at is None else found
+    )
 
 
-def _of_queue(alert: Alert, found: AlertText) -> AlertText:
+def _describe_queue(alert: Alert, found: AlertText) -> AlertText:
     """Return the text that says whether the oldest handoff waits for the LLM or for a worker."""
     oldest = stats.find_oldest_unjudged(alert.tenant_id)
     if oldest is None:

@@ -25,16 +25,16 @@ def find_lineage(tenant_id: int, handoff_id: str) -> str:
     return rows.values_list("lineage", flat=True).first() or handoff_id
 
 
-def take_turns(arrivals: list[PreparedHandoff]) -> None:
+def take_turns(handoffs: list[PreparedHandoff]) -> None:
     """Lock the lineages that these retries continue; call inside the transaction that stores them, before `number`.
 
     The locks make sure that two retries sent at once get different attempt numbers.
     """
-    named = {arrival.handoff.retry_of for arrival in arrivals if arrival.handoff.retry_of}
+    named = {handoff.retry_of for handoff in handoffs if handoff.retry_of}
     if named:
-        tenant_id = arrivals[0].handoff.tenant_id
+        tenant_id = handoffs[0].tenant_id
         rows = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=named).exclude(lineage="")
-        _lock(_attempts_of(tenant_id, named.union(rows.values_list("lineage", flat=True))))
+        _lock(_list_attempts(tenant_id, named.union(rows.values_list("lineage", flat=True))))
 
 
 def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
@@ -44,12 +44,12 @@ def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
     """
     rows = list(handoffs)
     wanted = {row.pk for row in rows}
-    for tenant_id, lineages in _lineages(rows).items():
-        wanted |= _attempts_of(tenant_id, lineages)
+    for tenant_id, lineages in _group_lineages(rows).items():
+        wanted |= _list_attempts(tenant_id, lineages)
     return _lock(wanted)
 
 
-def _attempts_of(tenant_id: int, lineages: set[str]) -> set[UUID]:
+def _list_attempts(tenant_id: int, lineages: set[str]) -> set[UUID]:
     """Return the first attempts of these lineages, and the later attempts that are not superseded."""
     rows = Handoff.objects.filter(tenant=tenant_id)
     first = rows.filter(handoff_id__in=lineages).values_list("pk", flat=True)
@@ -62,7 +62,7 @@ def _lock(wanted: Iterable[UUID]) -> dict[UUID, UUID | None]:
     return dict(rows.values_list("pk", "claim"))
 
 
-def _lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
+def _group_lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
     """Return the lineages of these handoffs by tenant."""
     found: dict[int, set[str]] = {}
     for handoff in handoffs:
@@ -70,19 +70,19 @@ def _lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
     return found
 
 
-def number(arrivals: list[PreparedHandoff]) -> None:
+def number(handoffs: list[PreparedHandoff]) -> None:
     """Set the attempt number and the lineage of each new handoff; call inside the transaction that stores them.
 
     `retry_of` may name any attempt of the lineage.
     """
-    retries = [arrival.handoff for arrival in arrivals if arrival.handoff.retry_of]
+    retries = [handoff for handoff in handoffs if handoff.retry_of]
     if not retries:
         return
     tenant_id = retries[0].tenant_id
     named = Handoff.objects.filter(tenant=tenant_id, handoff_id__in={handoff.retry_of for handoff in retries})
     first = {name: lineage or name for name, lineage in named.values_list("handoff_id", "lineage")}
-    last = _last_attempts(tenant_id, set(first.values()))
-    for handoff in (arrival.handoff for arrival in arrivals):
+    last = _find_last_attempts(tenant_id, set(first.values()))
+    for handoff in handoffs:
         if handoff.retry_of:
             handoff.lineage = first.get(handoff.retry_of, handoff.retry_of)
             handoff.attempt = min(last.get(handoff.lineage, 0) + 1, MOST)
@@ -91,16 +91,16 @@ def number(arrivals: list[PreparedHandoff]) -> None:
         last[lineage] = max(last.get(lineage, 0), handoff.attempt)
 
 
-def _last_attempts(tenant_id: int, lineages: set[str]) -> dict[str, int]:
+def _find_last_attempts(tenant_id: int, lineages: set[str]) -> dict[str, int]:
     rows = Handoff.objects.filter(tenant=tenant_id)
     first = rows.filter(handoff_id__in=lineages, lineage="").values_list("handoff_id", "attempt")
     later = rows.filter(lineage__in=lineages).exclude(lineage="").values_list("lineage").annotate(Max("attempt"))
     return dict(first) | dict(later.order_by())
 
 
-def supersede(arrivals: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
+def supersede(handoffs: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
     """Supersede the attempts that these retries replace, if their state allows it; return the changes of the counts."""
-    retries = [arrival.handoff for arrival in arrivals if arrival.handoff.retry_of]
+    retries = [handoff for handoff in handoffs if handoff.retry_of]
     newest = {handoff.lineage: (handoff.attempt, handoff.id, handoff.handoff_id) for handoff in retries}
     return _supersede_older(retries[0].tenant_id, newest, sender) if retries else Counter()
 
@@ -108,7 +108,7 @@ def supersede(arrivals: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
 def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
     """Supersede those handoffs that a later attempt replaced while they were being judged; call after storing them."""
     deltas: counts.Deltas = Counter()
-    for tenant_id, lineages in _lineages(judged).items():
+    for tenant_id, lineages in _group_lineages(judged).items():
         # A superseded attempt replaces no other: it is a repair that did not pass, or a later attempt replaced it.
         later = Handoff.objects.filter(tenant=tenant_id, lineage__in=lineages).exclude(lineage="")
         later = later.exclude(state=State.SUPERSEDED).order_by("attempt", "id")

@@ -1,14 +1,20 @@
-"""Counts per hour and per day of receipt, updated with each change of state, so that pages need not count handoffs."""
+"""Stored aggregates: how each is declared, added to, read and rebuilt; and the four that count handoffs.
+
+The counts per hour and per day of receipt change with each change of state, so that pages need not count handoffs.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from django.db import connection, transaction
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.models import (
     WAITING_STATES,
@@ -20,6 +26,7 @@ from handoffaudit.handoffs.models import (
     HourlyTotal,
     State,
 )
+from handoffaudit.validation.times import hour_of
 
 # This code is not counted: it has a flag of its own, and without an LLM key nearly every strict handoff has it, which
 # would double the number of count rows.
@@ -45,19 +52,104 @@ class CountKey(NamedTuple):
 
     @classmethod
     def of(cls, handoff: Handoff) -> "CountKey":
-        hour = handoff.received_at.replace(minute=0, second=0, microsecond=0)
+        hour = hour_of(handoff.received_at)
         return cls(handoff.tenant_id, hour, handoff.handoff_type, handoff.source_agent_id, handoff.target_agent_id)
 
 
 Deltas = Counter[tuple[CountKey, str, str]]
 
-_COUNT = db.Columns.of(
-    HourlyCount, "tenant", "hour", "handoff_type", "source_agent_id", "target_agent_id", "state", "code", "number"
+Key = tuple[Any, ...]
+Numbers = Mapping[Key, Sequence[int]]
+_Row = TypeVar("_Row", bound=Model)
+
+
+@dataclass(frozen=True)
+class Aggregate(Generic[_Row]):
+    """A table of numbers that are stored with what they count: `key` names the columns of its unique constraint."""
+
+    model: type[_Row]
+    key: tuple[str, ...]
+    numbers: tuple[str, ...] = ("number",)
+
+    def add(self, changes: Numbers) -> None:
+        """Add to the numbers of each key; call inside the transaction that changes what is counted.
+
+        Keys come in a fixed order, so that two workers cannot deadlock.
+        """
+        rows = [[*key, *numbers] for key, numbers in sorted(changes.items()) if any(numbers)]
+        db.add_to_counts(self._columns, rows, len(self.numbers))
+
+    def read(
+        self, tenant: Tenant, since: datetime | None = None, until: datetime | None = None, **only: Any
+    ) -> "QuerySet[_Row]":
+        """Return the rows of a tenant, for whole hours or days from `since` to before `until`."""
+        bounds = {f"{self._time}__gte": since, f"{self._time}__lt": until}
+        only |= {name: bound for name, bound in bounds.items() if bound is not None}
+        return self.model._default_manager.filter(tenant=tenant, **only)  # noqa: SLF001 -- Django's documented API
+
+    def rebuild(self, true: Numbers, *, repair: bool) -> int:
+        """Compare all rows with the true numbers; return how many differ, and replace all rows if `repair` is set."""
+        manager, length = self.model._default_manager, len(self.numbers)  # noqa: SLF001 -- Django's documented API
+        stored = {
+            tuple(row[:-length]): list(row[-length:])
+            for row in manager.values_list(*self._columns.names)
+            if any(row[-length:])
+        }
+        wrong = sum(1 for key in stored.keys() | true.keys() if stored.get(key) != true.get(key))
+        if wrong and repair:
+            manager.all().delete()
+            db.insert_rows(self._columns, [[*key, *true[key]] for key in sorted(true)])
+        return wrong
+
+    @property
+    def table(self) -> str:
+        return self._columns.table
+
+    @cached_property
+    def _columns(self) -> db.Columns:
+        return db.Columns.of(self.model, *self.key, *self.numbers)
+
+    @cached_property
+    def _time(self) -> str:
+        return "hour" if "hour" in self.key else "day"
+
+
+HOURLY_COUNTS: Final = Aggregate(HourlyCount, ("tenant", *CountKey._fields[1:], "state", "code"))
+HOURLY_TOTALS: Final = Aggregate(HourlyTotal, ("tenant", "hour", "state", "code"))
+DAILY_COUNTS: Final = Aggregate(
+    DailyCount, ("tenant", "code", "day", "source_agent_id", "handoff_type"), tuple(OUTCOMES)
 )
-_TOTAL = db.Columns.of(HourlyTotal, "tenant", "hour", "state", "code", "number")
-_DAILY = db.Columns.of(DailyCount, "tenant", "code", "day", "source_agent_id", "handoff_type", *OUTCOMES)
-_PAIR = db.Columns.of(DailyPair, "tenant", "day", "source_agent_id", "target_agent_id", *OUTCOMES)
+DAILY_PAIRS: Final = Aggregate(DailyPair, ("tenant", "day", "source_agent_id", "target_agent_id"), tuple(OUTCOMES))
 _PLACE_OF_STATE: Final = {str(state): at for at, states in enumerate(OUTCOMES.values()) for state in states}
+
+
+def _folding(aggregate: Aggregate[Any]) -> Callable[[Mapping[Key, int]], Numbers]:
+    """Return the function that sums numbers by the key of the hourly counts to the numbers of another aggregate.
+
+    An aggregate without rule codes counts handoffs, and no findings.
+    """
+    of_hour = (*HOURLY_COUNTS.key, "day")
+    pick = itemgetter(*(of_hour.index(name) for name in aggregate.key))
+    length, with_codes = len(aggregate.numbers), "code" in aggregate.key
+    places = _PLACE_OF_STATE if length > 1 else dict.fromkeys(_PLACE_OF_STATE, 0)
+
+    def fold(counts: Mapping[Key, int]) -> Numbers:
+        folded: dict[Key, list[int]] = {}
+        for key, number in counts.items():
+            if with_codes or not key[-1]:
+                place = pick((*key, key[1].date()))
+                if place not in folded:
+                    folded[place] = [0] * length
+                folded[place][places[key[-2]]] += number
+        return folded
+
+    return fold
+
+
+# In the order in which every transaction changes them. The reason for four tables is in
+# `docs/decisions/0048-four-tables-of-counts.md`.
+_TABLES: Final[tuple[Aggregate[Any], ...]] = (HOURLY_COUNTS, DAILY_PAIRS, DAILY_COUNTS, HOURLY_TOTALS)
+AGGREGATES: Final = {aggregate: _folding(aggregate) for aggregate in _TABLES}
 
 
 def count_transition(place: CountKey, codes: Iterable[str], before: str, after: str) -> Deltas:
@@ -66,7 +158,7 @@ def count_transition(place: CountKey, codes: Iterable[str], before: str, after: 
     Waiting states are counted live and have no rows here.
     """
     deltas: Deltas = Counter()
-    for code in _codes_counted(codes):
+    for code in _list_counted_codes(codes):
         if before and before not in WAITING_STATES:
             deltas[place, before, code] -= 1
         if after not in WAITING_STATES:
@@ -74,7 +166,7 @@ def count_transition(place: CountKey, codes: Iterable[str], before: str, after: 
     return deltas
 
 
-def _codes_counted(codes: Iterable[str]) -> Iterator[str]:
+def _list_counted_codes(codes: Iterable[str]) -> Iterator[str]:
     """Yield the empty code, which counts the handoff itself, and each of its counted rule codes."""
     yield ""
     yield from (code for code in codes if code != UNVERIFIED)
@@ -85,39 +177,9 @@ def apply(deltas: Deltas) -> None:
     changes = sorted((key, number) for key, number in deltas.items() if number)
     if not changes:
         return
-    keys = {(*place, str(state), code): number for (place, state, code), number in changes}
-    db.add_to_counts(_COUNT, [[*key, number] for key, number in keys.items()])
-    folded = _Folded()
-    for key, number in keys.items():
-        folded.add(key, number)
-    db.add_to_counts(_PAIR, _nonzero(folded.pairs), len(OUTCOMES))
-    db.add_to_counts(_DAILY, _nonzero(folded.daily), len(OUTCOMES))
-    db.add_to_counts(_TOTAL, [[*key, number] for key, number in sorted(folded.totals.items()) if number])
-
-
-_Key = tuple[Any, ...]
-_Outcomes = dict[_Key, list[int]]
-
-
-class _Folded:
-    """The sums of hourly counts for the other tables. Keys are the key columns of each table."""
-
-    def __init__(self) -> None:
-        self.totals: Counter[_Key] = Counter()
-        self.daily: _Outcomes = {}
-        self.pairs: _Outcomes = {}
-
-    def add(self, key: _Key, number: int) -> None:
-        tenant, hour, handoff_type, source, target, state, code = key
-        self.totals[tenant, hour, state, code] += number
-        day, at = hour.date(), _PLACE_OF_STATE[state]
-        self.daily.setdefault((tenant, code, day, source, handoff_type), [0] * len(OUTCOMES))[at] += number
-        if not code:
-            self.pairs.setdefault((tenant, day, source, target), [0] * len(OUTCOMES))[at] += number
-
-
-def _nonzero(outcomes: _Outcomes) -> list[list[Any]]:
-    return [[*key, *numbers] for key, numbers in sorted(outcomes.items()) if any(numbers)]
+    counts = {(*place, str(state), code): number for (place, state, code), number in changes}
+    for aggregate, fold in AGGREGATES.items():
+        aggregate.add(fold(counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,37 +194,19 @@ def recount(*, repair: bool = True) -> Difference:
     """Count all handoffs again, compare the result with the stored counts, and correct them if `repair` is set."""
     rows = wrong = 0
     with transaction.atomic():
-        if connection.vendor == "postgresql":
+        if db.is_postgresql():
             with connection.cursor() as cursor:
-                names = ", ".join(f'"{columns.table}"' for _, columns, _ in _TABLES)
+                names = ", ".join(f'"{aggregate.table}"' for aggregate in AGGREGATES)
                 cursor.execute(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
-        true = _count_all()
-        for model, columns, numbers in _TABLES:
-            found = true[model]
-            differing = _compare(_read_stored(model, columns, numbers), found)
-            if differing and repair:
-                model._default_manager.all().delete()  # noqa: SLF001 -- Django's documented API
-                db.insert_rows(columns, [[*key, *found[key]] for key in sorted(found)])
-            rows, wrong = rows + len(found), wrong + differing
+        counts = _count_all()
+        for aggregate, fold in AGGREGATES.items():
+            true = fold(counts)
+            rows, wrong = rows + len(true), wrong + aggregate.rebuild(true, repair=repair)
     return Difference(rows, wrong)
 
 
-_TABLES: Final[tuple[tuple[type[Model], db.Columns, int], ...]] = (
-    (HourlyCount, _COUNT, 1),
-    (DailyPair, _PAIR, len(OUTCOMES)),
-    (DailyCount, _DAILY, len(OUTCOMES)),
-    (HourlyTotal, _TOTAL, 1),
-)
-_Numbers = dict[_Key, tuple[int, ...]]
-
-
-def _read_stored(model: type[Model], columns: db.Columns, numbers: int) -> _Numbers:
-    rows = model._default_manager.values_list(*columns.names)  # noqa: SLF001 -- Django's documented API
-    return {tuple(row[:-numbers]): tuple(row[-numbers:]) for row in rows if any(row[-numbers:])}
-
-
-def _count_all() -> dict[type[Model], _Numbers]:
-    counts: Counter[_Key] = Counter()
+def _count_all() -> Counter[Key]:
+    counts: Counter[Key] = Counter()
     codes: dict[object, set[str]] = {}
     for pk, code in Finding.objects.values_list("handoff_id", "code").iterator(chunk_size=10_000):
         codes.setdefault(pk, set()).add(code)
@@ -171,18 +215,6 @@ def _count_all() -> dict[type[Model], _Numbers]:
     )
     for handoff in settled.iterator(chunk_size=10_000):
         place = CountKey.of(handoff)
-        for code in _codes_counted(codes.get(handoff.pk, ())):
+        for code in _list_counted_codes(codes.get(handoff.pk, ())):
             counts[*place, handoff.state, code] += 1
-    folded = _Folded()
-    for key, number in counts.items():
-        folded.add(key, number)
-    return {
-        HourlyCount: {key: (number,) for key, number in counts.items()},
-        DailyPair: {key: tuple(numbers) for key, numbers in folded.pairs.items()},
-        DailyCount: {key: tuple(numbers) for key, numbers in folded.daily.items()},
-        HourlyTotal: {key: (number,) for key, number in folded.totals.items()},
-    }
-
-
-def _compare(kept: _Numbers, true: _Numbers) -> int:
-    return sum(1 for key in kept.keys() | true.keys() if kept.get(key) != true.get(key))
+    return counts

@@ -1,7 +1,9 @@
 """SQL that the ORM cannot generate: bulk inserts, and sums over several queries (`docs/decisions/0003-hot-sql.md`)."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import select
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -11,7 +13,14 @@ from typing import Any
 import orjson
 import psycopg
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Func, IntegerField, Model, QuerySet
+
+from handoffaudit import database_faults
+from handoffaudit.database_faults import POOL_SECONDS, Cause
+
+# After this time without an answer to a query, the server is asked on another connection whether it works.
+SILENT_SECONDS = 0.8
 
 
 def is_postgresql() -> bool:
@@ -201,3 +210,59 @@ def release_connection() -> None:
     """Return the connection to the pool before waiting, so that a few waiting threads do not block all others."""
     if connection.vendor == "postgresql" and not connection.in_atomic_block:
         connection.close()
+
+
+class WatchedConnection(psycopg.Connection[Any]):
+    """A connection that is closed while it waits for a server that no longer answers.
+
+    A server that hangs keeps its connections open, and the kernel of its machine goes on to acknowledge data. A slow
+    query is not ended: the server answers on another connection meanwhile.
+    """
+
+    def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
+        return super().wait(self._watch(gen), *args, **more)
+
+    def _watch(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Pass on what psycopg and its generator say to each other. psycopg sends 0 where nothing came for 0.1 s."""
+        silent_since, is_away = 0.0, False
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if ready:
+                    silent_since, is_away = 0.0, False
+                elif not silent_since:
+                    silent_since = time.monotonic()
+                elif is_away:
+                    self.close()
+                    raise psycopg.OperationalError("the server does not answer")
+                elif time.monotonic() - silent_since >= SILENT_SECONDS:
+                    fault = database_faults.server.look()
+                    # The answer may have arrived during the look.
+                    is_away = fault is not None and fault.cause == Cause.AWAY
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
+def limit_waits() -> None:
+    """Limit the waits of this process for PostgreSQL; for processes that answer requests."""
+    if is_postgresql() and (pool := connection.settings_dict["OPTIONS"].get("pool")):
+        pool |= {"connection_class": WatchedConnection, "timeout": POOL_SECONDS}
+
+
+def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:
+    """Take the next connection from the pool where the server closed this one, e.g. because it was restarted.
+
+    Nothing can be read from an idle connection before it is closed, so a sound one costs no round trip.
+    """
+    if connection.vendor != "postgresql":
+        return
+    poll = select.poll()
+    try:
+        poll.register(connection.connection.fileno(), select.POLLIN)
+        if poll.poll(0):
+            connection.connection.execute("")
+    except psycopg.OperationalError:
+        connection.close()
+        connection.connect()

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from handoffaudit.handoffs.ingest.prepare import NewHandoff
+from handoffaudit.handoffs.ingest.prepare import PreparedHandoff
 from handoffaudit.handoffs.models import Handoff, ModelCall
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.logs.lines import GateLine, HealthLine, TraceLine
@@ -71,7 +71,7 @@ class AppendedFile:
             raise OSError(28, "the disk took only a part of a line")
 
     def _open(self) -> int:
-        if self._descriptor is not None and self._opened == self._there():
+        if self._descriptor is not None and self._opened == self._identify_file():
             return self._descriptor
         self._close()
         self._descriptor = os.open(self._path, _FLAGS, 0o640)
@@ -79,7 +79,7 @@ class AppendedFile:
         self._opened = found.st_dev, found.st_ino
         return self._descriptor
 
-    def _there(self) -> tuple[int, int] | None:
+    def _identify_file(self) -> tuple[int, int] | None:
         try:
             found = self._path.stat()
         except OSError:
@@ -106,22 +106,22 @@ _LONGEST_REASON = 1000
 _HEALTH_TEXTS = ("agent", "phase", "runtime", "iteration", "run_id")
 
 
-def arrival_facts(handoff: NewHandoff, sender: Actor) -> dict[str, Any]:
-    return _facts(handoff) | {"state": str(handoff.state), "sender": sender.name, "size_bytes": handoff.size_bytes}
+def arrival_facts(handoff: PreparedHandoff, sender: Actor) -> dict[str, Any]:
+    return _list_facts(handoff) | {"state": str(handoff.state), "sender": sender.name, "size_bytes": handoff.size_bytes}
 
 
-def verdict_facts(handoff: Handoff | NewHandoff, verdict: Verdict) -> dict[str, Any]:
+def verdict_facts(handoff: Handoff | PreparedHandoff, verdict: Verdict) -> dict[str, Any]:
     codes = sorted({issue.code for issue in verdict.issues})[:_MOST_CODES]
-    told = {"outcome": verdict.outcome.value, "codes": codes, "quality_score": verdict.quality_score}
-    return _facts(handoff) | told | {"unverified": verdict.unverified}
+    outcome = {"outcome": verdict.outcome.value, "codes": codes, "quality_score": verdict.quality_score}
+    return _list_facts(handoff) | outcome | {"unverified": verdict.unverified}
 
 
 def decision_facts(handoff: Handoff, actor: Actor, note: str) -> dict[str, Any]:
     who = {"kind": str(actor.kind), "name": actor.name}
-    return _facts(handoff) | {"outcome": str(handoff.state), "actor": who, "note": clean(note, _LONGEST_REASON)}
+    return _list_facts(handoff) | {"outcome": str(handoff.state), "actor": who, "note": clean(note, _LONGEST_REASON)}
 
 
-def _facts(handoff: Handoff | NewHandoff) -> dict[str, Any]:
+def _list_facts(handoff: Handoff | PreparedHandoff) -> dict[str, Any]:
     return {
         "id": str(handoff.id),
         "handoff_id": handoff.handoff_id,
@@ -133,7 +133,7 @@ def _facts(handoff: Handoff | NewHandoff) -> dict[str, Any]:
 
 
 def trace_line(
-    event_type: str, handoff: Handoff | NewHandoff, at: datetime, details: dict[str, Any], **more: Any
+    event_type: str, handoff: Handoff | PreparedHandoff, at: datetime, details: dict[str, Any], **more: Any
 ) -> str:
     """Return a trace line. A handoff without a trace id uses its `handoff_id` as one."""
     # Only the values of the details come from senders, so only they can contain secrets.
@@ -145,10 +145,11 @@ def trace_line(
     return write_trace(replace(line, parent_span_id=parent))
 
 
-def invocation_line(at: datetime, event: str, told: Mapping[str, Any]) -> str:
+def invocation_line(at: datetime, event: str, invocation: Mapping[str, Any]) -> str:
     """Return the gate line of a hook call: the delegation, and the length of the texts to judge."""
-    lengths = f"objective {told['objective_characters']:,} characters, result {told['result_characters']:,} characters"
-    details = mask_secrets(f"{event}: {told['tool']} to {told['target']}, {lengths}")
+    objective, result = invocation["objective_characters"], invocation["result_characters"]
+    lengths = f"objective {objective:,} characters, result {result:,} characters"
+    details = mask_secrets(f"{event}: {invocation['tool']} to {invocation['target']}, {lengths}")
     return write_gate(GateLine(at, "TRIGGER", COMPONENT, details))
 
 
@@ -211,21 +212,21 @@ LOGGER: Final = "handoffaudit.events"
 log = structlog.get_logger(LOGGER)
 
 
-def log_received(handoffs: Sequence[NewHandoff], sender: Actor) -> None:
+def log_received(handoffs: Sequence[PreparedHandoff], sender: Actor) -> None:
     """Log that handoffs were received; call inside the transaction that stores them."""
     if handoffs and _is_wanted(logging.DEBUG):
-        transaction.on_commit(partial(_tell_received, handoffs, sender))
+        transaction.on_commit(partial(_write_received, handoffs, sender))
 
 
 def log_verdicts(verdicts: Sequence[tuple[Handoff, Verdict]]) -> None:
-    if verdicts and (_is_wanted(logging.DEBUG) or (_is_wanted(logging.INFO) and any(map(_rejects, verdicts)))):
-        transaction.on_commit(partial(_tell_judged, verdicts))
+    if verdicts and (_is_wanted(logging.DEBUG) or (_is_wanted(logging.INFO) and any(map(_is_rejected, verdicts)))):
+        transaction.on_commit(partial(_write_judged, verdicts))
 
 
 def log_decision(handoff: Handoff, actor: Actor, note: str) -> None:
     """Log the decision of a person; call inside the transaction that stores it, after the state has changed."""
     if _is_wanted(logging.INFO):
-        transaction.on_commit(partial(_tell_decided, handoff, actor, note))
+        transaction.on_commit(partial(_write_decided, handoff, actor, note))
 
 
 def log_invocation(event: str, invocation: Mapping[str, Any]) -> None:
@@ -252,40 +253,42 @@ def log_hook_answer(event: str, answer: Mapping[str, Any]) -> None:
 def log_file_report(line: HealthLine, tenant_id: int, report: str, *, failed: bool) -> None:
     """Log that a handoff file was reported; `report` is the id of the report."""
     if _is_wanted(logging.INFO):
-        transaction.on_commit(partial(_tell_reported, line, tenant_id, report, failed=failed))
+        transaction.on_commit(partial(_write_reported, line, tenant_id, report, failed=failed))
 
 
 def _is_wanted(level: int) -> bool:
     return settings.EVENTS_FILE is not None or logging.getLogger(LOGGER).isEnabledFor(level)
 
 
-def _tell_received(handoffs: Sequence[NewHandoff], sender: Actor) -> None:
+def _write_received(handoffs: Sequence[PreparedHandoff], sender: Actor) -> None:
     facts = [(one, arrival_facts(one, sender)) for one in handoffs]
-    _write(lambda: [trace_line("handoff_received", one, one.received_at, told) for one, told in facts])
-    for _, told in facts:
-        log.debug("a handoff was received", **told)
+    _write(lambda: [trace_line("handoff_received", one, one.received_at, details) for one, details in facts])
+    for _, details in facts:
+        log.debug("a handoff was received", **details)
 
 
-def _tell_judged(verdicts: Sequence[tuple[Handoff, Verdict]]) -> None:
+def _write_judged(verdicts: Sequence[tuple[Handoff, Verdict]]) -> None:
     facts = [(one, verdict, verdict_facts(one, verdict)) for one, verdict in verdicts]
     _write(
         lambda: [
-            trace_line("handoff_validated", one, verdict.validated_at, told, duration_ms=round(verdict.duration_ms, 3))
-            for one, verdict, told in facts
+            trace_line(
+                "handoff_validated", one, verdict.validated_at, details, duration_ms=round(verdict.duration_ms, 3)
+            )
+            for one, verdict, details in facts
         ]
     )
-    for one, verdict, told in facts:
-        tell = log.info if _rejects((one, verdict)) else log.debug
-        tell("a handoff was judged", **told)
+    for one, verdict, details in facts:
+        write_log = log.info if _is_rejected((one, verdict)) else log.debug
+        write_log("a handoff was judged", **details)
 
 
-def _tell_decided(handoff: Handoff, actor: Actor, note: str) -> None:
-    told = decision_facts(handoff, actor, note)
-    _write(lambda: [trace_line("handoff_processed", handoff, timezone.now(), told)])
-    log.info("a handoff was decided", **told)
+def _write_decided(handoff: Handoff, actor: Actor, note: str) -> None:
+    details = decision_facts(handoff, actor, note)
+    _write(lambda: [trace_line("handoff_processed", handoff, timezone.now(), details)])
+    log.info("a handoff was decided", **details)
 
 
-def _tell_reported(line: HealthLine, tenant_id: int, report: str, *, failed: bool) -> None:
+def _write_reported(line: HealthLine, tenant_id: int, report: str, *, failed: bool) -> None:
     _write(lambda: [health_line(line)])
     reason, fallback = line.reason and str(line.reason), line.fallback and str(line.fallback)
     facts = {"agent": line.agent, "phase": line.phase, "run_id": line.run_id, "source": str(line.source)}
@@ -293,7 +296,7 @@ def _tell_reported(line: HealthLine, tenant_id: int, report: str, *, failed: boo
     log.info("a handoff file was reported", report=report, **facts, **more)
 
 
-def _rejects(judged: tuple[Handoff, Verdict]) -> bool:
+def _is_rejected(judged: tuple[Handoff, Verdict]) -> bool:
     return judged[1].outcome is Outcome.REJECTED
 
 

@@ -68,7 +68,7 @@ def render_list(tenant: Tenant, filters: Filters, form: Form) -> Iterator[bytes]
 
 def render_handoffs(page: Callable[[str], Page], form: Form) -> Iterator[bytes]:
     """Yield the chunks of the file with a list of handoffs; `page` reads the page that begins at a cursor."""
-    return render_rows(COLUMNS, _rows(page), form)
+    return render_rows(COLUMNS, _make_rows(page), form)
 
 
 def render_rows(columns: Sequence[str], parts: Iterable[Sequence[ExportRow]], form: Form) -> Iterator[bytes]:
@@ -80,7 +80,7 @@ def render_rows(columns: Sequence[str], parts: Iterable[Sequence[ExportRow]], fo
             yield _csv(columns, rows) if form is Form.CSV else _ndjson(columns, rows)
 
 
-def _rows(page: Callable[[str], Page]) -> Iterator[list[ExportRow]]:
+def _make_rows(page: Callable[[str], Page]) -> Iterator[list[ExportRow]]:
     cursor: str | None = ""
     while cursor is not None:
         found = page(cursor)
@@ -89,12 +89,12 @@ def _rows(page: Callable[[str], Page]) -> Iterator[list[ExportRow]]:
 
 
 def _ndjson(columns: Sequence[str], rows: Iterable[ExportRow]) -> bytes:
-    lines = ({name: _value(row[name]) for name in columns} for row in rows)
+    lines = ({name: _convert_value(row[name]) for name in columns} for row in rows)
     return b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
 
 
 def _csv(columns: Sequence[str], rows: Iterable[ExportRow]) -> bytes:
-    return _csv_lines([_cell(_value(row[name])) for name in columns] for row in rows)
+    return _csv_lines([_format_cell(_convert_value(row[name])) for name in columns] for row in rows)
 
 
 def _csv_lines(rows: Any) -> bytes:
@@ -104,13 +104,13 @@ def _csv_lines(rows: Any) -> bytes:
     return text.getvalue().encode(errors="replace")
 
 
-def _value(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return utc_text(value)
     return str(value) if isinstance(value, UUID) else value
 
 
-def _cell(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
     if isinstance(value, list):
         value = " ".join(map(str, value))
     if isinstance(value, bool):
@@ -157,12 +157,12 @@ def lines(tenant: Tenant, filters: Filters, *, reviews: bool = False) -> Iterato
             bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in part])
             for handoff in part:
                 body = bodies.get(handoff.pk)
-                text = _submission(handoff, body, reviews=reviews) if body else None
+                text = _make_submission(handoff, body, reviews=reviews) if body else None
                 yield Line(handoff, text, is_removed=body is None)
         after = some[-1].pk
 
 
-def _submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> bytes | None:
+def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> bytes | None:
     document = bytes(body.original)
     if not _is_json(document):
         return None

@@ -1,19 +1,39 @@
-"""The judging of leased handoffs. No transaction is open while the validation layers run."""
+"""The queue of handoffs to be judged, and their judging. No transaction is open while the validation layers run."""
 
 import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Protocol
 
 import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
 
-from handoffaudit.handoffs import attempts, counts, leases, lineage, long_poll, notify, remediation, results
-from handoffaudit.handoffs.leases import Lease, WorkerLock
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import (
+    alerts,
+    attempts,
+    counts,
+    db,
+    leases,
+    lineage,
+    long_poll,
+    notify,
+    queries,
+    remediation,
+    results,
+    transitions,
+)
+from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs
-from handoffaudit.handoffs.models import CheckKind, HandoffBody, State
+from handoffaudit.handoffs.models import WAITING_STATES, CheckKind, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.repair import run
-from handoffaudit.handoffs.repair.run import RepairResult
 from handoffaudit.handoffs.results import JudgedHandoff
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import ASK_LATER, PriorContext, chunk_by_size, verdict_on_stored
 from handoffaudit.policy import load
 
@@ -22,43 +42,166 @@ log = structlog.get_logger(__name__)
 _lock = WorkerLock()
 
 
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A lease of one worker on some handoffs, valid until it expires.
+
+    `alone` marks a lease on a handoff whose earlier lease expired or was given back.
+    """
+
+    token: uuid.UUID
+    handoffs: list[Handoff]
+    alone: bool = False
+
+    def lock_held(self) -> set[uuid.UUID]:
+        """Lock the handoffs and their lineages until the transaction ends; return those that this lease still holds."""
+        holders = attempts.lock(self.handoffs)
+        return {handoff.pk for handoff in self.handoffs if holders.get(handoff.pk) == self.token}
+
+    def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
+        """Lock the handoffs and their lineages; return the judged handoffs that this lease still holds."""
+        held = self.lock_held()
+        return [one for one in judged if one.handoff.pk in held]
+
+    def end(self) -> None:
+        """Do nothing: storing a verdict ends the lease on its handoff."""
+
+    def renew(self) -> None:
+        """Extend the lease on the handoffs that it still holds."""
+        leases.renew(Handoff.objects.filter(pk__in=[handoff.pk for handoff in self.handoffs], claim=self.token))
+
+    def release(self, handoff: Handoff) -> None:
+        """Give back a handoff whose judging failed, to be tried again alone."""
+        own = 0 if self.alone else 1
+        leases.release(leases.held(Handoff, handoff.pk, self.token), handoff.tries, tries=F("tries") + own)
+
+
+def take_fresh(limit: int) -> Lease | None:
+    """Lease up to `limit` handoffs that no worker has tried yet, oldest first; return None if there are none."""
+    return _take("claim_expires_at IS NULL AND tries = 0", [], limit)
+
+
+def take_left_behind() -> Lease | None:
+    """Lease one handoff whose previous lease expired. Return None if there is no such handoff.
+
+    The caller must judge no other handoff meanwhile. If this handoff kills its worker, no other handoff is affected,
+    and no other handoff can be the cause.
+    """
+    values = [timezone.now(), settings.LEASE_TRIES]
+    return _take("claim_expires_at < %s AND tries <= %s", values, 1, alone=True)
+
+
+def _take(condition: str, values: list[object], limit: int, *, alone: bool = False) -> Lease | None:
+    with transaction.atomic():
+        if db.is_postgresql():
+            with connection.cursor() as cursor:
+                # The lease need not survive a power failure: another worker takes it again. So the commit does not wait
+                # for the disk.
+                cursor.execute("SET LOCAL synchronous_commit = off")
+        token, handoffs = leases.take_first(
+            Handoff,
+            f"state IN ('received', 'validating') AND NOT parked AND {condition}",
+            values,
+            order="id",
+            limit=limit,
+            changes="state = 'validating', tries = tries + 1",
+        )
+        transitions.record_start(handoff for handoff in handoffs if handoff.tries == 1)
+    return Lease(token, sorted(handoffs, key=lambda handoff: handoff.pk), alone) if handoffs else None
+
+
+def _waiting() -> "QuerySet[Handoff]":
+    return Handoff.objects.filter(state__in=WAITING_STATES, parked=False)
+
+
+def is_any_left_behind() -> bool:
+    """Return whether any lease has expired."""
+    return _waiting().filter(leases.expired(), tries__lte=settings.LEASE_TRIES).exists()
+
+
+def is_anything_waiting() -> bool:
+    """Return whether a worker has work: a fresh handoff or an expired lease.
+
+    A handoff that waits for the LLM has neither.
+    """
+    return _waiting().filter(leases.NEVER_LEASED & Q(tries=0) | leases.expired()).exists()
+
+
+def park_exhausted() -> int:
+    """Park handoffs that failed alone as often as `LEASE_TRIES` allows; return how many."""
+    # The first try was a try together with other handoffs.
+    given_up = _waiting().filter(leases.exhausted(settings.LEASE_TRIES + 1))
+    number = 0
+    with transaction.atomic():
+        for handoff in given_up.select_for_update(skip_locked=True).order_by("id")[:100]:
+            number += transitions.park(handoff, f"{handoff.tries - 1} tries to judge it failed")
+    return number
+
+
+class NotParked(Exception):
+    pass
+
+
+def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
+    """Put a parked handoff back into the queue. Raises `Handoff.DoesNotExist` or `NotParked`."""
+    with transaction.atomic():
+        handoff = queries.get(tenant, reference)
+        updated = Handoff.objects.filter(pk=handoff.pk, parked=True).update(
+            parked=False, tries=0, state=State.RECEIVED, version=handoff.version + 1
+        )
+        if not updated:
+            raise NotParked(f"Handoff {reference} is not parked.")
+        Event.objects.create(
+            tenant=tenant,
+            handoff=handoff,
+            at=timezone.now(),
+            actor_kind=actor.kind,
+            actor=actor.name,
+            from_state=handoff.state,
+            to_state=State.RECEIVED,
+            reason="another try was asked for",
+        )
+        transaction.on_commit(notify.notify_workers)
+    handoff.refresh_from_db()
+    return handoff
+
+
 def drain() -> int:
     """Judge handoffs until none waits; return how many verdicts were stored."""
     stored = 0
     # Handoffs that failed before take turns with fresh ones, so that a stream of fresh ones cannot starve them.
     while True:
         with _lock.shared():
-            fresh = leases.take_fresh(settings.CLAIM_SIZE)
+            fresh = take_fresh(settings.LEASE_SIZE)
             stored += judge(fresh) if fresh else 0
         left_behind = None
-        if leases.is_any_left_behind():
+        if is_any_left_behind():
             with _lock.alone():
-                left_behind = leases.take_left_behind()
+                left_behind = take_left_behind()
                 stored += judge(left_behind) if left_behind else 0
         if not fresh and not left_behind:
             return stored
 
 
-def judge(claim: Lease) -> int:
+def judge(lease: Lease) -> int:
     """Judge the handoffs of a lease and store the verdicts of those still leased; return how many were stored."""
     stored = 0
     renewed = time.monotonic()
-    for part in chunk_by_size(claim.handoffs):
-        if time.monotonic() - renewed > settings.CLAIM_SECONDS / 3:
+    for part in chunk_by_size(lease.handoffs):
+        if time.monotonic() - renewed > settings.LEASE_SECONDS / 3:
             # Renew the lease, or another worker would also judge the rest of a slow batch.
-            leases.renew(claim)
+            lease.renew()
             renewed = time.monotonic()
-        stored += _judge(Lease(claim.token, part, claim.alone))
+        stored += _judge(Lease(lease.token, part, lease.alone))
     return stored
 
 
-def _judge(claim: Lease) -> int:
-    bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in claim.handoffs])
+def _judge(lease: Lease) -> int:
+    bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in lease.handoffs])
     judged: list[JudgedHandoff] = []
     # Without an LLM key there is no later check, and the verdict says so at once.
     later = client.is_configured()
-    repaired: list[RepairResult] = []
-    for tenant_id, group in groupby(sorted(claim.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):
+    for tenant_id, group in groupby(sorted(lease.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):
         handoffs = sorted(group, key=lambda row: row.pk)
         config = load.load(tenant_id)
         histories = lineage.load_histories(handoffs)
@@ -70,30 +213,49 @@ def _judge(claim: Lease) -> int:
             # An exception here is a bug of this product. It must not affect the other handoffs of the lease.
             try:
                 verdict = verdict_on_stored(handoff, bodies[handoff.pk], before, config, model=model)
-                if not verdict.pending:
-                    repaired += run.repair_judged(handoff, bodies[handoff.pk], verdict, before, config)
+                repaired = (
+                    [] if verdict.pending else run.repair_judged(handoff, bodies[handoff.pk], verdict, before, config)
+                )
             except Exception:
                 log.exception("a handoff could not be judged", handoff=str(handoff.pk), tries=handoff.tries)
-                leases.release(claim, handoff)
+                lease.release(handoff)
                 continue
             if verdict.remediation:
                 records[name] = verdict.remediation
-            judged.append(JudgedHandoff(handoff, State.VALIDATING, verdict, config.policy_for(handoff.handoff_type)))
-    return _store(claim, judged, repaired)
+            policy = config.policy_for(handoff.handoff_type)
+            judged.append(JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired))
+    return finish(judged, lease)
 
 
-def _store(claim: Lease, judged: list[JudgedHandoff], repaired: list[RepairResult]) -> int:
+class WorkLease(Protocol):
+    """A lease as `finish` sees it."""
+
+    def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
+        """Lock the handoffs until the transaction ends; return those whose verdict may be stored."""
+
+    def end(self) -> None:
+        """End the lease; the rows that the lease is on are stored or still locked."""
+
+
+def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
+    """Store the verdicts on the handoffs that the lease still holds, and end the lease; return how many were stored."""
     with transaction.atomic():
-        held = leases.lock_held(claim)
-        pending = [one for one in judged if one.verdict.pending and one.handoff.pk in held]
+        held = lease.hold(judged)
+        if not held:
+            return 0
+        pending = [one for one in held if one.verdict.pending]
         results.store_pending(pending)
         jobs.enqueue([one.handoff for one in pending], CheckKind.FIRST)
-        stored = remediation.settle([one for one in judged if not one.verdict.pending and one.handoff.pk in held])
-        deltas = results.store(stored)
-        remediation.store(stored)
-        deltas.update(run.store([one for one in repaired if one.case.handoff.pk in held]))
-        deltas.update(attempts.supersede_overtaken(one.handoff for one in stored))
+        final = remediation.settle([one for one in held if not one.verdict.pending])
+        deltas = results.store(final)
+        remediation.store(final)
+        deltas.update(run.store([repair for one in final for repair in one.repaired]))
+        deltas.update(attempts.supersede_overtaken(one.handoff for one in final if not one.is_recheck))
+        lease.end()
         counts.apply(deltas)
-    long_poll.announce(one.handoff.pk for one in (*stored, *pending))
+        for one in final:
+            if one.flagged:
+                alerts.raise_alert(one.handoff.tenant_id, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
+    long_poll.announce(one.handoff.pk for one in (*final, *pending))
     notify.notify_llm_workers(len(pending))
-    return len(stored) + len(pending)
+    return len(held)

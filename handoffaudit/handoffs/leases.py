@@ -1,146 +1,177 @@
-"""Leases of workers on handoffs to be judged, taken by a conditional UPDATE so that no handoff is judged twice."""
+"""Leases: one worker at a time works on a row, until it ends the lease or until the lease expires.
+
+A lease is a token and a time in the row itself. Taking, renewing and ending are conditional updates: of two workers
+that want the same row, one changes nothing. A worker that dies loses its leases when they expire, and another worker
+takes the rows.
+"""
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db import models
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import attempts, db, notify, queries, transitions
-from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, State
-from handoffaudit.handoffs.transitions import SYSTEM, Actor
-
-HANDOFFS = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
-
-LEASE_EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+from handoffaudit.handoffs import db
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A lease of one worker on some handoffs, valid until it expires.
+class Leased(models.Model):
+    """A row that a worker leases; `claim` is the token of its lease.
 
-    `alone` marks a lease on a handoff whose earlier lease expired or was given back.
+    After a failure, `claim` is empty, and no worker takes the row before `claim_expires_at`.
     """
 
-    token: uuid.UUID
-    handoffs: list[Handoff]
-    alone: bool = False
+    claim = models.UUIDField(null=True)
+    claim_expires_at = models.DateTimeField(null=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+
+    class Meta:
+        abstract = True
 
 
-def take_fresh(limit: int) -> Lease | None:
-    """Lease up to `limit` handoffs that no worker has tried yet, oldest first; return None if there are none."""
-    return _take("claim_expires_at IS NULL AND tries = 0", [], limit)
+_Row = TypeVar("_Row", bound=Leased)
+
+# The column with the end of the lease. A delivery has its due time there: nobody takes it earlier, leased or not.
+UNTIL: Final = "claim_expires_at"
+
+NEVER_LEASED: Final = Q(claim_expires_at=None)
 
 
-def take_left_behind() -> Lease | None:
-    """Lease one handoff whose lease expired; return None if there are none.
+def expired() -> Q:
+    """Return the condition for rows whose lease, or whose pause after a failure, is over."""
+    return Q(claim_expires_at__lt=timezone.now())
 
-    The caller must judge no other handoff meanwhile. If this handoff kills its worker, no other handoff is affected,
-    and no other handoff can be the cause.
+
+def free() -> Q:
+    """Return the condition for rows that a worker may take, however often they were tried."""
+    return NEVER_LEASED | expired()
+
+
+def exhausted(tries: int | None = None) -> Q:
+    """Return the condition for rows that failed in as many tries as allowed (default: `LEASE_TRIES`)."""
+    return expired() & Q(tries__gte=settings.LEASE_TRIES if tries is None else tries)
+
+
+def expiry(seconds: float | None = None) -> datetime:
+    """Return the end of a lease that begins now and lasts so many seconds (default: `LEASE_SECONDS`)."""
+    return timezone.now() + timedelta(seconds=settings.LEASE_SECONDS if seconds is None else seconds)
+
+
+def take(
+    rows: "QuerySet[Any]", token: uuid.UUID, *, seconds: float | None = None, until: str = UNTIL, **columns: Any
+) -> bool:
+    """Lease the rows of the query, and return whether there were any.
+
+    The query must ask again whether the rows are free: another worker may have taken them since they were read.
     """
-    values = [timezone.now(), settings.CLAIM_TRIES]
-    return _take("claim_expires_at < %s AND tries <= %s", values, 1, alone=True)
+    return bool(rows.update(**{"claim": token, until: expiry(seconds), **columns}))
 
 
-def is_any_left_behind() -> bool:
-    """Return whether any lease has expired."""
-    late = Handoff.objects.filter(state__in=WAITING_STATES, parked=False, claim_expires_at__lt=timezone.now())
-    return late.filter(tries__lte=settings.CLAIM_TRIES).exists()
+def take_first(
+    model: type[_Row],
+    where: str,
+    values: Sequence[Any],
+    *,
+    order: str,
+    limit: int,
+    changes: str,
+    seconds: float | None = None,
+) -> tuple[uuid.UUID, list[_Row]]:
+    """Lease up to `limit` rows in one statement, and return the token and the rows in any order.
 
-
-def _take(condition: str, values: list[object], limit: int, *, alone: bool = False) -> Lease | None:
-    token, now = uuid.uuid4(), timezone.now()
-    picked = f"""
-        SELECT id FROM "{HANDOFFS}"
-        WHERE state IN ('received', 'validating') AND NOT parked AND {condition} ORDER BY id LIMIT %s
-    """  # noqa: S608
+    `where`, `order` and `changes` are SQL; `values` are the parameters of `where`. On PostgreSQL, rows that another
+    worker is taking are skipped.
+    """
+    token, table, key = uuid.uuid4(), model._meta.db_table, model._meta.pk.column  # noqa: SLF001 -- Django's documented API
+    picked = f'SELECT "{key}" FROM "{table}" WHERE {where} ORDER BY {order} LIMIT %s'  # noqa: S608
     # PostgreSQL may run a subquery of IN again for other rows, and would then lease more than the limit. An array is
     # computed once.
     among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if db.is_postgresql() else f"IN ({picked})"
-    sql = f"""
-        UPDATE "{HANDOFFS}" SET state = 'validating', claim = %s, claim_expires_at = %s, tries = tries + 1
-        WHERE id {among} RETURNING *
-    """  # noqa: S608
-    expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
-    with transaction.atomic():
-        if db.is_postgresql():
-            with connection.cursor() as cursor:
-                # The lease need not survive a power failure: another worker takes it again. So the commit does not wait
-                # for the disk.
-                cursor.execute("SET LOCAL synchronous_commit = off")
-        handoffs = list(Handoff.objects.raw(sql, [_bind_value(token), expires, *values, limit]))
-        record_start(handoff for handoff in handoffs if handoff.tries == 1)
-    return Lease(token, sorted(handoffs, key=lambda handoff: handoff.pk), alone) if handoffs else None
+    sql = f'UPDATE "{table}" SET claim = %s, claim_expires_at = %s, {changes} WHERE "{key}" {among} RETURNING *'  # noqa: S608
+    bound = token if db.is_postgresql() else token.hex
+    return token, list(model._default_manager.raw(sql, [bound, expiry(seconds), *values, limit]))  # noqa: SLF001 -- Django's documented API
 
 
-def record_start(handoffs: Iterable[Handoff]) -> None:
-    """Record the event of handoffs that are judged for the first time."""
-    event = [timezone.now(), SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
-    db.insert_rows(LEASE_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in handoffs])
+def held(model: type[_Row], pk: Any, token: uuid.UUID | None) -> "QuerySet[_Row]":
+    """Return the query for a row, empty where the lease was lost."""
+    return model._default_manager.filter(pk=pk, claim=token)  # noqa: SLF001 -- Django's documented API
 
 
-def lock_held(claim: Lease) -> set[uuid.UUID]:
-    """Lock the handoffs and their lineages until the transaction ends; return those that this lease still holds."""
-    holders = attempts.lock(claim.handoffs)
-    return {handoff.pk for handoff in claim.handoffs if holders.get(handoff.pk) == claim.token}
+def renew(rows: "QuerySet[Any]", *, seconds: float | None = None, until: str = UNTIL, **columns: Any) -> bool:
+    """Extend the lease on held rows from now on, and return whether any row was still held."""
+    return bool(rows.update(**{until: expiry(seconds), **columns}))
 
 
-def renew(claim: Lease) -> None:
-    """Extend the lease on the handoffs that it still holds."""
-    expires = timezone.now() + timedelta(seconds=settings.CLAIM_SECONDS)
-    Handoff.objects.filter(pk__in=[handoff.pk for handoff in claim.handoffs], claim=claim.token).update(
-        claim_expires_at=expires
-    )
+def end(rows: "QuerySet[Any]", *, at: datetime | None = None, until: str = UNTIL, **columns: Any) -> bool:
+    """End the lease on held rows, and return whether any row was still held.
 
-
-def release(claim: Lease, handoff: Handoff) -> None:
-    """Give back a handoff whose judging failed, to be tried again alone.
-
-    The delay doubles with each try, up to `CLAIM_SECONDS`.
+    With `at`, workers may take the rows again from then on.
     """
-    later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**handoff.tries))
-    own = 0 if claim.alone else 1
-    Handoff.objects.filter(pk=handoff.pk, claim=claim.token).update(
-        claim=None, claim_expires_at=later, tries=F("tries") + own
-    )
+    return bool(rows.update(**{"claim": None, until: at, **columns}))
 
 
-def park_exhausted() -> int:
-    """Park handoffs that failed alone as often as `CLAIM_TRIES` allows; return how many."""
-    given_up = Handoff.objects.filter(
-        claim_expires_at__lt=timezone.now(),
-        state__in=WAITING_STATES,
-        parked=False,
-        tries__gt=settings.CLAIM_TRIES,
-    )
-    number = 0
-    with transaction.atomic():
-        for handoff in given_up.select_for_update(skip_locked=True).order_by("id")[:100]:
-            number += transitions.park(handoff, f"{handoff.tries - 1} tries to judge it failed")
-    return number
+# The same for statements that store a result in SQL.
+END_SQL: Final = "claim = NULL, claim_expires_at = NULL"
 
 
-def is_anything_waiting() -> bool:
-    """Return whether a worker has work: a fresh handoff or an expired lease.
+def release(rows: "QuerySet[Any]", tries: int, /, **columns: Any) -> bool:
+    """Give back held rows whose work failed in the given number of tries, for another try after a pause.
 
-    A handoff that waits for the LLM has neither.
+    The pause doubles with each try, up to `LEASE_SECONDS`.
     """
-    return (
-        Handoff.objects.filter(state__in=WAITING_STATES, parked=False)
-        .filter(Q(claim_expires_at=None, tries=0) | Q(claim_expires_at__lt=timezone.now()))
-        .exists()
-    )
+    return end(rows, at=expiry(min(settings.LEASE_SECONDS, 2**tries)), **columns)
 
 
-def _bind_value(value: uuid.UUID) -> object:
-    return value if db.is_postgresql() else value.hex
+COUNT_TRY: Final[dict[str, Any]] = {"tries": F("tries") + 1}
+
+BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLease:
+    """A lease on work that one process at a time may do: a row of a model with the columns `name` and `at`.
+
+    The row holds no token: the time until which the lease is held identifies the holder.
+    """
+
+    model: type[models.Model]
+    name: str
+
+    LENGTH = timedelta(minutes=2)
+
+    def acquire(self) -> datetime | None:
+        """Take the lease; return the time until which it is held, or None if another process holds it."""
+        now = timezone.now()
+        self._all.get_or_create(name=self.name, defaults={"at": BEGINNING})
+        until = now + self.LENGTH
+        # After a change of the clock, a lease may seem to end in days.
+        free = Q(at__lt=now) | Q(at__gt=now + 2 * self.LENGTH)
+        return until if self._all.filter(free, name=self.name).update(at=until) else None
+
+    def renew(self, held_until: datetime) -> datetime | None:
+        """Extend the lease from now on; return its new end, or None if the lease was lost."""
+        until = timezone.now() + self.LENGTH
+        return until if self._all.filter(name=self.name, at=held_until).update(at=until) else None
+
+    def release(self, held_until: datetime | None, pause: timedelta = timedelta()) -> None:
+        """End the lease; with a pause, no process can take it before the pause is over."""
+        if held_until is not None:
+            until = timezone.now() + pause if pause else BEGINNING
+            self._all.filter(name=self.name, at=held_until).update(at=until)
+
+    def is_free(self) -> bool:
+        now = timezone.now()
+        return not self._all.filter(name=self.name, at__range=(now, now + 2 * self.LENGTH)).exists()
+
+    @property
+    def _all(self) -> "QuerySet[Any]":
+        return self.model._default_manager.all()  # noqa: SLF001 -- Django's documented API
 
 
 class WorkerLock:
@@ -177,31 +208,3 @@ class WorkerLock:
             with self._changed:
                 self._is_alone = False
                 self._changed.notify_all()
-
-
-class NotParked(Exception):
-    pass
-
-
-def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
-    """Put a parked handoff back into the queue. Raises `Handoff.DoesNotExist` or `NotParked`."""
-    with transaction.atomic():
-        handoff = queries.get(tenant, reference)
-        updated = Handoff.objects.filter(pk=handoff.pk, parked=True).update(
-            parked=False, tries=0, state=State.RECEIVED, version=handoff.version + 1
-        )
-        if not updated:
-            raise NotParked(f"Handoff {reference} is not parked.")
-        Event.objects.create(
-            tenant=tenant,
-            handoff=handoff,
-            at=timezone.now(),
-            actor_kind=actor.kind,
-            actor=actor.name,
-            from_state=handoff.state,
-            to_state=State.RECEIVED,
-            reason="another try was asked for",
-        )
-        transaction.on_commit(notify.notify_workers)
-    handoff.refresh_from_db()
-    return handoff

@@ -39,12 +39,12 @@ class Walk:
 def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
     """Return the history of each handoff by primary key. All handoffs must be of one tenant."""
     rows = list(handoffs)
-    known = _ancestors(rows)
-    repeats = _repeats(rows)
-    return {row.pk: _history(row, known, repeats.get(row.pk, 0)) for row in rows}
+    known = _load_ancestors(rows)
+    repeats = _count_repeats(rows)
+    return {row.pk: _make_history(row, known, repeats.get(row.pk, 0)) for row in rows}
 
 
-def _ancestors(rows: list[Handoff]) -> dict[str, Hop]:
+def _load_ancestors(rows: list[Handoff]) -> dict[str, Hop]:
     """Return these handoffs, all their ancestors and the handoffs they retry by `handoff_id`, read in one query."""
     known = {
         row.handoff_id: Hop(row.handoff_id, row.parent_handoff_id, row.source_agent_id, row.target_agent_id)
@@ -87,13 +87,13 @@ def _ancestors_statement() -> str:
 _ANCESTORS = _ancestors_statement()
 
 
-def _history(row: Handoff, known: dict[str, Hop], repeats: int) -> History:
+def _make_history(row: Handoff, known: dict[str, Hop], repeats: int) -> History:
     unknown = tuple(name for name in (row.retry_of, row.parent_handoff_id) if name and name not in known)
     if not row.parent_handoff_id or row.parent_handoff_id in unknown:
         # No earlier handoff is known, so there is nothing to compare the declared chain with.
         return History(repeats=repeats, unknown=unknown)
     walked = _walk(row, known)
-    full = _full([*walked.hops, known[row.handoff_id]])
+    full = _list_agents([*walked.hops, known[row.handoff_id]])
     folded = fold_returns(full)
     return History(folded, full, walked.complete, repeats, unknown)
 
@@ -112,7 +112,7 @@ def _walk(row: Handoff, known: dict[str, Hop]) -> Walk:
     return Walk(tuple(reversed(hops)), complete=not parent)
 
 
-def _full(hops: list[Hop]) -> tuple[str, ...]:
+def _list_agents(hops: list[Hop]) -> tuple[str, ...]:
     """Return every agent that held the work, in order."""
     chain: list[str] = []
     for hop in hops:
@@ -137,7 +137,7 @@ def fold_returns(chain: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(folded)
 
 
-def _repeats(rows: list[Handoff]) -> dict[object, int]:
+def _count_repeats(rows: list[Handoff]) -> dict[object, int]:
     """Count for each handoff the earlier ones of its trace with the same source, target and data."""
     traced = [row for row in rows if row.trace_id and row.data_hash]
     if not traced:
@@ -154,10 +154,10 @@ def _repeats(rows: list[Handoff]) -> dict[object, int]:
     )
     for *key, pk in found[:MOST_REPEATS]:
         alike.setdefault(tuple(key), []).append(pk)
-    return {row.pk: bisect_left(alike.get(_likeness(row), []), row.pk) for row in traced}
+    return {row.pk: bisect_left(alike.get(_make_repeat_key(row), []), row.pk) for row in traced}
 
 
-def _likeness(row: Handoff) -> tuple[str, ...]:
+def _make_repeat_key(row: Handoff) -> tuple[str, ...]:
     return row.trace_id, row.data_hash, row.source_agent_id, row.target_agent_id
 
 
@@ -188,25 +188,25 @@ def compare_attempts(handoff: Handoff) -> list[Attempt]:
     found: list[Attempt] = []
     before: Any = None
     for number, one in enumerate(known):
-        after = _document(one)
-        found.append(_attempt(one, before, after) if number else Attempt(one))
+        after = _parse_document(one)
+        found.append(_make_attempt(one, before, after) if number else Attempt(one))
         before = after
     return found
 
 
 def compare_pair(before: Handoff, after: Handoff) -> Attempt:
     """Return `after` with its changes against `before`, whichever arrived first."""
-    return _attempt(after, _document(before), _document(after))
+    return _make_attempt(after, _parse_document(before), _parse_document(after))
 
 
-def _attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:
+def _make_attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:
     for document in (before, after):
         if isinstance(document, str):
             return Attempt(handoff, why=document)
     return Attempt(handoff, difference(before, after))
 
 
-def _document(handoff: Handoff) -> Any:
+def _parse_document(handoff: Handoff) -> Any:
     """Return the parsed document, or a text that says why there is none to compare."""
     if handoff.size_bytes > LARGEST:
         return f"attempt {handoff.attempt} is larger than {LARGEST // 1024} KiB"

@@ -43,14 +43,14 @@ class _Waker:
 
     def __init__(self, task: str = TASK) -> None:
         self._task = task
-        self._asked = threading.Event()
+        self._wake_event = threading.Event()
         self._asks = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def ask(self) -> None:
         self._asks += 1
-        self._asked.set()
+        self._wake_event.set()
         if self._thread is None or not self._thread.is_alive():
             with self._lock:
                 if self._thread is None or not self._thread.is_alive():
@@ -59,8 +59,8 @@ class _Waker:
 
     def _run(self) -> None:
         while True:
-            self._asked.wait()
-            self._asked.clear()
+            self._wake_event.wait()
+            self._wake_event.clear()
             busy = self._asks > BUSY_ASKS
             self._asks = 0
             time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send(self._task) else PAUSE_SECONDS)

@@ -8,18 +8,16 @@ from uuid import UUID
 import orjson
 from django.db.models import BooleanField, Exists, Model, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
-from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import filters as handoffs_filters
 from handoffaudit.handoffs import remediation
 from handoffaudit.handoffs.attempts import lineage_of
-from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.filters import Filters, first_id_at, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, RemovedDocument, State, Verdict
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE
 from handoffaudit.handoffs.verdicts import is_asked_again
 from handoffaudit.validation.remediation import Action
-from handoffaudit.validation.text import trace_name
 
 
 def decided_handoffs(tenant_id: int) -> "QuerySet[Handoff]":
@@ -83,44 +81,17 @@ def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(tenant=tenant)
 
 
-def of_trace(trace_id: str) -> Q:
-    """Return the condition for the handoffs of a trace, whatever the case of a UUID.
-
-    New handoffs are stored under `trace_name`. Earlier handoffs may have a UUID as their senders wrote it.
-    """
-    name = trace_name(trace_id)
-    return Q(trace_id=name) if name == trace_id else Q(trace_id__in=(trace_id, name))
-
-
 def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
-    rows = of_tenant(tenant)
-    if filters.state:
-        rows = rows.filter(state=filters.state[0]) if len(filters.state) == 1 else rows.filter(state__in=filters.state)
-    exact = {
-        "handoff_type": filters.handoff_type,
-        "source_agent_id": filters.source,
-        "target_agent_id": filters.target,
-        "handoff_id": filters.handoff_id,
-    }
-    rows = rows.filter(**{column: value for column, value in exact.items() if value})
-    if filters.trace:
-        rows = rows.filter(of_trace(filters.trace))
-    if filters.since:
-        rows = rows.filter(id__gte=first_id_at(filters.since))
-    if filters.until:
-        rows = rows.filter(id__lt=first_id_at(filters.until))
-    if filters.quality_min is not None:
-        rows = rows.filter(score__gte=filters.quality_min)
-    if filters.quality_max is not None:
-        rows = rows.filter(score__lte=filters.quality_max)
-    for found in _marks(tenant, filters):
+    """Return the handoffs that match. Filters that need other tables have their conditions here."""
+    rows = of_tenant(tenant).filter(*filters.conditions())
+    for found in _filter_marks(tenant, filters):
         rows = narrow_to(rows, found)
     if filters.decided_by:
         rows = filter_decided_by(rows, tenant, filters.decided_by, rare=RARE)
-    return rows.filter(_flag_condition(filters.flag))
+    return rows
 
 
-def _marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
+def _filter_marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
     """Return rows that name, in `handoff`, the handoffs with the rule code and in the group of the filters."""
     found: list[QuerySet[Any]] = []
     if filters.code:
@@ -141,41 +112,28 @@ def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Ha
     return rows.filter(Exists(found.filter(handoff=OuterRef("pk"))))
 
 
-def _flag_condition(flag: str) -> Q:
-    return {
-        "": Q(),
-        "parked": Q(parked=True),
-        "shadowed": ~Q(would_decide=""),
-        "unverified": Q(unverified=True),
-        "flagged": Q(flagged=True),
-        "open": Q(open=True),
-        "warnings": Q(warnings=True),
-        "overdue": Q(state=State.HELD, review_due_at__lt=timezone.now()),
-    }[flag]
-
-
 def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: int = 50) -> Page:
     """Return a page of the matching handoffs, newest first."""
-    marks = _only_marks(tenant, filters)
+    marks = _find_only_marks(tenant, filters)
     if marks is not None:
-        return _page(_list_by_marks(tenant, marks, cursor, limit + 1), limit)
+        return _make_page(_list_by_marks(tenant, marks, cursor, limit + 1), limit)
     rows = matching(tenant, filters).order_by("-id")
     if cursor:
         rows = rows.filter(id__lt=parse_cursor(cursor))
-    return _page(list(rows[: limit + 1]), limit)
+    return _make_page(list(rows[: limit + 1]), limit)
 
 
 def count(tenant: Tenant, filters: Filters, most: int) -> int:
     """Count the matching handoffs, up to `most`."""
-    marks = _only_marks(tenant, filters)
+    marks = _find_only_marks(tenant, filters)
     if marks is not None:
         return marks.order_by().values("handoff").distinct()[:most].count()
     return matching(tenant, filters).order_by()[:most].count()
 
 
-def _only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
+def _find_only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
     """Return the rows of the rule code or group if only a period narrows further, otherwise None."""
-    marks = _marks(tenant, filters)
+    marks = _filter_marks(tenant, filters)
     if len(marks) != 1 or replace(filters, code="", group="", since=None, until=None, period="") != EVERYTHING:
         return None
     (found,) = marks
@@ -194,7 +152,7 @@ def _list_by_marks(tenant: Tenant, found: "QuerySet[Any]", cursor: str, number: 
     return list(of_tenant(tenant).filter(pk__in=list(newest)).order_by("-id"))
 
 
-def _page(found: list[Handoff], limit: int) -> Page:
+def _make_page(found: list[Handoff], limit: int) -> Page:
     return Page(items=found[:limit], next=str(found[limit - 1].pk) if len(found) > limit else None)
 
 
@@ -262,7 +220,7 @@ def events(handoff: Handoff) -> list[Event]:
 
 def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
     """Return the handoffs of a trace, in the order of arrival."""
-    return list(of_tenant(tenant).filter(of_trace(trace_id)).order_by("id")[:limit]) if trace_id else []
+    return list(of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id")[:limit]) if trace_id else []
 
 
 def attempts(handoff: Handoff, limit: int) -> list[Handoff]:

@@ -10,11 +10,11 @@ from django.db.models import Case, F, Q, QuerySet, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.counts import OUTCOMES
+from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_COUNTS, OUTCOMES
 from handoffaudit.handoffs.db import sum_rows
-from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, State
-
-_HOUR: Final = timedelta(hours=1)
+from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.periods import HOUR
+from handoffaudit.validation.times import hour_of
 
 _DAY: Final = timedelta(days=1)
 
@@ -71,7 +71,7 @@ def sum_outcomes(
     `handoff_type`. `most` limits the number of groups.
     """
     split = _split(since.astimezone(UTC), until.astimezone(UTC), timezone.now())
-    parts = list(_parts(tenant, split, columns, codes, narrowed or Q())) if codes else []
+    parts = list(_build_queries(tenant, split, columns, codes, narrowed or Q())) if codes else []
     if not parts:
         return {}
     tail = "" if most is None else f"ORDER BY {_TOTAL} DESC LIMIT {most}"
@@ -81,21 +81,21 @@ def sum_outcomes(
     return dict(sorted(found, key=lambda item: (-item[1].total, item[0])))
 
 
-def _parts(
+def _build_queries(
     tenant: Tenant, split: _Split, columns: Sequence[str], codes: Sequence[str], narrowed: Q
 ) -> "Iterator[QuerySet[Any, Any]]":
     """Yield the queries whose rows are to be summed: the columns and the numbers of each outcome."""
-    daily: QuerySet[Any] = DailyPair.objects.filter(tenant=tenant)
+    daily: QuerySet[Any] = DAILY_PAIRS.read(tenant)
     if "target_agent_id" not in columns:
-        daily = DailyCount.objects.filter(tenant=tenant, code__in=codes)
+        daily = DAILY_COUNTS.read(tenant, code__in=codes)
     if split.first < split.after:
         rows = daily.filter(narrowed, day__gte=split.first, day__lt=split.after).order_by()
         yield rows.values_list(*columns, *OUTCOMES)
-    hourly = HourlyCount.objects.filter(narrowed, tenant=tenant, code__in=codes).order_by()
-    for stretches, number in ((split.added, F("number")), (split.taken, -F("number"))):
+    hourly = HOURLY_COUNTS.read(tenant, code__in=codes).filter(narrowed).order_by()
+    for intervals, number in ((split.added, F("number")), (split.taken, -F("number"))):
         # Other outcomes yield NULL, because SUM skips NULL but would have to add a zero.
         outcomes = {name: Case(When(state__in=states, then=number)) for name, states in OUTCOMES.items()}
-        for begin, end in stretches:
+        for begin, end in intervals:
             rows = hourly.filter(hour__gte=begin, hour__lt=end)
             yield rows.annotate(**outcomes).values_list(*columns, *OUTCOMES)
 
@@ -105,13 +105,13 @@ def _split(since: datetime, until: datetime, now: datetime) -> _Split:
 
     A day at either end is read whole if most of its hours are in the period.
     """
-    since, until = _floor(since), _ceiling(until)
+    since, until = hour_of(since), _ceiling(until)
     alone = _Split(since.date(), since.date(), ((since, until),) if since < until else ())
-    by_days = _by_days(since, until, now)
+    by_days = _split_by_days(since, until, now)
     return by_days if by_days.hours < alone.hours else alone
 
 
-def _by_days(since: datetime, until: datetime, now: datetime) -> _Split:
+def _split_by_days(since: datetime, until: datetime, now: datetime) -> _Split:
     added, taken = [], []
     first, after = since.date(), until.date()
     if since.hour > _HALF_A_DAY:
@@ -130,13 +130,9 @@ def _by_days(since: datetime, until: datetime, now: datetime) -> _Split:
     return _Split(first, after, *(tuple(one for one in some if one[0] < one[1]) for some in (added, taken)))
 
 
-def _floor(moment: datetime) -> datetime:
-    return moment.replace(minute=0, second=0, microsecond=0)
-
-
 def _ceiling(moment: datetime) -> datetime:
-    floor = _floor(moment)
-    return floor if floor == moment else floor + _HOUR
+    floor = hour_of(moment)
+    return floor if floor == moment else floor + HOUR
 
 
 def _midnight(day: date) -> datetime:

@@ -1,4 +1,7 @@
-"""Storage of verdicts: the verdict, its findings, the handoff's new state, the event and the counts together."""
+"""Storage of verdicts: the verdict, its findings, the handoff's new state, the event and the counts together.
+
+`judge.finish` calls this module for every verdict on a leased handoff.
+"""
 
 import uuid
 from collections import Counter
@@ -6,20 +9,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from django.db.models import F
 
-from handoffaudit.handoffs import counts, db, event_log
+from handoffaudit.handoffs import counts, db, event_log, leases
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.models import Verdict as VerdictRow
 from handoffaudit.handoffs.transitions import SYSTEM
-from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.layers import MODEL_LAYERS
 from handoffaudit.validation.remediation import Action
-from handoffaudit.validation.verdict import Outcome, Verdict, verdict_to_dict
+from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict, verdict_to_dict
+
+if TYPE_CHECKING:
+    from handoffaudit.handoffs.repair.run import RepairResult
 
 VERDICT = db.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "policy_version", "validated_at", "content")
 
@@ -40,15 +47,38 @@ LLM_PENDING = "the model is asked"
 
 STATES = {Outcome.ACCEPTED: State.ACCEPTED, Outcome.REJECTED: State.REJECTED, Outcome.HELD: State.HELD}
 
+_BY_MODEL = frozenset(layer.name for layer in MODEL_LAYERS)
+
+_GRAVE = (Severity.ERROR, Severity.CRITICAL)
+
 
 @dataclass(frozen=True, slots=True)
 class JudgedHandoff:
-    """A handoff, its state before the verdict, the verdict, and the policy of its type."""
+    """A handoff, its state before the verdict, the verdict, the policy of its type, and its repair, if there is any."""
 
     handoff: Handoff
     from_state: str
     verdict: Verdict
     policy: TypePolicy
+    repaired: "Sequence[RepairResult]" = ()
+
+    @property
+    def is_recheck(self) -> bool:
+        """Whether the handoff had its final verdict already."""
+        return self.from_state != State.VALIDATING
+
+    @property
+    def state(self) -> State:
+        """The state after the verdict. A recheck decides only about handoffs that are held."""
+        decides = not self.is_recheck or self.from_state == State.HELD
+        return STATES[self.verdict.outcome] if decides else State(self.from_state)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether a recheck finds that the LLM would have rejected a handoff that was let through."""
+        # A finding that only a newer policy produces is no mistake of the earlier decision.
+        stands = self.is_recheck and self.from_state != State.HELD
+        return stands and self.verdict.outcome is Outcome.REJECTED and _model_rejects(self.verdict)
 
 
 def store(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
@@ -56,6 +86,14 @@ def store(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
 
     Return the changes of the counts, which the caller applies last.
     """
+    deltas = _store_first([one for one in judged if not one.is_recheck])
+    for one in judged:
+        if one.is_recheck:
+            deltas.update(_replace(one))
+    return deltas
+
+
+def _store_first(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
     deltas: counts.Deltas = Counter()
     events = []
     for one in judged:
@@ -88,12 +126,12 @@ def store_pending(judged: Sequence[JudgedHandoff]) -> None:
     )
 
 
-def replace(judged: JudgedHandoff, state: State, *, flagged: bool) -> None:
-    """Replace the current verdict of an already judged handoff by a later one, and set its `state` and flag.
-
-    The caller writes the event and the counts.
-    """
-    handoff = judged.handoff
+def _replace(judged: JudgedHandoff) -> counts.Deltas:
+    """Replace the current verdict of an already judged handoff by a later one; return the changes of the counts."""
+    handoff, state, flagged = judged.handoff, judged.state, judged.flagged
+    place = counts.CountKey.of(handoff)
+    deltas = counts.count_transition(place, handoff.codes, handoff.state, State.VALIDATING)
+    deltas.update(counts.count_transition(place, list_codes(judged.verdict), State.VALIDATING, state))
     event_log.log_verdicts([(handoff, judged.verdict)])
     Finding.objects.filter(tenant=handoff.tenant_id, handoff=handoff.pk).delete()
     db.insert_rows(VERDICT, [_verdict_row(judged)])
@@ -109,6 +147,33 @@ def replace(judged: JudgedHandoff, state: State, *, flagged: bool) -> None:
     # The approval of a user stays valid.
     del row["user_approved"]
     Handoff.objects.filter(pk=handoff.pk).update(**row, version=F("version") + 1)
+    Event.objects.create(
+        tenant_id=handoff.tenant_id,
+        handoff_id=handoff.pk,
+        at=judged.verdict.validated_at,
+        actor_kind=SYSTEM.kind,
+        actor=SYSTEM.name,
+        from_state=handoff.state,
+        to_state=state,
+        reason=_describe_recheck(judged),
+    )
+    return deltas
+
+
+def _model_rejects(verdict: Verdict) -> bool:
+    return any(issue.layer in _BY_MODEL and issue.severity in _GRAVE for issue in verdict.issues)
+
+
+def _describe_recheck(judged: JudgedHandoff) -> str:
+    description = describe_reason(judged.verdict)
+    if not any(one.name in _BY_MODEL and one.status is not LayerStatus.SKIPPED for one in judged.verdict.layers):
+        by = "judged again: the model is no longer asked about it"
+        return f"{by} ({description})" if description else by
+    if judged.flagged:
+        description = f"it would have been rejected ({description})"
+    elif judged.verdict.outcome is Outcome.REJECTED and not _model_rejects(judged.verdict):
+        description = f"nothing against it; what is demanded now would reject it ({description})"
+    return f"checked later by the model: {description or 'nothing against it'}"
 
 
 def store_unreadable(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Deltas:
@@ -151,7 +216,7 @@ def _update_many(columns: db.Columns) -> bytes:
     names = ", ".join(f'"{name}" = new."{name}"' for name in columns.names)
     kinds = ", ".join(f"%s::{kind}[]" for kind in columns.types)
     return f"""
-        UPDATE "{columns.table}" AS old SET {names}, version = version + 1, claim = NULL, claim_expires_at = NULL
+        UPDATE "{columns.table}" AS old SET {names}, version = version + 1, {leases.END_SQL}
         FROM unnest({kinds}, %s::uuid[]) AS new ({columns.listed}, id) WHERE old.id = new.id
     """.encode()  # noqa: S608
 
@@ -160,7 +225,7 @@ def _update_many(columns: db.Columns) -> bytes:
 def _update_one(columns: db.Columns) -> str:
     names = ", ".join(f'"{name}" = %s' for name in columns.names)
     return f"""
-        UPDATE "{columns.table}" SET {names}, version = version + 1, claim = NULL, claim_expires_at = NULL WHERE id = %s
+        UPDATE "{columns.table}" SET {names}, version = version + 1, {leases.END_SQL} WHERE id = %s
     """  # noqa: S608
 
 
@@ -173,13 +238,13 @@ def _verdict_row(one: JudgedHandoff) -> list[Any]:
 
 def _finding_rows(one: JudgedHandoff) -> list[list[Any]]:
     return [
-        [one.handoff.tenant_id, one.handoff.pk, issue.code, issue.severity.value, issue.layer, _path(issue)]
+        [one.handoff.tenant_id, one.handoff.pk, issue.code, issue.severity.value, issue.layer, _format_path(issue)]
         for issue in one.verdict.issues
-        if _counts(issue)
+        if _is_counted(issue)
     ]
 
 
-def _path(issue: Issue) -> str:
+def _format_path(issue: Issue) -> str:
     return issue.field_path[:500].replace("\x00", "\ufffd")
 
 
@@ -215,18 +280,18 @@ def _chain_length(one: JudgedHandoff) -> int:
     return len(one.verdict.chain.shown) if one.verdict.chain else one.handoff.chain_length
 
 
-def _counts(issue: Issue) -> bool:
+def _is_counted(issue: Issue) -> bool:
     return issue.severity is not Severity.INFO
 
 
 def list_codes(verdict: Verdict) -> list[str]:
-    return sorted({issue.code for issue in verdict.issues if _counts(issue)})
+    return sorted({issue.code for issue in verdict.issues if _is_counted(issue)})
 
 
 def describe_reason(verdict: Verdict) -> str:
     """Return the rule codes that decided the verdict, for the history."""
     if verdict.outcome is Outcome.ACCEPTED:
         return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""
-    deciding = [issue for issue in verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL)]
-    deciding = deciding or [issue for issue in verdict.issues if entry_of(issue.code).holds]
+    deciding = [issue for issue in verdict.issues if issue.severity in _GRAVE]
+    deciding = deciding or [issue for issue in verdict.issues if issue.holds]
     return "; ".join(issue.code for issue in deciding[:5])

@@ -6,24 +6,18 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import connection
-from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.db import TimeStep
+from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
+from handoffaudit.validation.times import hour_of
 
 COUNTED_LIVE = 10_000
 
 MENU_LENGTH = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """A time bucket from `start` on, with the number of handoffs received in it by current state."""
-
-    start: datetime
-    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +57,36 @@ def count_by_state(
     """Return the number of handoffs by state. Hours are counted whole. Pass `unjudged` if it is already known."""
     unjudged = unjudged or count_unjudged(tenant)
     totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
-    return totals | _sum_by_state(_hours(tenant, since, until))
+    return totals | _sum_by_state(_filter_hours(tenant, since, until))
 
 
 def _sum_by_state(rows: "QuerySet[HourlyTotal]") -> dict[str, int]:
     return dict(rows.filter(code="").order_by().values_list("state").annotate(sum=Sum("number")))
 
 
-def count_over_time(tenant: Tenant, since: datetime, until: datetime, buckets: int = 30) -> list[Bucket]:
+def count_over_time(
+    tenant: Tenant, since: datetime, until: datetime, buckets: int = 30
+) -> list[TimeBucket[Mapping[str, int]]]:
     """Return the counts by state for at most `buckets` equal time buckets, oldest first.
 
     Time buckets are whole hours, and empty ones are included.
     """
-    start = since.replace(minute=0, second=0, microsecond=0)
+    start = hour_of(since)
     hours = max(1, -(-int((until - start).total_seconds()) // 3600))
     step = timedelta(hours=-(-hours // buckets))
-    place = TimeStep(F("hour"), seconds=int(step.total_seconds()), begin=int(start.timestamp()))
-    rows = _hours(tenant, start, until).filter(code="").order_by().values_list(place, "state")
+    scale = TimeScale(start, until if until > start else start + HOUR, step, begin=start)
+    rows = _filter_hours(tenant, start, until).filter(code="").order_by().values_list(scale.index_of("hour"), "state")
     found: dict[int, dict[str, int]] = {}
     for index, state, number in rows.annotate(sum=Sum("number")):
         found.setdefault(index, {})[state] = number
-    return [
-        Bucket(start + index * step, found.get(index, {})) for index in range(-(-hours // (step // timedelta(hours=1))))
-    ]
+    return scale.fill(found, {})
 
 
 def count_top_codes(
     tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8
 ) -> list[tuple[str, int]]:
     """Return the rule codes that most handoffs have, each with its number of handoffs."""
-    found = _hours(tenant, since, until).exclude(code="")
+    found = _filter_hours(tenant, since, until).exclude(code="")
     rows = found.values("code").annotate(sum=Sum("number"))
     return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]
 
@@ -101,7 +95,7 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
     """Count the handoffs that wait for a person or a worker. Pass `unjudged` if it is already known."""
     held = Handoff.objects.filter(tenant=tenant, state=State.HELD)
     unjudged = unjudged or count_unjudged(tenant)
-    ever = _sum_by_state(HourlyTotal.objects.filter(tenant=tenant, state__in=(State.HELD, State.REJECTED)))
+    ever = _sum_by_state(HOURLY_TOTALS.read(tenant, state__in=(State.HELD, State.REJECTED)))
     return Waiting(
         held=ever.get(State.HELD, 0),
         oldest_held_at=held.order_by("id").values_list("received_at", flat=True).first(),
@@ -172,11 +166,8 @@ _KNOWN: Final = " UNION ALL ".join(
 )
 
 
-def _hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "QuerySet[HourlyTotal]":
-    rows = HourlyTotal.objects.filter(tenant=tenant)
-    if since:
-        rows = rows.filter(hour__gte=since.replace(minute=0, second=0, microsecond=0))
-    return rows.filter(hour__lt=until) if until else rows
+def _filter_hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "QuerySet[HourlyTotal]":
+    return HOURLY_TOTALS.read(tenant, hour_of(since) if since else None, until)
 
 
 # A handoff that waits for the LLM was tried before and has no lease. All others wait for a worker.

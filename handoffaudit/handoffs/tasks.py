@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from django.utils.module_loading import import_string
 
-from handoffaudit.handoffs import alerts, judge, leases, notify
+from handoffaudit.handoffs import alerts, judge, notify
 from handoffaudit.handoffs.dry_runs import run as dry_runs_run
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
@@ -26,7 +26,7 @@ drains = Slots(lambda: 2)
 # Slots for threads that wait for the LLM.
 checkers = Slots(lambda: int(settings.MODEL_CONCURRENCY))
 
-_asked = threading.Event()
+_wake_event = threading.Event()
 
 _one_trial = threading.Lock()
 
@@ -36,10 +36,10 @@ _one_prompt_trial = threading.Lock()
 @shared_task(name="handoffaudit.handoffs.tasks.judge_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
 def judge_waiting() -> None:
     """Judge all waiting handoffs. If enough drains already run, one of them looks again instead."""
-    _asked.set()
-    while _asked.is_set() and drains.acquire():
+    _wake_event.set()
+    while _wake_event.is_set() and drains.acquire():
         try:
-            _asked.clear()
+            _wake_event.clear()
             judge.drain()
         finally:
             drains.release()
@@ -96,7 +96,7 @@ def periodic_jobs() -> list[Callable[[], None]]:
 
 def sweep() -> None:
     """Park exhausted handoffs, end checks that have no LLM key, and start waiting dry runs."""
-    parked = leases.park_exhausted()
+    parked = judge.park_exhausted()
     if parked:
         log.error("handoffs are parked: judging them failed again and again", number=parked)
     if not client.is_configured():
@@ -112,7 +112,7 @@ def look() -> None:
 
     Verdicts must not depend on the broker, so the work runs in threads of this process and not through messages.
     """
-    if notify.consumes(notify.TASK) and not drains.taken and leases.is_anything_waiting():
+    if notify.consumes(notify.TASK) and not drains.taken and judge.is_anything_waiting():
         notify.start_threads(notify.TASK)
     if notify.consumes(notify.CHECKS) and (free := checkers.free):
         notify.start_threads(notify.CHECKS, jobs.count_waiting(free), at_once=settings.MODEL_CONCURRENCY)

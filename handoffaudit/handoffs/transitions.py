@@ -1,11 +1,12 @@
 """The states of a handoff, and state changes that write the row, its event and its counts together."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person
-from handoffaudit.handoffs import counts
+from handoffaudit.handoffs import counts, db, leases
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
 
 ALLOWED: dict[str, frozenset[str]] = {
@@ -64,12 +65,21 @@ def change_state(handoff: Handoff, to_state: State, actor: Actor, reason: str, *
     counts.apply(change_state_uncounted(handoff, to_state, actor, reason, **columns))
 
 
+STARTED = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+
+
+def record_start(handoffs: Iterable[Handoff]) -> None:
+    """Record the event of handoffs that are judged for the first time."""
+    event = [timezone.now(), SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
+    db.insert_rows(STARTED, [[handoff.pk, handoff.tenant_id, *event] for handoff in handoffs])
+
+
 def park(handoff: Handoff, why: str) -> int:
     """Take a handoff out of every queue until a person retries it; return the number of parked handoffs.
 
     Call inside a transaction that holds the lock on the row.
     """
-    updated = Handoff.objects.filter(pk=handoff.pk).update(parked=True, claim=None, claim_expires_at=None)
+    updated = leases.end(Handoff.objects.filter(pk=handoff.pk), parked=True)
     Event.objects.create(
         tenant_id=handoff.tenant_id,
         handoff_id=handoff.pk,
@@ -80,7 +90,7 @@ def park(handoff: Handoff, why: str) -> int:
         to_state=handoff.state,
         reason=f"parked: {why}",
     )
-    return updated
+    return int(updated)
 
 
 def change_state_uncounted(

@@ -2,11 +2,13 @@
 
 import errno
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 from uuid import UUID
 
 import orjson
@@ -109,7 +111,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 
 def chunk_by_size(handoffs: Sequence[Handoff]) -> Iterator[list[Handoff]]:
     """Yield the handoffs in order, in chunks of at most `CHUNK_BYTES`; a larger handoff is a chunk of its own."""
-    sizes = _sizes(handoffs) if len(handoffs) > 1 else {}
+    sizes = _measure(handoffs) if len(handoffs) > 1 else {}
     part: list[Handoff] = []
     size = 0
     for handoff in handoffs:
@@ -123,12 +125,12 @@ def chunk_by_size(handoffs: Sequence[Handoff]) -> Iterator[list[Handoff]]:
         yield part
 
 
-def _sizes(handoffs: Sequence[Handoff]) -> dict[UUID, int]:
+def _measure(handoffs: Sequence[Handoff]) -> dict[UUID, int]:
     """Return for each handoff the total size in bytes of its document, context and evidence."""
     nothing = Value(b"", output_field=BinaryField())
-    beside = Length(Coalesce("context", nothing)) + Length(Coalesce("evidence", nothing))
+    attached = Length(Coalesce("context", nothing)) + Length(Coalesce("evidence", nothing))
     rows = HandoffBody.objects.filter(pk__in=[handoff.pk for handoff in handoffs])
-    return dict(rows.values_list("pk", F("handoff__size_bytes") + beside))
+    return dict(rows.values_list("pk", F("handoff__size_bytes") + attached))
 
 
 _NO_SUCH = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ELOOP}
@@ -136,12 +138,17 @@ _NO_SUCH = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM}
 
 
+# Also the letter of a drive.
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE | re.ASCII)
+
+
 @dataclass(frozen=True, slots=True)
 class RootedFiles:
     """The files below some folders; only their existence is checked.
 
-    The sender chooses the path, so no path outside the folders is accessed. A path that names another place, contains
-    `..` or leaves the folder through a symbolic link yields None, whether or not the file exists.
+    The sender chooses the path, so no path outside the folders is accessed. A path that names another place (another
+    folder, machine or drive, someone's home, a web address), contains `..` or leaves the folder through a symbolic link
+    yields None, whether or not the file exists.
     """
 
     roots: tuple[Path, ...]
@@ -151,11 +158,32 @@ class RootedFiles:
 
         A relative path is looked up in each of the folders.
         """
-        named = PurePosixPath(path.removeprefix("file://"))
-        if ".." in named.parts:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            # Half a surrogate pair is in no file's name.
+            return False
+        local = _local_path(path)
+        if local is None or ".." in (named := PurePosixPath(local)).parts:
             return None
         found = [_exists(root, root / named) for root in self.roots if _is_below(root, named)]
         return next((answer for answer in (True, False) if answer in found), None)
+
+
+def _local_path(path: str) -> str | None:
+    """Return the path on this machine that a path or a `file:` URI names; None if it names another place."""
+    scheme, colon, rest = path.partition(":")
+    if not colon or not _SCHEME.fullmatch(scheme):
+        return None if path.startswith(("~", "\\")) else path
+    if scheme.lower() != "file":
+        return None
+    if rest.startswith("//"):
+        host, _, below = rest[2:].partition("/")
+        if host.lower() not in ("", "localhost"):
+            return None
+        rest = f"/{below}"
+    # A name that no file can have is not decoded.
+    return rest if "%00" in rest else os.fsdecode(unquote_to_bytes(rest))
 
 
 def _is_below(root: Path, named: PurePosixPath) -> bool:
@@ -211,13 +239,13 @@ def verdict_on_stored(
     return verdict_on_record(reading.record, handoff, before, config, model=model, sent=bytes(body.original))
 
 
-def verdict_on_prepared(arrival: PreparedHandoff, before: PriorContext, config: ValidationConfig) -> Verdict:
+def verdict_on_prepared(prepared: PreparedHandoff, before: PriorContext, config: ValidationConfig) -> Verdict:
     """Return the verdict on a handoff that is not stored."""
-    handoff = arrival.handoff.as_model()
-    reading = read_record(arrival.submission)
+    handoff = prepared.as_model()
+    reading = read_record(prepared.submission)
     if reading.record is None:
         return verdict_on_unreadable(handoff, reading.issues)
-    return verdict_on_record(reading.record, handoff, before, config, sent=arrival.submission.document)
+    return verdict_on_record(reading.record, handoff, before, config, sent=prepared.submission.document)
 
 
 def verdict_on_record(

@@ -2,29 +2,26 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import structlog
 from django.conf import settings
+from pydantic import PlainValidator
 
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
 from handoffaudit.validation.agents import discover, skill_files
-from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.config import ANY_OTHER_TYPE, describe
 
 ANYBODY = ANY_OTHER_TYPE
 
 MOST_ROWS = 500
 
 MOST_TARGETS = 500
-
-FIELDS = ("source", "targets")
-
-_FIELDS_ARE = f"The fields are {', '.join(FIELDS)}."
 
 _ARROW = re.compile(r"\s*(?:->|→)\s*")
 
@@ -43,32 +40,19 @@ _WRITE = "Write planner -> critic, writer; quote a name that has a comma or an a
 class DeclaredRoutes:
     """The agents that `source` may hand off to, in alphabetical order; `*` is any agent, on either side."""
 
-    source: str
-    targets: tuple[str, ...]
-
-
-def to_plain(row: DeclaredRoutes) -> dict[str, Any]:
-    """Return the row as JSON values, in the order of `FIELDS`."""
-    return {"source": row.source, "targets": list(row.targets)}
+    source: str = field(metadata=describe("Source", "The agent that hands off; * is any agent."))
+    targets: tuple[str, ...] = field(
+        metadata=describe("Targets", "The agents that the source may hand off to; * is any agent.")
+    )
 
 
 def parse_row(given: Mapping[str, Any]) -> DeclaredRoutes:
     """Parse a row. Raise `InvalidPolicy` with every invalid value."""
-    row = values.row_name(given.get("source"))
-    errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
-    found: dict[str, Any] = {}
-    for field, read in (("source", _name), ("targets", _targets)):
-        try:
-            found[field] = read(given.get(field))
-        except Wrong as wrong:
-            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
-    if errors:
-        raise InvalidPolicy(errors)
-    return DeclaredRoutes(**found)
+    return DeclaredRoutes(**values.read_row(DeclaredRoutesModel, values.row_name(given.get("source")), given))
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRoutes, ...]:
-    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
+    """Parse all rows, given as `values.to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 
@@ -77,7 +61,7 @@ def check_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
     table = sorted(rows, key=lambda row: (row.source == ANYBODY, row.source))
     errors = values.find_repeated((row.source for row in table), "source")
     errors.extend(values.too_many([row.source for row in table], MOST_ROWS))
-    errors.extend(values.too_large({row.source: to_plain(row) for row in table}))
+    errors.extend(values.too_large({row.source: values.to_plain(row) for row in table}))
     if errors:
         raise InvalidPolicy(errors)
     return tuple(table)
@@ -104,7 +88,7 @@ def parse_text(text: str) -> tuple[DeclaredRoutes, ...]:
         if len(errors) >= MOST_ERRORS:
             break
         try:
-            edges += _edges(line.strip()) if line.strip() else []
+            edges += _parse_edges(line.strip()) if line.strip() else []
         except Wrong as wrong:
             errors.append(PolicyError(f"line {number}", "", line, wrong.message, wrong.remedy))
     if errors:
@@ -112,7 +96,7 @@ def parse_text(text: str) -> tuple[DeclaredRoutes, ...]:
     return rows_of(edges)
 
 
-def _edges(line: str) -> list[tuple[str, str]]:
+def _parse_edges(line: str) -> list[tuple[str, str]]:
     source, place = _read_name(line, 0)
     arrow = _ARROW.match(line, place)
     if not arrow:
@@ -157,13 +141,20 @@ def _name(value: Any) -> str:
     return value
 
 
-def _targets(value: Any) -> tuple[str, ...]:
+def _parse_targets(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise Wrong("A row names whom its source hands to.", 'Write a list of names, e.g. ["critic", "writer"].')
     if len(value) > MOST_TARGETS:
         raise Wrong(f"There are {len(value)} targets.", f"Name at most {MOST_TARGETS}; * is anybody.")
     return tuple(sorted({_name(one) for one in value}, key=lambda name: (name == ANYBODY, name)))
 
+
+DeclaredRoutesModel = values.model_of(
+    "DeclaredRoutesModel",
+    DeclaredRoutes,
+    source=Annotated[str, PlainValidator(_name, json_schema_input_type=str)],
+    targets=Annotated[tuple[str, ...], PlainValidator(_parse_targets, json_schema_input_type=list[str])],
+)
 
 log = structlog.get_logger(__name__)
 

@@ -1,14 +1,16 @@
 """Alert rules: a warning level and an alert level for each watched number."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import PlainValidator, ValidationInfo
 
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import Wrong, brief
+from handoffaudit.validation.config import describe
 
 
 class Watched(StrEnum):
@@ -41,21 +43,28 @@ class NoData(StrEnum):
 class AlertRule:
     """The levels and times of the alerts about one watched number.
 
-    `warning` and `alert` are the values from which on a level applies, in the unit of what is watched. `window_minutes`
-    says which handoffs count, by the time of receipt. `minimum` is the number of handoffs below which no rate is
-    computed. `clear_minutes`: an alert is resolved when the value was below the levels for so long. `renotify_minutes`:
-    while an alert is active, webhooks are notified again at this interval.
+    `warning` and `alert` are in the unit of what is watched (`LEVELS`). While an alert is active, webhooks are notified
+    again every `renotify_minutes`.
     """
 
-    name: Watched
-    on: bool
-    warning: float
-    alert: float
-    window_minutes: int = 60
-    minimum: int = 20
-    no_data: NoData = NoData.OK
-    clear_minutes: int = 10
-    renotify_minutes: int = 240
+    name: Watched = field(metadata=describe("Name", "What is watched."))
+    on: bool = field(metadata=describe("Watched", ""))
+    warning: float = field(metadata=describe("Warning from", "the value from which on people are warned"))
+    alert: float = field(metadata=describe("Alert from", "the value from which on people are alerted"))
+    window_minutes: int = field(default=60, metadata=describe("Window", "minutes, {limits}, by receipt", ge=5, le=1440))
+    minimum: int = field(
+        default=20,
+        metadata=describe("At least", "judged handoffs in the window; of fewer there is no rate", ge=1, le=100_000),
+    )
+    no_data: NoData = field(
+        default=NoData.OK, metadata=describe("No handoffs", "what it means that none came in the window")
+    )
+    clear_minutes: int = field(
+        default=10, metadata=describe("Closes after", "minutes below the warning level, {limits}", ge=0, le=1440)
+    )
+    renotify_minutes: int = field(
+        default=240, metadata=describe("Told again after", "minutes while it stands, {limits}", ge=10, le=10_080)
+    )
 
 
 # Only its owner knows which share of rejected handoffs is high, and whether there is an LLM to ask: these rules are off
@@ -67,29 +76,36 @@ AS_SHIPPED: Final = (
     AlertRule(Watched.OVERDUE_HOLDS, on=True, warning=10, alert=50),
 )
 
-FIELDS: Final = (
-    *("name", "on", "warning", "alert", "window_minutes", "minimum", "no_data", "clear_minutes", "renotify_minutes"),
-)
 
-WHOLE: Final[dict[str, tuple[int, int]]] = {
-    "window_minutes": (5, 1440),
-    "minimum": (1, 100_000),
-    "clear_minutes": (0, 1440),
-    "renotify_minutes": (10, 10_080),
+class Levels(NamedTuple):
+    """The lowest and the highest level that can be entered for a watched number, and their unit."""
+
+    low: float
+    high: float
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (self.unit, f"{self.low:,} to {self.high:,}")))
+
+
+LEVELS: Final[dict[Watched, Levels]] = {
+    Watched.REJECTION_RATE: Levels(0.01, 1.0),
+    Watched.QUEUE_AGE: Levels(10, 86_400, "seconds"),
+    Watched.FAIL_OPEN: Levels(1, 10_000, "handoffs"),
+    Watched.OVERDUE_HOLDS: Levels(1, 10_000, "handoffs"),
 }
 
-# The lowest and the highest level that can be entered for each.
-LEVELS: Final[dict[Watched, tuple[float, float]]] = {
-    Watched.REJECTION_RATE: (0.01, 1),
-    Watched.QUEUE_AGE: (10, 86_400),
-    Watched.FAIL_OPEN: (1, 10_000),
-    Watched.OVERDUE_HOLDS: (1, 10_000),
-}
+
+def _parse_level(value: Any, row: ValidationInfo) -> float:
+    low, high, _ = LEVELS[row.data["name"]]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise Wrong(f"{brief(value)} is no level for this.", f"Use a number from {low:g} to {high:,g}.")
+    # A level is stored as it is shown: 300 is the same level as 300.0, and no change.
+    return int(value) if value == int(value) else value
 
 
-def to_plain(row: AlertRule) -> dict[str, Any]:
-    """Return the row as JSON values, in the order of `FIELDS`."""
-    return {field: getattr(row, field) for field in FIELDS} | {"name": row.name.value, "no_data": row.no_data.value}
+Level = Annotated[float, PlainValidator(_parse_level, json_schema_input_type=float)]
+AlertRuleModel = values.model_of("AlertRuleModel", AlertRule, warning=Level, alert=Level)
 
 
 def parse_row(given: Mapping[str, Any]) -> AlertRule:
@@ -97,26 +113,17 @@ def parse_row(given: Mapping[str, Any]) -> AlertRule:
     name = values.row_name(given.get("name"))
     shipped = next((row for row in AS_SHIPPED if row.name == given.get("name")), None)
     if shipped is None:
-        told, remedy = "Nothing of that name is watched.", f"Use one of {', '.join(Watched)}."
-        raise InvalidPolicy([PolicyError(name, "name", given.get("name"), told, remedy)])
-    errors = values.unknown_fields(name, given, FIELDS, f"The fields are {', '.join(FIELDS)}.")
-    found: dict[str, Any] = to_plain(shipped) | {"name": shipped.name, "no_data": shipped.no_data}
-    for field, read in _readers(shipped.name).items():
-        if field in given:
-            try:
-                found[field] = read(given[field])
-            except Wrong as wrong:
-                errors.append(PolicyError(name, field, given[field], wrong.message, wrong.remedy))
-    if not errors and found["warning"] > found["alert"]:
-        message = f"It is below the warning level, {found['warning']:g}."
-        errors.append(PolicyError(name, "alert", found["alert"], message, "Set it to that or more."))
-    if errors:
-        raise InvalidPolicy(errors)
-    return AlertRule(**found)
+        problem, remedy = "Nothing of that name is watched.", f"Use one of {', '.join(Watched)}."
+        raise InvalidPolicy([PolicyError(name, "name", given.get("name"), problem, remedy)])
+    found = AlertRule(**values.read_row(AlertRuleModel, name, {**values.to_plain(shipped), **given}))
+    if found.warning > found.alert:
+        message = f"It is below the warning level, {found.warning:g}."
+        raise InvalidPolicy([PolicyError(name, "alert", found.alert, message, "Set it to that or more.")])
+    return found
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[AlertRule, ...]:
-    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
+    """Parse all rows, given as `values.to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 
@@ -131,17 +138,3 @@ def check_rows(rows: Iterable[AlertRule]) -> tuple[AlertRule, ...]:
         raise InvalidPolicy(errors)
     by_name = {row.name: row for row in (*AS_SHIPPED, *table)}
     return tuple(by_name[name] for name in Watched)
-
-
-def _readers(name: Watched) -> dict[str, Any]:
-    whole = {field: partial(values.whole, *bounds) for field, bounds in WHOLE.items()}
-    level = partial(_level, name)
-    return {"on": values.switch, "warning": level, "alert": level, "no_data": partial(values.choice, NoData), **whole}
-
-
-def _level(name: Watched, value: Any) -> float:
-    low, high = LEVELS[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise Wrong(f"{brief(value)} is no level for this.", f"Use a number from {low:g} to {high:,g}.")
-    # A level is stored as it is shown: 300 is the same level as 300.0, and no change.
-    return int(value) if value == int(value) else value

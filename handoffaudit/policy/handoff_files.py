@@ -1,12 +1,12 @@
 """The policy for handoff files: whether anything but the file itself counts as a failed phase."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
 
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import Wrong
+from handoffaudit.validation.config import describe
 
 NAME: Final = "handoff_files"
 FIELD: Final = "strict_handoff_files"
@@ -16,32 +16,23 @@ FIELD: Final = "strict_handoff_files"
 class HandoffFilesPolicy:
     """The one row; with `strict_handoff_files`, a handoff that was not read from its file counts as a failed phase."""
 
-    strict_handoff_files: bool = False
-    name: str = NAME
+    name: ClassVar[str] = NAME
+    strict_handoff_files: bool = field(
+        metadata=describe("Only the file counts", "A phase without a usable handoff file counts as failed.")
+    )
 
 
-AS_SHIPPED: Final = (HandoffFilesPolicy(),)
-
-
-def to_plain(row: HandoffFilesPolicy) -> dict[str, Any]:
-    return {FIELD: row.strict_handoff_files}
+AS_SHIPPED: Final = (HandoffFilesPolicy(strict_handoff_files=False),)
+HandoffFilesModel = values.model_of("HandoffFilesModel", HandoffFilesPolicy)
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[HandoffFilesPolicy, ...]:
-    """Parse the one row, given as `to_plain` writes it. Raise `InvalidPolicy` with the invalid values."""
+    """Parse the one row, given as `values.to_plain` writes it. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, _parse_row))
 
 
 def _parse_row(given: Mapping[str, Any]) -> HandoffFilesPolicy:
-    errors = values.unknown_fields(NAME, given, (FIELD,), f"The one field is {FIELD}.")
-    given_value = given.get(FIELD)
-    try:
-        strict = values.switch(given_value)
-    except Wrong as wrong:
-        errors.append(PolicyError(NAME, FIELD, given_value, wrong.message, wrong.remedy))
-    if errors:
-        raise InvalidPolicy(errors)
-    return HandoffFilesPolicy(strict)
+    return HandoffFilesPolicy(**values.read_row(HandoffFilesModel, NAME, given, lambda _: f"The one field is {FIELD}."))
 
 
 def check_rows(rows: Iterable[HandoffFilesPolicy]) -> tuple[HandoffFilesPolicy, ...]:

@@ -18,10 +18,10 @@ from handoffaudit.policy.models import Kind
 from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.policy.retention import Retention
 from handoffaudit.policy.schemas import TypeSchema
-from handoffaudit.policy.strictness import ROWS_AS_SHIPPED
+from handoffaudit.policy.values import to_plain
 from handoffaudit.policy.versions import Versions
 from handoffaudit.validation.business_rules.rules import BusinessRuleSet
-from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
+from handoffaudit.validation.config import ANY_OTHER_TYPE, ROWS_AS_SHIPPED, TypePolicy
 
 strictness: Versions[TypePolicy] = Versions(
     kind=Kind.STRICTNESS,
@@ -62,8 +62,8 @@ prompts: Versions[PromptRow] = Versions(
     name_of=attrgetter("name"),
     parse=policy_prompts.parse_rows,
     checked=policy_prompts.check_rows,
-    plain=policy_prompts.to_plain,
-    compared=policy_prompts.to_plain,
+    plain=to_plain,
+    compared=to_plain,
 )
 agents: Versions[DeclaredRoutes] = Versions(
     kind=Kind.AGENTS,
@@ -72,8 +72,8 @@ agents: Versions[DeclaredRoutes] = Versions(
     name_of=attrgetter("source"),
     parse=policy_agents.parse_rows,
     checked=policy_agents.check_rows,
-    plain=policy_agents.to_plain,
-    compared=policy_agents.to_plain,
+    plain=to_plain,
+    compared=to_plain,
 )
 # The kinds below are not in KINDS: their rows always exist, and no handoff is judged by them.
 file_policy: Versions[HandoffFilesPolicy] = Versions(
@@ -83,8 +83,8 @@ file_policy: Versions[HandoffFilesPolicy] = Versions(
     name_of=attrgetter("name"),
     parse=handoff_files.parse_rows,
     checked=handoff_files.check_rows,
-    plain=handoff_files.to_plain,
-    compared=handoff_files.to_plain,
+    plain=to_plain,
+    compared=to_plain,
     stays=handoff_files.NAME,
 )
 alert_policy: Versions[AlertRule] = Versions(
@@ -94,8 +94,8 @@ alert_policy: Versions[AlertRule] = Versions(
     name_of=attrgetter("name"),
     parse=watching.parse_rows,
     checked=watching.check_rows,
-    plain=watching.to_plain,
-    compared=watching.to_plain,
+    plain=to_plain,
+    compared=to_plain,
 )
 retention: Versions[Retention] = Versions(
     kind=Kind.RETENTION,
@@ -104,7 +104,7 @@ retention: Versions[Retention] = Versions(
     name_of=attrgetter("name"),
     parse=keeping.parse_rows,
     checked=keeping.check_rows,
-    plain=keeping.to_plain,
-    compared=keeping.to_plain,
+    plain=to_plain,
+    compared=to_plain,
 )
 KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules, schemas, prompts, agents)}

@@ -30,7 +30,7 @@ def load(tenant_id: int) -> ValidationConfig:
 
     One small query finds the newest versions; a process reads their content only once.
     """
-    newest: Newest = tuple(_newest(tenant_id).values_list("kind", "pk", "number", "changed_at"))
+    newest: Newest = tuple(_filter_newest(tenant_id).values_list("kind", "pk", "number", "changed_at"))
     slot = _slot(tenant_id)
     kept = slot.kept
     if kept is None or kept[0] != newest:
@@ -62,7 +62,7 @@ def _slot(tenant_id: int) -> _Slot:
     return _Slot()
 
 
-def _newest(tenant_id: int) -> QuerySet[PolicyVersion]:
+def _filter_newest(tenant_id: int) -> QuerySet[PolicyVersion]:
     one = PolicyVersion.objects.filter(tenant=tenant_id).order_by("-number").values("pk")
     newest: list[Any] = [Subquery(one.filter(kind=kind)[:1]) for kind in _PARTS]
     return PolicyVersion.objects.filter(pk__in=newest).order_by("kind")
@@ -85,17 +85,17 @@ def _load_config(newest: Newest) -> ValidationConfig:
     )
 
 
-def _of_strictness(rows: Iterable[TypePolicy], version: str) -> dict[str, Any]:
+def _load_strictness(rows: Iterable[TypePolicy], version: str) -> dict[str, Any]:
     types = {row.handoff_type: row for row in rows}
     other = types.pop(ANY_OTHER_TYPE)
     return {"other": other, "types": MappingProxyType(types)}
 
 
-def _of_rules(sets: Iterable[BusinessRuleSet], version: str) -> dict[str, Any]:
+def _load_rules(sets: Iterable[BusinessRuleSet], version: str) -> dict[str, Any]:
     return {"rules": tuple(sets)}
 
 
-def _of_schemas(rows: Iterable[TypeSchema], version: str) -> dict[str, Any]:
+def _load_schemas(rows: Iterable[TypeSchema], version: str) -> dict[str, Any]:
     table = list(rows)
     return {
         "schemas": MappingProxyType({row.handoff_type: row.schema for row in table if row.schema is not None}),
@@ -105,15 +105,15 @@ def _of_schemas(rows: Iterable[TypeSchema], version: str) -> dict[str, Any]:
     }
 
 
-def _of_prompts(rows: Iterable[PromptRow], version: str) -> dict[str, Any]:
+def _load_prompts(rows: Iterable[PromptRow], version: str) -> dict[str, Any]:
     return {"prompts": prompts.current_prompts(rows, version)}
 
 
 # For each kind that handoffs are judged by, a function from rows and the name of their version to parts of the
 # configuration.
 _PARTS: dict[Kind, Callable[[Any, str], dict[str, Any]]] = {
-    Kind.STRICTNESS: _of_strictness,
-    Kind.RULES: _of_rules,
-    Kind.SCHEMAS: _of_schemas,
-    Kind.PROMPTS: _of_prompts,
+    Kind.STRICTNESS: _load_strictness,
+    Kind.RULES: _load_rules,
+    Kind.SCHEMAS: _load_schemas,
+    Kind.PROMPTS: _load_prompts,
 }

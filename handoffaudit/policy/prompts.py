@@ -2,20 +2,20 @@
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import PlainValidator
 
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import Wrong, brief
-from handoffaudit.validation.config import ANY_OTHER_TYPE, Prompts
+from handoffaudit.validation.config import ANY_OTHER_TYPE, Prompts, describe
 from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Prompt, Use
 from handoffaudit.validation.text import clean
 
 MOST_ROWS = 200
-
-FIELDS = ("use", "handoff_type", "workflow", "text")
 
 ALL = "all"
 
@@ -38,10 +38,16 @@ class PromptRow:
     One `*` in the name of a workflow matches any text.
     """
 
-    use: Use
-    text: str
-    handoff_type: str | None = None
-    workflow: str | None = None
+    use: Use = field(metadata=describe("Use", "What the LLM is asked for."))
+    handoff_type: str | None = field(
+        default=None, kw_only=True, metadata=describe("Handoff type", "The type that the prompt is for, or null.")
+    )
+    workflow: str | None = field(
+        default=None,
+        kw_only=True,
+        metadata=describe("Workflow", "The workflow that the prompt is for, or null; one * matches any text."),
+    )
+    text: str = field(metadata=describe("Prompt", f"plain text, at most {LONGEST_PROMPT:,} characters"))
 
     @property
     def scope(self) -> str:
@@ -59,36 +65,18 @@ class PromptRow:
         return Prompt(f"{self.use.value} prompts-{version} {clean(self.scope, LONGEST_SCOPE)}", self.text)
 
 
-def to_plain(row: PromptRow) -> dict[str, Any]:
-    """Return the row as JSON values, in the order of `FIELDS`."""
-    return {
-        "use": row.use.value,
-        "handoff_type": row.handoff_type,
-        "workflow": row.workflow,
-        "text": row.text,
-    }
-
-
 def parse_row(given: Mapping[str, Any]) -> PromptRow:
     """Parse a row. Raise `InvalidPolicy` with every invalid value."""
-    row = _row_name(given)
-    errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
-    found: dict[str, Any] = {}
-    for field, read in _READ.items():
-        try:
-            found[field] = read(given.get(field))
-        except Wrong as wrong:
-            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
-    if not errors and found["handoff_type"] is not None and found["workflow"] is not None:
+    row = _name_row(given)
+    found = PromptRow(**values.read_row(PromptModel, row, given))
+    if found.handoff_type is not None and found.workflow is not None:
         message = "A prompt is for a handoff type or for a workflow."
-        errors.append(PolicyError(row, "workflow", given["workflow"], message, "Leave one of them out."))
-    if errors:
-        raise InvalidPolicy(errors)
-    return PromptRow(**found)
+        raise InvalidPolicy([PolicyError(row, "workflow", given["workflow"], message, "Leave one of them out.")])
+    return found
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[PromptRow, ...]:
-    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
+    """Parse all rows, given as `values.to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 
@@ -97,7 +85,7 @@ def check_rows(rows: Iterable[PromptRow]) -> tuple[PromptRow, ...]:
     table = sorted(rows, key=lambda row: (list(Use).index(row.use), row.scope != ALL, row.scope))
     errors = values.find_repeated((row.name for row in table), "use and scope")
     errors.extend(values.too_many([row.name for row in table], MOST_ROWS))
-    errors.extend(values.too_large({row.name: to_plain(row) for row in table}))
+    errors.extend(values.too_large({row.name: values.to_plain(row) for row in table}))
     if errors:
         raise InvalidPolicy(errors)
     return tuple(table)
@@ -140,24 +128,20 @@ def _arrange(named: Iterable[tuple[PromptRow, Prompt]]) -> Prompts:
     )
 
 
-def _row_name(given: Mapping[str, Any]) -> str:
+def _name_row(given: Mapping[str, Any]) -> str:
     """Return the name of a possibly invalid row for errors."""
     scopes = [(kind, given.get(field)) for kind, field in (("type", "handoff_type"), ("workflow", "workflow"))]
-    told = [f"{kind}:{values.row_name(value)}" for kind, value in scopes if value is not None]
-    return f"{values.row_name(given.get('use'))} {' '.join(told) or ALL}"
+    scope_names = [f"{kind}:{values.row_name(value)}" for kind, value in scopes if value is not None]
+    return f"{values.row_name(given.get('use'))} {' '.join(scope_names) or ALL}"
 
 
-def _use(value: Any) -> Use:
-    return values.choice(Use, value)
-
-
-def _type(value: Any) -> str | None:
+def _parse_type(value: Any) -> str | None:
     if value == ANY_OTHER_TYPE:
         raise Wrong("A prompt is for one type, or for all handoffs.", "Leave the type out where it is for all.")
     return None if value is None else values.handoff_type(value)
 
 
-def _workflow(value: Any) -> str | None:
+def _parse_workflow(value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value.strip():
@@ -171,7 +155,7 @@ def _workflow(value: Any) -> str | None:
     return value
 
 
-def _text(value: Any) -> str:
+def _parse_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise Wrong("A prompt needs a text.", "Write it, or take the row out: then the shipped prompt is asked.")
     if len(value) > LONGEST_PROMPT:
@@ -184,6 +168,10 @@ def _text(value: Any) -> str:
     return text
 
 
-_FIELDS_ARE = f"The fields are {', '.join(FIELDS)}."
-
-_READ = {"use": _use, "handoff_type": _type, "workflow": _workflow, "text": _text}
+PromptModel = values.model_of(
+    "PromptModel",
+    PromptRow,
+    handoff_type=Annotated[str | None, PlainValidator(_parse_type, json_schema_input_type=str | None)],
+    workflow=Annotated[str | None, PlainValidator(_parse_workflow, json_schema_input_type=str | None)],
+    text=Annotated[str, PlainValidator(_parse_text, json_schema_input_type=str)],
+)

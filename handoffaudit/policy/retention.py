@@ -1,14 +1,16 @@
 """Retention rules: for how many days each kind of data is kept; without a number of days, forever."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field, PlainValidator, ValidationInfo
 
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import Wrong
+from handoffaudit.policy.values import Wrong, explain_whole, is_whole
+from handoffaudit.validation.config import describe
 
 
 class Data(StrEnum):
@@ -26,8 +28,8 @@ class Data(StrEnum):
 class Retention:
     """A retention rule; `days` is None where the data is kept forever."""
 
-    name: Data
-    days: int | None = None
+    name: Data = field(metadata=describe("Name", "The kind of data."))
+    days: int | None = field(default=None, metadata=describe("Keep for days", "The days to keep it; null: forever."))
 
 
 # Webhook deliveries were never kept for longer. Other data is only removed if somebody sets a rule.
@@ -36,33 +38,37 @@ AS_SHIPPED: Final = tuple(Retention(data, 14 if data is Data.DELIVERIES else Non
 # which alerts are looked at again, or alerts would be delivered a second time.
 LEAST: Final[dict[Data, int]] = dict.fromkeys(Data, 1) | {Data.MODEL_CALLS: 8, Data.DELIVERIES: 8}
 MOST: Final = 3650
-FIELDS: Final = ("name", "days")
 
 
-def to_plain(row: Retention) -> dict[str, Any]:
-    return {"name": row.name.value, "days": row.days}
+def _parse_days(value: Any, row: ValidationInfo) -> int | None:
+    least = LEAST[row.data["name"]]
+    if value is None or (is_whole(value) and least <= value <= MOST):
+        return None if value is None else int(value)
+    wrong = explain_whole(value, least, MOST)
+    raise Wrong(wrong.message, f"{wrong.remedy} Without it: for good.")
+
+
+RetentionModel = values.model_of(
+    "RetentionModel",
+    Retention,
+    days=Annotated[
+        int | None,
+        PlainValidator(_parse_days, json_schema_input_type=Annotated[int, Field(ge=1, le=MOST)] | None),
+    ],
+)
 
 
 def parse_row(given: Mapping[str, Any]) -> Retention:
     """Parse a row; without days, the data is kept forever. Raise `InvalidPolicy` with every invalid value."""
     name = values.row_name(given.get("name"))
     if name not in tuple(Data):
-        told, remedy = "There is no such kind of data.", f"Use one of {', '.join(Data)}."
-        raise InvalidPolicy([PolicyError(name, "name", given.get("name"), told, remedy)])
-    errors = values.unknown_fields(name, given, FIELDS, f"The fields are {', '.join(FIELDS)}.")
-    data, days = Data(name), given.get("days")
-    read = partial(values.whole, LEAST[data], MOST)
-    try:
-        found = None if days is None else read(days)
-    except Wrong as wrong:
-        errors.append(PolicyError(name, "days", days, wrong.message, f"{wrong.remedy} Without it: for good."))
-    if errors:
-        raise InvalidPolicy(errors)
-    return Retention(data, found)
+        problem, remedy = "There is no such kind of data.", f"Use one of {', '.join(Data)}."
+        raise InvalidPolicy([PolicyError(name, "name", given.get("name"), problem, remedy)])
+    return Retention(**values.read_row(RetentionModel, name, given))
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[Retention, ...]:
-    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
+    """Parse all rows, given as `values.to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 

@@ -44,7 +44,7 @@ def parse_rule_sets(given: Iterable[Mapping[str, Any]]) -> tuple[BusinessRuleSet
     except Wrong as wrong:
         raise InvalidPolicy([PolicyError("?", "", None, wrong.message, wrong.remedy)]) from wrong
     except InvalidConfigError as invalid:
-        raise InvalidPolicy([_error(one, plain) for one in invalid.flaws[:MOST_ERRORS]]) from invalid
+        raise InvalidPolicy([_make_error(one, plain) for one in invalid.flaws[:MOST_ERRORS]]) from invalid
     return check_sets(sets)
 
 
@@ -68,7 +68,7 @@ def check_sets(sets: Iterable[BusinessRuleSet]) -> tuple[BusinessRuleSet, ...]:
     return tuple(table)
 
 
-def _error(flaw: ConfigError, sets: Sequence[Any]) -> PolicyError:
+def _make_error(flaw: ConfigError, sets: Sequence[Any]) -> PolicyError:
     """Return the flaw as an error of its set: `[1].rules[2].field` is `rules[2].field` of the second set."""
     inside = _PLACE.fullmatch(flaw.place)
     if inside is None:

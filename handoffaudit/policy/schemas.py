@@ -43,7 +43,7 @@ def to_plain(row: TypeSchema) -> dict[str, Any]:
 def parse_row(given: Mapping[str, Any]) -> TypeSchema:
     """Parse a row and compile its schema. Raise `InvalidPolicy` with every invalid value."""
     row = values.row_name(given.get("handoff_type"))
-    errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
+    errors = values.unknown_fields(row, given, FIELDS)
     found: dict[str, Any] = {}
     for field, read in _READ.items():
         try:
@@ -52,7 +52,7 @@ def parse_row(given: Mapping[str, Any]) -> TypeSchema:
             errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
         except InvalidConfigError as invalid:
             errors.extend(
-                PolicyError(row, _inside(field, one.place), one.value, one.message, one.remedy)
+                PolicyError(row, _prefix_field(field, one.place), one.value, one.message, one.remedy)
                 for one in invalid.flaws[:MOST_ERRORS]
             )
     if not errors and found["schema"] is None and found["claim_fields"] is None:
@@ -79,20 +79,20 @@ def check_rows(rows: Iterable[TypeSchema]) -> tuple[TypeSchema, ...]:
     return tuple(table)
 
 
-def _inside(field: str, place: str) -> str:
+def _prefix_field(field: str, place: str) -> str:
     if not place:
         return field
     return f"{field}{place}" if place.startswith("[") else f"{field}.{place}"
 
 
-def _type(given: Mapping[str, Any]) -> str:
+def _parse_type(given: Mapping[str, Any]) -> str:
     value = given.get("handoff_type")
     if value == ANY_OTHER_TYPE:
         raise Wrong("A schema is for one type.", "Write a row for each type that has one.")
     return values.handoff_type(value)
 
 
-def _schema(given: Mapping[str, Any]) -> DataSchema | None:
+def _parse_schema(given: Mapping[str, Any]) -> DataSchema | None:
     value, formats = given.get("schema"), given.get("assert_formats", False)
     if not isinstance(formats, bool):
         remedy = "Write true for assert_formats to have format checked, else false."
@@ -110,7 +110,7 @@ def _schema(given: Mapping[str, Any]) -> DataSchema | None:
     return DataSchema(value, formats)
 
 
-def _claim_fields(given: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _parse_claim_fields(given: Mapping[str, Any]) -> tuple[str, ...] | None:
     value = given.get("claim_fields")
     if value is None:
         return None
@@ -121,6 +121,4 @@ def _claim_fields(given: Mapping[str, Any]) -> tuple[str, ...] | None:
         raise Wrong(first.message, first.remedy) from invalid
 
 
-_FIELDS_ARE = f"The fields are {', '.join(FIELDS)}."
-
-_READ = {"handoff_type": _type, "schema": _schema, "claim_fields": _claim_fields}
+_READ = {"handoff_type": _parse_type, "schema": _parse_schema, "claim_fields": _parse_claim_fields}

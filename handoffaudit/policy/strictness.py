@@ -1,119 +1,35 @@
-"""The strictness table: its rows as plain values (JSON, forms) and as frozen values, and the default table."""
+"""The strictness table: its rows as plain values (JSON, forms), as pydantic models and as frozen values."""
 
 import difflib
-import itertools
-from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, WithJsonSchema
 
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
-from handoffaudit.validation.config import (
-    ANY_OTHER_TYPE,
-    OPTIONAL_LAYERS,
-    CircularPolicy,
-    CritiquePolicy,
-    EvidencePolicy,
-    FailMode,
-    GroundingPolicy,
-    Mode,
-    Strictness,
-    TypePolicy,
-)
-from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.prompts.question import Role
+from handoffaudit.policy.values import Wrong, brief
+from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
 
 MOST_ROWS = 500
 
-RANGES: dict[str, tuple[int, int]] = {
-    "token_budget": (1, 1_000_000),
-    "output_token_budget": (1, 1_000_000),
-    "approval_length": (1, 1000),
-    "recommended_length": (1, 1000),
-    "max_retries": (0, 100),
-    "max_re_retrievals": (0, 100),
-    "hold_limit_hours": (1, 8760),
-    "careful_above": (0, 1_000_000),
-}
-
-CHOICES: dict[str, type[StrEnum]] = {
-    "strictness": Strictness,
-    "mode": Mode,
-    "circular_policy": CircularPolicy,
-    "evidence": EvidencePolicy,
-    "grounding": GroundingPolicy,
-    "min_severity_to_remediate": Severity,
-    "fail_mode": FailMode,
-    "critique": CritiquePolicy,
-    "critique_model": Role,
-}
-
-SHARES = ("max_uncited_ratio", "confidence_floor", "objective_confidence", "critique_score_floor", "critique_threshold")
-
-AMOUNTS: dict[str, tuple[float, float]] = {"critique_notional_usd": (0, 1e12), "critique_max_usd": (0, 100)}
-
-SWITCHES = ("repair", "auto_escalate_on_critical", "four_eyes")
-
-FIELDS = (
-    "handoff_type",
-    "strictness",
-    "mode",
-    "layers",
-    "token_budget",
-    "output_token_budget",
-    "approval_length",
-    "recommended_length",
-    "circular_policy",
-    "evidence",
-    "max_uncited_ratio",
-    "grounding",
-    "confidence_floor",
-    "repair",
-    "max_retries",
-    "max_re_retrievals",
-    "auto_escalate_on_critical",
-    "min_severity_to_remediate",
-    "hold_limit_hours",
-    "four_eyes",
-    "fail_mode",
-    "objective_confidence",
-    "careful_above",
-    "critique",
-    "critique_notional_usd",
-    "critique_score_floor",
-    "critique_model",
-    "critique_max_usd",
-    "critique_threshold",
-)
+FIELDS = tuple(values.plain_names(TypePolicy))
 
 
 def to_plain(row: TypePolicy) -> dict[str, Any]:
     """Return the row as JSON values, in the order of `FIELDS`."""
-    layers = {layer: layer not in row.layers_off for layer in OPTIONAL_LAYERS}
-    return {field: layers if field == "layers" else _plain(getattr(row, field)) for field in FIELDS}
+    plain = values.to_plain(row)
+    plain["layers"] = {layer: layer not in row.layers_off for layer in OPTIONAL_LAYERS}
+    return plain
 
 
 def parse_row(given: Mapping[str, Any]) -> TypePolicy:
     """Parse a row; a field that is not given has its default. Raise `InvalidPolicy` with every invalid value."""
     row = values.row_name(given.get("handoff_type"))
-    unknown = itertools.islice((field for field in given if field not in FIELDS), MOST_ERRORS)
-    errors = [_unknown(row, field[: values.LONGEST_NAME], given[field]) for field in unknown]
-    found: dict[str, Any] = {}
-    for field in FIELDS:
-        if field not in given and field != "handoff_type":
-            continue
-        try:
-            found[field] = _READ[field](given.get(field))
-        except Wrong as wrong:
-            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
-    if errors:
-        raise InvalidPolicy(errors)
-    if "output_token_budget" not in given and "token_budget" in found:
+    found = values.read_row(StrictnessModel, row, given, _find_closest)
+    if "token_budget" in found:
         # A table that was saved before output budgets existed still judges outputs by its token budget.
-        found["output_token_budget"] = found["token_budget"]
-    found["layers_off"] = found.pop("layers", frozenset())
+        found.setdefault("output_token_budget", found["token_budget"])
     return TypePolicy(**found)
 
 
@@ -141,17 +57,12 @@ def check_table(rows: Iterable[TypePolicy]) -> tuple[TypePolicy, ...]:
     return tuple(table)
 
 
-def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, StrEnum) else value
-
-
-def _unknown(row: str, field: str, value: Any) -> PolicyError:
+def _find_closest(field: str) -> str:
     close = difflib.get_close_matches(field, FIELDS, n=1)
-    remedy = f'Did you mean "{close[0]}"?' if close else f"The fields are {', '.join(FIELDS)}."
-    return PolicyError(row, field, value, "There is no such field.", remedy)
+    return f'Did you mean "{close[0]}"?' if close else f"The fields are {', '.join(FIELDS)}."
 
 
-def _layers(value: Any) -> frozenset[str]:
+def _parse_layers(value: Any) -> frozenset[str]:
     names = ", ".join(OPTIONAL_LAYERS)
     if not isinstance(value, Mapping):
         raise Wrong(f"{brief(value)} is not an object.", f'Write {{"tokens": true, …}} with any of {names}.')
@@ -163,27 +74,11 @@ def _layers(value: Any) -> frozenset[str]:
     return frozenset(layer for layer, on in value.items() if not on)
 
 
-_READ: dict[str, Callable[[Any], Any]] = {
-    "handoff_type": values.handoff_type,
-    "layers": _layers,
-    **{field: partial(values.choice, choices) for field, choices in CHOICES.items()},
-    **{field: partial(values.whole, low, high) for field, (low, high) in RANGES.items()},
-    **{field: partial(values.amount, low, high) for field, (low, high) in AMOUNTS.items()},
-    **dict.fromkeys(SHARES, values.share),
-    **dict.fromkeys(SWITCHES, values.switch),
-}
+_SWITCHES = {"type": "object", "properties": {layer: {"type": "boolean"} for layer in OPTIONAL_LAYERS}}
 
-ROWS_AS_SHIPPED = check_table(
-    [
-        TypePolicy("deal_data"),
-        TypePolicy("customer_info"),
-        TypePolicy("research_result"),
-        # One agent writes to another in these types: reports of some ten thousand characters are common.
-        TypePolicy("delegation", token_budget=20_000),
-        TypePolicy("handoff", token_budget=20_000),
-        TypePolicy("message", token_budget=20_000),
-        TypePolicy("status_update", strictness=Strictness.LENIENT),
-        TypePolicy("notification", strictness=Strictness.LENIENT),
-        TypePolicy(ANY_OTHER_TYPE),
-    ]
+StrictnessModel = values.model_of(
+    "StrictnessModel",
+    TypePolicy,
+    handoff_type=Annotated[str, PlainValidator(values.handoff_type, json_schema_input_type=str)],
+    layers_off=Annotated[frozenset[str], PlainValidator(_parse_layers), WithJsonSchema(_SWITCHES)],
 )

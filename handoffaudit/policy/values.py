@@ -1,11 +1,16 @@
-"""Readers of policy values from JSON or a form, which return the value or raise `Wrong`, and checks of whole rows."""
+"""Rows of policies: pydantic models of rows, the parsing of plain rows into values or errors, and checks of tables."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING
 from enum import StrEnum
-from typing import Any, TypeVar
+from functools import cache
+from typing import Annotated, Any, TypeGuard, TypeVar, get_type_hints
 
 import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
+from pydantic.fields import FieldInfo
 
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.validation.text import show
@@ -15,12 +20,11 @@ LONGEST_SHOWN = 80
 MOST_ERRORS = 100
 MOST_BYTES = 256 * 1024
 
-C = TypeVar("C", bound=StrEnum)
 G = TypeVar("G")
 R = TypeVar("R")
 
 
-class Wrong(Exception):
+class Wrong(ValueError):
     """A value that cannot be read. The reader of the row turns the exception into a `PolicyError`."""
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -52,12 +56,18 @@ def handoff_type(value: Any) -> str:
     return value
 
 
-def unknown_fields(row: str, given: Mapping[str, Any], known: Collection[str], remedy: str) -> list[PolicyError]:
+def unknown_fields(
+    row: str, given: Mapping[str, Any], known: Collection[str], remedy: Callable[[str], str] | None = None
+) -> list[PolicyError]:
     """Return an error for each unknown field of a row, at most a hundred."""
+    listed = f"The fields are {', '.join(known)}."
     unknown = itertools.islice((field for field in given if field not in known), MOST_ERRORS)
-    return [
-        PolicyError(row, field[:LONGEST_NAME], given[field], "There is no such field.", remedy) for field in unknown
-    ]
+    errors = []
+    for field in unknown:
+        shown = field[:LONGEST_NAME]
+        hint = remedy(shown) if remedy else listed
+        errors.append(PolicyError(row, shown, given[field], "There is no such field.", hint))
+    return errors
 
 
 def too_many(names: Sequence[str], most: int) -> list[PolicyError]:
@@ -68,44 +78,119 @@ def too_many(names: Sequence[str], most: int) -> list[PolicyError]:
     return [PolicyError(names[-1], "", len(names), message, f"Keep at most {most}.")]
 
 
-def choice(choices: type[C], value: Any) -> C:
+def model_of(name: str, row: type, **annotations: Any) -> type[BaseModel]:
+    """Return the pydantic model `name`, which parses and documents the rows of a kind of policy.
+
+    `row` is a dataclass whose metadata holds the arguments of pydantic's `Field` (`validation.config.describe`).
+    `annotations` replace the types of fields that have a parser of their own.
+    """
+    types = get_type_hints(row) | annotations
+    fields: dict[str, Any] = {}
+    for one in dataclasses.fields(row):
+        given, of_type = dict(one.metadata), types[one.name]
+        if one.default is not MISSING:
+            given["default"] = one.default
+        elif one.default_factory is not MISSING:
+            given["default_factory"] = one.default_factory
+        if is_choice(of_type):
+            given["strict"] = False
+            of_type = Annotated[of_type, WithJsonSchema({"type": "string", "enum": list(of_type)})]
+        elif of_type is float:
+            # Adding zero turns -0.0, which PostgreSQL does not keep, into 0.0.
+            of_type = Annotated[float, AfterValidator(lambda value: value + 0.0)]
+        fields[one.name] = (of_type, Field(**given))
+    config = ConfigDict(strict=True, allow_inf_nan=False)
+    return create_model(name, __config__=config, **fields)
+
+
+def is_choice(of_type: Any) -> TypeGuard[type[StrEnum]]:
+    return isinstance(of_type, type) and issubclass(of_type, StrEnum)
+
+
+def is_amount(name: str) -> bool:
+    """Return whether a field is an amount in US dollars."""
+    return name.endswith("_usd")
+
+
+@cache
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model by their names in a plain row."""
+    return {one.alias or name: one for name, one in model.model_fields.items()}
+
+
+def to_plain(row: object) -> dict[str, Any]:
+    """Return the fields of a row, which is a dataclass, by their names in a plain row."""
+    kind: Any = type(row)
+    return {name: _convert_to_plain(getattr(row, attribute)) for name, attribute in plain_names(kind).items()}
+
+
+@cache
+def plain_names(row: type) -> dict[str, str]:
+    """Return the attribute of a dataclass by its name in a plain row."""
+    return {one.metadata.get("alias", one.name): one.name for one in dataclasses.fields(row)}
+
+
+def _convert_to_plain(value: Any) -> Any:
+    if isinstance(value, StrEnum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value
+
+
+def read_row(
+    model: type[BaseModel], row: str, given: Mapping[str, Any], remedy: Callable[[str], str] | None = None
+) -> dict[str, Any]:
+    """Return the values of a plain row that were given. Raise `InvalidPolicy` with every invalid value.
+
+    `row` is the name of the row in errors. `remedy` returns the remedy for an unknown field; by default it lists the
+    fields.
+    """
+    fields = fields_of(model)
+    errors = unknown_fields(row, given, fields, remedy)
+    # A required field that is not given is refused as null is.
+    known = {name: given.get(name) for name, field in fields.items() if name in given or field.is_required()}
+    found = None
     try:
-        return choices(value)
-    except ValueError:
-        raise Wrong(f"{brief(value)} is not one of the choices.", f"Choose one of {', '.join(choices)}.") from None
+        found = model.model_validate(known)
+    except ValidationError as invalid:
+        for one in invalid.errors(include_url=False, include_input=False):
+            name = str(one["loc"][0])
+            own = one.get("ctx", {}).get("error")
+            wrong = own if isinstance(own, Wrong) else _explain(name, fields[name], known[name])
+            errors.append(PolicyError(row, name, known[name], wrong.message, wrong.remedy))
+    if errors or found is None:
+        raise InvalidPolicy(errors)
+    return {name: getattr(found, name) for name in found.model_fields_set}
 
 
-def switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Wrong(f"{brief(value)} is neither on nor off.", "Write true or false.")
-    return value
-
-
-def whole(low: int, high: int, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise Wrong(f"{brief(value)} is not a whole number.", f"Use a whole number from {low} to {high:,}.")
-    if not low <= value <= high:
-        raise Wrong(f"{brief(value)} is out of range.", f"Use a whole number from {low} to {high:,}.")
-    return value
-
-
-def share(value: Any) -> float:
-    if not _between(value, 0, 1):
-        raise Wrong(f"{brief(value)} is not a number from 0.0 to 1.0.", "Use one, e.g. 0.5.")
-    # Adding zero turns -0.0, which PostgreSQL does not keep, into 0.0.
-    return float(value) + 0.0
-
-
-def amount(low: float, high: float, value: Any) -> float:
-    """Return an amount in US dollars. Raise `Wrong` if the value is no number in the range."""
-    if not _between(value, low, high):
+def _explain(name: str, field: FieldInfo, value: Any) -> Wrong:
+    """Return why pydantic refused a value, in the words of our problems."""
+    of_type, shown = field.annotation, brief(value)
+    if is_choice(of_type):
+        return Wrong(f"{shown} is not one of the choices.", f"Choose one of {', '.join(of_type)}.")
+    if of_type is bool:
+        return Wrong(f"{shown} is neither on nor off.", "Write true or false.")
+    low, high = limits_of(field)
+    if of_type is int:
+        return explain_whole(value, low, high)
+    if is_amount(name):
         text = f"a number from {low:,} to {high:,.0f}"
-        raise Wrong(f"{brief(value)} is not {text}.", "Use one, in US dollars, without signs beside its digits.")
-    return float(value) + 0.0
+        return Wrong(f"{shown} is not {text}.", "Use one, in US dollars, without signs beside its digits.")
+    return Wrong(f"{shown} is not a number from {low} to {high}.", "Use one, e.g. 0.5.")
 
 
-def _between(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+def explain_whole(value: Any, low: int, high: int) -> Wrong:
+    wrong = "is out of range" if is_whole(value) else "is not a whole number"
+    return Wrong(f"{brief(value)} {wrong}.", f"Use a whole number from {low} to {high:,}.")
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def limits_of(field: FieldInfo) -> tuple[Any, Any]:
+    """Return the lowest and the highest value of a number."""
+    found = {name: getattr(one, name) for one in field.metadata for name in ("ge", "le") if hasattr(one, name)}
+    return found["ge"], found["le"]
 
 
 def read_all(given: Iterable[G], read: Callable[[G], R]) -> list[R]:

@@ -44,27 +44,29 @@ class Change:
 def list_changes(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> list[Change]:
     """Return the changes between rows by name, each as plain values, with "any other type" last."""
     names = sorted(old.keys() | new.keys(), key=lambda name: (name == ANY_OTHER_TYPE, name))
-    return [change for name in names for change in _row_changes(name, old.get(name), new.get(name))]
+    return [change for name in names for change in _compare_rows(name, old.get(name), new.get(name))]
 
 
-def _row_changes(name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Iterator[Change]:
+def _compare_rows(name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Iterator[Change]:
     if old is None or new is None:
         yield Change(name, WHOLE_ROW, old, new)
         return
-    for location, before, after in _inside((), old, new):
+    for location, before, after in _compare_inside((), old, new):
         yield Change(name, dotted_path(location), before, after)
 
 
-def _inside(location: Location, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[Location, Any, Any]]:
+def _compare_inside(
+    location: Location, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[tuple[Location, Any, Any]]:
     for key in dict.fromkeys([*old, *new]):
         before, after, place = old.get(key), new.get(key), (*location, key)
         if isinstance(before, Mapping) and isinstance(after, Mapping) and len(place) < DEEPEST:
-            yield from _inside(place, before, after)
-        elif not _same(before, after):
+            yield from _compare_inside(place, before, after)
+        elif not _are_equal(before, after):
             yield place, before, after
 
 
-def _same(old: Any, new: Any) -> bool:
+def _are_equal(old: Any, new: Any) -> bool:
     # In Python, True equals 1; in JSON, it does not.
     return orjson.dumps(old, option=orjson.OPT_SORT_KEYS) == orjson.dumps(new, option=orjson.OPT_SORT_KEYS)
 
@@ -143,7 +145,7 @@ class Stale(Exception):
         self.current = current
 
 
-def _as_given(row: R, in_force: R | None) -> R:
+def _keep_as_given(row: R, in_force: R | None) -> R:
     return row
 
 
@@ -165,7 +167,7 @@ class Versions(Generic[R]):
     checked: Callable[[Iterable[R]], tuple[R, ...]]
     plain: Callable[[R], dict[str, Any]]
     compared: Callable[[R], Mapping[str, Any]]
-    renewed: Callable[[R, R | None], R] = _as_given
+    renewed: Callable[[R, R | None], R] = _keep_as_given
     stays: str | None = None
 
     @property
@@ -173,30 +175,30 @@ class Versions(Generic[R]):
         return Table(AS_SHIPPED, self.shipped, name_of=self.name_of)
 
     def current(self, tenant: Tenant) -> Table[R]:
-        newest = self._versions(tenant).first()
-        return self._table(newest) if newest else self.as_shipped
+        newest = self._filter_versions(tenant).first()
+        return self._make_table(newest) if newest else self.as_shipped
 
     def at_version(self, tenant: Tenant, number: int) -> Table[R]:
         if number == AS_SHIPPED:
             return self.as_shipped
-        version = self._versions(tenant).filter(number=number).first()
+        version = self._filter_versions(tenant).filter(number=number).first()
         if version is None:
             raise NoSuchVersion(number)
-        return self._table(version)
+        return self._make_table(version)
 
     def at_time(self, tenant_id: int, at: datetime) -> Table[R]:
         """Return the table that applied at that time."""
         versions = PolicyVersion.objects.filter(tenant=tenant_id, kind=self.kind, changed_at__lte=at)
         newest = versions.order_by("-number").first()
-        return self._table(newest) if newest else self.as_shipped
+        return self._make_table(newest) if newest else self.as_shipped
 
     def tables(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> Iterator[Table[R]]:
         """Yield tables, newest first, down to the default table; with `before`, only tables older than that number."""
-        versions = self._versions(tenant)
+        versions = self._filter_versions(tenant)
         if before is not None:
             versions = versions.filter(number__lt=before)
         found = versions[:limit]
-        yield from map(self._table, found)
+        yield from map(self._make_table, found)
         if len(found) < limit and before != AS_SHIPPED:
             yield self.as_shipped
 
@@ -219,7 +221,7 @@ class Versions(Generic[R]):
         Raise `Stale` if `base_version` is not the current version, and `InvalidPolicy` for rows that cannot be saved.
         """
         lock_tenant(tenant)
-        table = self._unchanged(tenant, base_version)
+        table = self._check_version(tenant, base_version)
         checked = self.checked(rows)
         changes = self.difference(table.rows, checked)
         if not changes:
@@ -229,9 +231,9 @@ class Versions(Generic[R]):
             tenant=tenant,
             kind=self.kind,
             number=table.version + 1,
-            content=self._text(self._renewed(row, table, changed) for row in checked),
+            content=self._dump(self._renew(row, table, changed) for row in checked),
             changed_by=actor[:200],
-            note=_line(note),
+            note=_clean_note(note),
         )
         audit.record(
             tenant=tenant,
@@ -240,7 +242,7 @@ class Versions(Generic[R]):
             target=f"version {version.number}",
             detail={"note": version.note, **summarize_changes(changes)},
         )
-        return self._table(version)
+        return self._make_table(version)
 
     @transaction.atomic
     def upsert_row(self, *, tenant: Tenant, base_version: int, row: R, actor: str, note: str = "") -> Table[R]:
@@ -260,7 +262,7 @@ class Versions(Generic[R]):
             remedy = "Change it, or add rows for single types."
             raise InvalidPolicy([PolicyError(name, "", None, "This row has to stay.", remedy)])
         lock_tenant(tenant)
-        table = self._unchanged(tenant, base_version)
+        table = self._check_version(tenant, base_version)
         if table.row(name) is None:
             raise InvalidPolicy([PolicyError(name, "", None, "There is no such row.", "Load the table again.")])
         rows = [row for row in table.rows if self.name_of(row) != name]
@@ -269,8 +271,8 @@ class Versions(Generic[R]):
     def revert(self, *, tenant: Tenant, to_version: int, base_version: int, actor: str, note: str = "") -> Table[R]:
         """Save a new version with the rows of an old one; its note says so, and `note` says why."""
         rows = self.at_version(tenant, to_version).rows
-        told = f"Reverted to version {to_version}" + (f": {note}" if _line(note) else "")
-        return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=told)
+        message = f"Reverted to version {to_version}" + (f": {note}" if _clean_note(note) else "")
+        return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=message)
 
     def to_plain(self, rows: Iterable[R]) -> dict[str, Any]:
         """Return the rows as they are stored and shown: one object with one list."""
@@ -288,28 +290,28 @@ class Versions(Generic[R]):
         """Return the rows of a stored version."""
         return self.from_plain(orjson.loads(content))
 
-    def _text(self, rows: Iterable[R]) -> str:
+    def _dump(self, rows: Iterable[R]) -> str:
         return orjson.dumps(self.to_plain(rows)).decode()
 
-    def _renewed(self, row: R, table: Table[R], changed: set[str]) -> R:
+    def _renew(self, row: R, table: Table[R], changed: set[str]) -> R:
         name = self.name_of(row)
         in_force = table.row(name)
         return in_force if in_force is not None and name not in changed else self.renewed(row, in_force)
 
-    def _unchanged(self, tenant: Tenant, base_version: int) -> Table[R]:
+    def _check_version(self, tenant: Tenant, base_version: int) -> Table[R]:
         table = self.current(tenant)
         if table.version != base_version:
             raise Stale(table)
         return table
 
-    def _versions(self, tenant: Tenant) -> QuerySet[PolicyVersion]:
+    def _filter_versions(self, tenant: Tenant) -> QuerySet[PolicyVersion]:
         return PolicyVersion.objects.filter(tenant=tenant, kind=self.kind).order_by("-number")
 
-    def _table(self, version: PolicyVersion) -> Table[R]:
+    def _make_table(self, version: PolicyVersion) -> Table[R]:
         rows = self.from_text(version.content)
         return Table(version.number, rows, version.changed_by, version.changed_at, version.note, self.name_of)
 
 
-def _line(note: str) -> str:
+def _clean_note(note: str) -> str:
     # PostgreSQL cannot store NUL, and pages cannot show other control characters.
     return "".join(sign if sign.isprintable() else " " for sign in note).strip()[:500]

@@ -8,7 +8,7 @@ from heapq import nsmallest
 from pathlib import Path, PurePath
 from typing import Final
 
-from handoffaudit.validation.text import clean, nearest
+from handoffaudit.validation.text import clean, either, nearest, show
 
 SKILL_FILE: Final = "SKILL.md"
 
@@ -56,10 +56,10 @@ def skill_files(folder: Path) -> Iterator[tuple[str, str | None]]:
     The text is None where the file cannot be read. Links to folders are followed one level deep.
     """
     for path in sorted({*folder.rglob(SKILL_FILE), *folder.glob(f"*/{SKILL_FILE}")}):
-        yield str(path), _text_of(path)
+        yield str(path), _read_text(path)
 
 
-def _text_of(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     try:
         # Opening a named pipe would block until a writer opens the pipe.
         if not path.is_file():
@@ -104,6 +104,16 @@ def listed_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
     """Return at most `MOST_LISTED` known names: those most similar to `target`, then the others in sorted order."""
     near = closest_agents(target, known)
     return (*near, *nsmallest(MOST_LISTED - len(near), known.difference(near)))
+
+
+def known_agents_hint(near: tuple[str, ...], listed: tuple[str, ...], known: int) -> str | None:
+    """Return a hint that names the agents to choose from, or None if the registry is empty."""
+    if not listed:
+        return None
+    suggestion = f"Did you mean {either(map(show, near))}? " if near else ""
+    more = f" (+{known - len(listed):,} more)" if known > len(listed) else ""
+    agents = f"Known agents: {', '.join(map(show, listed))}{more}."
+    return f"{suggestion}{agents} If none of them is meant, add the target's skill to the registry."
 
 
 def _name(text: str | None) -> str:

@@ -7,9 +7,16 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from handoffaudit.validation.errors import InvalidConfigError, config_error
-from handoffaudit.validation.limits import MOST_STEPS, StepBudget, StepBudgetSpentError
 from handoffaudit.validation.paths import Location, dotted_path, pointer
-from handoffaudit.validation.selectors import MISSING, PathError, parse_path, select
+from handoffaudit.validation.selectors import (
+    MISSING,
+    MOST_STEPS,
+    PathError,
+    StepBudget,
+    StepBudgetSpentError,
+    parse_path,
+    select,
+)
 from handoffaudit.validation.text import clean, show
 
 Kind = Literal["number", "date", "name", "quote", "identifier", "wording"]
@@ -183,7 +190,7 @@ def extract(
     found = [
         (location, value, kind, ids)
         for location, value in statements
-        for kind, ids in [_judged(location, value, citations, within)]
+        for kind, ids in [_classify(location, value, citations, within)]
         if kind is not None
     ]
     kept = found if len(found) <= MOST_CLAIMS else sorted(found, key=lambda one: dotted_path(one[0]))[:MOST_CLAIMS]
@@ -233,7 +240,7 @@ def _states(value: object) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-def _judged(
+def _classify(
     location: Location, value: Any, citations: Citations, within: Location
 ) -> tuple[ClaimKind | None, tuple[str, ...]]:
     paths = _paths(location, within)

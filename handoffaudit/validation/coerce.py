@@ -34,7 +34,7 @@ def convert(value: object, types: Collection[str]) -> Any:
         case float() if "integer" in types and value.is_integer():
             return int(value)
         case str():
-            return _text_converted(value, types)
+            return _convert_text(value, types)
     return None
 
 
@@ -44,7 +44,7 @@ def _number_text(value: float) -> str | None:
     return repr(value)
 
 
-def _text_converted(text: str, types: Collection[str]) -> Any:
+def _convert_text(text: str, types: Collection[str]) -> Any:
     number = _number(text) if "number" in types or "integer" in types else None
     if number is not None and ("number" in types or float(number).is_integer()):
         return number
@@ -75,21 +75,21 @@ def as_utc(value: object) -> str | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return _of_epoch(value)
+        return _parse_epoch(value)
     if not isinstance(value, str) or len(value) > _LONGEST_FORM:
         return None
     read = moment(value.strip())
-    return utc_text(read.at) if read else _of_iso(value.strip())
+    return utc_text(read.at) if read else _parse_iso(value.strip())
 
 
-def _of_epoch(number: float) -> str | None:
+def _parse_epoch(number: float) -> str | None:
     for unit in (1, 1000):
         if _FIRST_SECOND * unit <= number < _LAST_SECOND * unit:
             return utc_text(datetime.fromtimestamp(round(number / unit, 3), UTC))
     return None
 
 
-def _of_iso(text: str) -> str | None:
+def _parse_iso(text: str) -> str | None:
     try:
         at = datetime.fromisoformat(text)
         return utc_text(at if at.tzinfo else at.replace(tzinfo=UTC))

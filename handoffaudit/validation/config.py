@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.prompts.question import Prompt, Role, Use
@@ -88,56 +88,180 @@ class CritiquePolicy(StrEnum):
     ALWAYS = "always"
 
 
+def describe(
+    title: str, text: str, *, ge: float | None = None, le: float | None = None, alias: str | None = None
+) -> dict[str, Any]:
+    """Return the metadata of a field of a policy: the keyword arguments of pydantic's `Field`.
+
+    `{limits}` in the text stands for the lowest and the highest value. `handoffaudit.policy.values.model_of` makes the
+    pydantic model from the metadata. This module does not call `Field` itself, because loading pydantic takes a third
+    of the time in which the command line judges a file.
+    """
+    limits = "" if ge is None or le is None else f"{ge:,} to {le:,}"
+    given = {"title": title, "description": text.replace("{limits}", limits), "ge": ge, "le": le, "alias": alias}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class TypePolicy:
-    """One row of the strictness table.
+    """One row of the strictness table. The metadata of each field says what the field means."""
 
-    `token_budget`, and `output_token_budget` for the format `output`, are in tokens. `approval_length` and
-    `recommended_length` are in agents: a longer chain is held, or warned of. `max_uncited_ratio` and `confidence_floor`
-    lie from 0.0 to 1.0. A handoff held longer than `hold_limit_hours` is overdue. `repair`: rejected handoffs are
-    repaired without a request. `max_retries` and `max_re_retrievals` say how often the sender is asked to try again
-    before a person is. `four_eyes`: a decision takes effect once a second person has made the same decision.
-
-    `fail_mode` applies when the LLM is unavailable. An objective met with a confidence below `objective_confidence`
-    (0.0 to 1.0; 0.0: never) counts as not met. An objective that has, together with its deliverable, more than
-    `careful_above` characters goes to the careful LLM (0: none does). A critique is triggered by
-    `critique_notional_usd` or more at stake (USD), or by a score below `critique_score_floor`; it may cost
-    `critique_max_usd`, and rejects below `critique_threshold`.
-    """
-
-    handoff_type: str
-    strictness: Strictness = Strictness.STRICT
-    mode: Mode = Mode.ENFORCE
-    layers_off: frozenset[str] = frozenset()
-    token_budget: int = 2000
-    output_token_budget: int = 20_000
-    approval_length: int = 5
-    recommended_length: int = 10
-    circular_policy: CircularPolicy = CircularPolicy.HOLD
-    evidence: EvidencePolicy = EvidencePolicy.WHERE_GIVEN
-    max_uncited_ratio: float = 0.3
-    grounding: GroundingPolicy = GroundingPolicy.WARN
-    confidence_floor: float = 0.5
-    repair: bool = False
-    max_retries: int = 2
-    max_re_retrievals: int = 1
-    auto_escalate_on_critical: bool = True
-    min_severity_to_remediate: Severity = Severity.ERROR
-    hold_limit_hours: int = 24
-    four_eyes: bool = False
-    fail_mode: FailMode = FailMode.OPEN
-    objective_confidence: float = 0.0
-    careful_above: int = 0
-    critique: CritiquePolicy = CritiquePolicy.OUTPUTS
-    critique_notional_usd: float = 50_000.0
-    critique_score_floor: float = 0.5
-    critique_model: Role = Role.FAST
-    critique_max_usd: float = 0.10
-    critique_threshold: float = 0.6
+    handoff_type: str = field(metadata=describe("Handoff type", "As senders write it, e.g. deal_data."))
+    strictness: Strictness = field(
+        default=Strictness.STRICT,
+        metadata=describe("Strictness", "lenient leaves out evidence, grounding and the model's check"),
+    )
+    mode: Mode = field(
+        default=Mode.ENFORCE, metadata=describe("Mode", "shadow accepts, and keeps what it would have decided")
+    )
+    layers_off: frozenset[str] = field(
+        default_factory=frozenset, metadata=describe("Layers", "structure always runs", alias="layers")
+    )
+    token_budget: int = field(
+        default=2000, metadata=describe("Token budget", "tokens; above: rejected", ge=1, le=1_000_000)
+    )
+    output_token_budget: int = field(
+        default=20_000,
+        metadata=describe(
+            "Token budget of outputs",
+            "tokens of a handoff in the output format; above: rejected",
+            ge=1,
+            le=1_000_000,
+        ),
+    )
+    approval_length: int = field(
+        default=5, metadata=describe("Approval length", "agents; a longer chain is held", ge=1, le=1000)
+    )
+    recommended_length: int = field(
+        default=10, metadata=describe("Recommended length", "agents; a longer chain is warned of", ge=1, le=1000)
+    )
+    circular_policy: CircularPolicy = field(
+        default=CircularPolicy.HOLD,
+        metadata=describe("Circular chains", "when the target is in the chain already, and a reason is given"),
+    )
+    evidence: EvidencePolicy = field(
+        default=EvidencePolicy.WHERE_GIVEN,
+        metadata=describe("Citations", "required asks every handoff, where_given those that cite at all"),
+    )
+    max_uncited_ratio: float = field(
+        default=0.3, metadata=describe("Uncited share", "{limits} of all claims; above: rejected", ge=0.0, le=1.0)
+    )
+    grounding: GroundingPolicy = field(
+        default=GroundingPolicy.WARN,
+        metadata=describe("Grounding", "a value of a claim that stands in no source: warned of, or rejected"),
+    )
+    confidence_floor: float = field(
+        default=0.5, metadata=describe("Confidence floor", "{limits}; below: warned of", ge=0.0, le=1.0)
+    )
+    repair: bool = field(
+        default=False,
+        metadata=describe("Repair what is rejected", "without being asked; what passes is a new attempt"),
+    )
+    max_retries: int = field(
+        default=2, metadata=describe("Retries", "{limits}; how often the sender is asked to try again", ge=0, le=100)
+    )
+    max_re_retrievals: int = field(
+        default=1,
+        metadata=describe(
+            "Re-retrievals", "{limits}; how often it is asked for other sources after that", ge=0, le=100
+        ),
+    )
+    auto_escalate_on_critical: bool = field(
+        default=True, metadata=describe("Escalate what is critical", "to a person at once, without a retry")
+    )
+    min_severity_to_remediate: Severity = field(
+        default=Severity.ERROR, metadata=describe("Remediate from", "issues less severe ask nothing of the sender")
+    )
+    hold_limit_hours: int = field(
+        default=24, metadata=describe("Hold limit", "hours held until overdue", ge=1, le=8760)
+    )
+    four_eyes: bool = field(
+        default=False,
+        metadata=describe("Four eyes", "a decision takes effect once a second person has made the same one"),
+    )
+    fail_mode: FailMode = field(
+        default=FailMode.OPEN,
+        metadata=describe(
+            "Without the model",
+            "when the model cannot be asked: open lets it pass, marked unverified; closed holds it",
+        ),
+    )
+    objective_confidence: float = field(
+        default=0.0,
+        metadata=describe(
+            "Objective confidence",
+            "{limits}; an objective met with less counts as not met; 0.0: never; suggested: 0.7",
+            ge=0.0,
+            le=1.0,
+        ),
+    )
+    careful_above: int = field(
+        default=0,
+        metadata=describe(
+            "Careful model above",
+            "characters of objective and deliverable together; above: the careful model judges; 0: never",
+            ge=0,
+            le=1_000_000,
+        ),
+    )
+    critique: CritiquePolicy = field(
+        default=CritiquePolicy.OUTPUTS,
+        metadata=describe(
+            "Critique",
+            "outputs: of the output format, where triggered; triggered: of any format; always: without a trigger",
+        ),
+    )
+    critique_notional_usd: float = field(
+        default=50_000.0,
+        metadata=describe(
+            "Critique from (USD)",
+            "USD in notional_usd of the context or the data; this and more triggers a critique",
+            ge=0,
+            le=1e12,
+        ),
+    )
+    critique_score_floor: float = field(
+        default=0.5,
+        metadata=describe(
+            "Critique below score", "{limits}; a score so far below it triggers a critique; 0.0: never", ge=0.0, le=1.0
+        ),
+    )
+    critique_model: Role = field(
+        default=Role.FAST,
+        metadata=describe("Critique by", "the fast model or the careful one; the settings name both"),
+    )
+    critique_max_usd: float = field(
+        default=0.10,
+        metadata=describe(
+            "Critique may cost (USD)",
+            "USD for one critique, estimated before it is asked for; above: left out, and warned of",
+            ge=0,
+            le=100,
+        ),
+    )
+    critique_threshold: float = field(
+        default=0.6,
+        metadata=describe("Critique threshold", "{limits}; a critique's score below it rejects", ge=0.0, le=1.0),
+    )
 
     def budget_of(self, format_name: str) -> int:
         """Return the budget, in tokens, of a handoff in this format."""
         return self.output_token_budget if format_name == OUTPUT else self.token_budget
+
+
+# In the order of `handoffaudit.policy.strictness.check_table`.
+ROWS_AS_SHIPPED: Final = (
+    TypePolicy("customer_info"),
+    TypePolicy("deal_data"),
+    # One agent writes to another in these three types: reports of some ten thousand characters are common.
+    TypePolicy("delegation", token_budget=20_000),
+    TypePolicy("handoff", token_budget=20_000),
+    TypePolicy("message", token_budget=20_000),
+    TypePolicy("notification", strictness=Strictness.LENIENT),
+    TypePolicy("research_result"),
+    TypePolicy("status_update", strictness=Strictness.LENIENT),
+    TypePolicy(ANY_OTHER_TYPE),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,11 +77,11 @@ def removal(location: Location, value: Any, why: str = "") -> Change:
 
 def replacement(location: Location, before: Any, after: Any, why: str = "") -> Change:
     if isinstance(before, str) and isinstance(after, str) and max(len(before), len(after)) > _LONG:
-        before, after = _parting(before, after)
+        before, after = _cut_common_start(before, after)
     return Change(location, ChangeKind.CHANGED, brief(before), brief(after), why)
 
 
-def _parting(before: str, after: str) -> tuple[str, str]:
+def _cut_common_start(before: str, after: str) -> tuple[str, str]:
     """Return two long texts from shortly before the point where they differ, with `…` for the common part."""
     letters = enumerate(zip(before, after, strict=False))
     common = next((at for at, (one, other) in letters if one != other), min(len(before), len(after)))
@@ -91,7 +91,7 @@ def _parting(before: str, after: str) -> tuple[str, str]:
 
 def difference(before: Any, after: Any, *, most: int = MOST_CHANGES) -> Difference:
     """Return the places where `after` differs from `before`, in document order, at most `most` of them."""
-    found = tuple(islice(_compared((), before, after), most + 1))
+    found = tuple(islice(_compare((), before, after), most + 1))
     return Difference(tuple(_readable(change) for change in found[:most]), complete=len(found) <= most)
 
 
@@ -100,7 +100,7 @@ def _readable(change: Change) -> Change:
     return replace(change, location=location)
 
 
-def _compared(place: Location, before: Any, after: Any) -> Iterator[Change]:
+def _compare(place: Location, before: Any, after: Any) -> Iterator[Change]:
     if len(place) >= _DEEPEST or type(before) is not type(after) or isinstance(before, _SCALARS):
         if not same(before, after):
             yield replacement(place, before, after)
@@ -120,7 +120,7 @@ def same(one: Any, other: Any) -> bool:
 def _fields(place: Location, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
     for key, value in before.items():
         if key in after:
-            yield from _compared((*place, key), value, after[key])
+            yield from _compare((*place, key), value, after[key])
         else:
             yield removal((*place, key), value)
     for key, value in after.items():
@@ -136,7 +136,7 @@ def _entries(place: Location, before: list[Any], after: list[Any]) -> Iterator[C
     end = next((back for back in range(tail) if not same(before[-1 - back], after[-1 - back])), tail)
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     for index, (was, now) in enumerate(zip(old, new, strict=False), start):
-        yield from _compared((*place, index), was, now)
+        yield from _compare((*place, index), was, now)
     common = min(len(old), len(new))
     for index, value in enumerate(old[common:], start + common):
         yield removal((*place, index), value)

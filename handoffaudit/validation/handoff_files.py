@@ -8,8 +8,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from handoffaudit.validation.codes import make
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.codes import Code, make
+from handoffaudit.validation.issues import Issue, Severity
+
+FALLBACK_LOCATION: Final = Code(
+    "files.fallback_location",
+    Severity.WARNING,
+    "Written to the fallback location",
+    what="The handoff could not be written under its session path; it is in the system's temporary folder.",
+    why="The temporary folder is emptied some day, and the receiver looks under the session's path.",
+    hint="Make the session's folder writable, and move the file there before the temporary folder is emptied.",
+    layer="references",
+)
+
 
 FALLBACK_TEXT: Final = "Using fallback location."
 
@@ -69,8 +80,8 @@ def write_handoff(
         return Written(write_new(content, _inside(root, path)))
     # A NUL in the session path raises ValueError.
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else None
-        reason = said or str(error) or "it could not be written"
+        message = error.strerror if isinstance(error, OSError) else None
+        reason = message or str(error) or "it could not be written"
     folder = temporary or Path(tempfile.gettempdir())
     elsewhere = write_new(content, folder / path.name)
     return Written(elsewhere, _fallback(path, elsewhere, reason))
@@ -132,7 +143,7 @@ def _fill(handle: int, path: Path, content: bytes) -> None:
 
 def _fallback(wanted: Path, written: Path, reason: str) -> Issue:
     return make(
-        "files.fallback_location",
+        FALLBACK_LOCATION,
         location=("handoff", "source", "session_path"),
         message=f'{FALLBACK_TEXT} "{wanted}" could not be written ({reason}); the handoff is in "{written}".',
         expected=str(wanted),

@@ -1,11 +1,14 @@
 """An issue: one finding of a layer about a sender's document."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from handoffaudit.validation.paths import Location, dotted_path, pointer
+
+MAX_ISSUES = 100
 
 
 class Severity(StrEnum):
@@ -19,7 +22,8 @@ class Severity(StrEnum):
 class Issue:
     """One finding: the defect, its place in the document, and the hint that makes the document pass.
 
-    `location` holds the keys and list positions from the root of the document.
+    `location` holds the keys and list positions from the root of the document. `holds` is True if the handoff waits for
+    the decision of a person; it follows from the code, so it is not stored.
     """
 
     layer: str
@@ -32,6 +36,12 @@ class Issue:
     actual: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     issue_id: str = ""
+    holds: bool = False
+
+    @property
+    def blocks(self) -> bool:
+        """Return whether the issue keeps the handoff from being accepted."""
+        return self.holds or self.severity in (Severity.ERROR, Severity.CRITICAL)
 
     @property
     def field_path(self) -> str:
@@ -55,6 +65,7 @@ class Issue:
             self.actual,
             self.metadata,
             f"issue-{number}",
+            self.holds,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,3 +82,13 @@ class Issue:
             "hint": self.hint,
             "metadata": dict(self.metadata),
         }
+
+
+def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue]:
+    """Return the first `limit` issues; the last one says so where there are more."""
+    kept = list(islice(issues, limit + 1))
+    if len(kept) <= limit:
+        return kept
+    last = kept[limit - 1]
+    message = f"{last.message} There is more of this: only the first {limit} issues are listed."
+    return [*kept[: limit - 1], replace(last, message=message, metadata={**last.metadata, "more": True})]

@@ -8,14 +8,24 @@
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-from handoffaudit.validation.codes import make
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.codes import Code, make
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import clean, type_name
+from handoffaudit.validation.text import clean
+
+JSON_PARSE: Final = Code(
+    "structure.json_parse",
+    Severity.ERROR,
+    "Not JSON",
+    what="The submission is not valid JSON, or is nested too deeply to be read.",
+    why="Nothing of it can be read, so nothing of it can be checked, and the next agent would stop at the same place.",
+    hint="Send one JSON object in UTF-8; the marked place is where reading stopped.",
+)
+
 
 MAX_DEPTH = 64
 
@@ -26,8 +36,6 @@ _AROUND = 30
 _MARK = "→"
 
 _NESTING = (dict, list)
-
-_SEVERAL = " A list of several goes to POST /api/v1/handoffs/batch."
 
 
 def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None, tuple[Issue, ...]]:
@@ -41,7 +49,7 @@ def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        return None, (_refused(body, error, max_depth),)
+        return None, (_explain_error(body, error, max_depth),)
     if could_be_deeper(body, max_depth) and deeper_than(value, max_depth):
         return None, (_too_deep(body, max_depth),)
     return value, ()
@@ -90,7 +98,7 @@ def _depth_position(body: bytes, limit: int) -> int:
     return 0
 
 
-def _refused(body: bytes, error: orjson.JSONDecodeError, max_depth: int) -> Issue:
+def _explain_error(body: bytes, error: orjson.JSONDecodeError, max_depth: int) -> Issue:
     if error.msg.startswith("depth limit"):
         return _too_deep(body, max_depth)
     try:
@@ -98,10 +106,10 @@ def _refused(body: bytes, error: orjson.JSONDecodeError, max_depth: int) -> Issu
     except UnicodeDecodeError as bad:
         text = body.decode(errors="replace")
         position = len(body[: bad.start].decode())
-        return _at(text, position, "the bytes here are not UTF-8", "Encode the document as UTF-8.")
+        return _report_at(text, position, "the bytes here are not UTF-8", "Encode the document as UTF-8.")
     if not text.strip():
-        return _at(text, len(text), "it is empty", "Send one JSON object.")
-    return _at(text, error.pos, _reason(error.msg), None)
+        return _report_at(text, len(text), "it is empty", "Send one JSON object.")
+    return _report_at(text, error.pos, _reason(error.msg), None)
 
 
 def _reason(message: str) -> str:
@@ -113,7 +121,7 @@ def _reason(message: str) -> str:
 def _too_deep(body: bytes, max_depth: int) -> Issue:
     text = body.decode(errors="replace")
     before = body[: _depth_position(body, max_depth)]
-    return _at(
+    return _report_at(
         text,
         len(before.decode(errors="replace")),
         f"it is nested more than {max_depth} levels deep",
@@ -122,7 +130,7 @@ def _too_deep(body: bytes, max_depth: int) -> Issue:
     )
 
 
-def _at(text: str, position: int, reason: str, hint: str | None, **metadata: Any) -> Issue:
+def _report_at(text: str, position: int, reason: str, hint: str | None, **metadata: Any) -> Issue:
     position = min(position, len(text))
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
@@ -130,7 +138,7 @@ def _at(text: str, position: int, reason: str, hint: str | None, **metadata: Any
     after = _printable(text[position : position + _AROUND])
     around = f"{before}{_MARK}{after}"
     return make(
-        "structure.json_parse",
+        JSON_PARSE,
         message=f"Not readable as JSON at line {line}, column {column}: {reason}.",
         hint=hint or f"Correct the text at the mark {_MARK}: {around}",
         line=line,
@@ -147,21 +155,10 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "⏎" if char == "\n" else " " for char in text)
 
 
-def not_an_object(value: object) -> Issue:
-    """Return the issue of a document that is JSON, but not an object."""
-    return make(
-        "structure.wrong_type",
-        message=f"The document is {type_name(value)}, not an object.",
-        hint='Send one JSON object: {"…": …}.' + (_SEVERAL if isinstance(value, list) else ""),
-        expected="object",
-        actual=value,
-    )
-
-
 def too_deep() -> Issue:
     """Return the issue of a document that another parser read and that is nested deeper than the engine checks."""
     return make(
-        "structure.json_parse",
+        JSON_PARSE,
         message=f"The document is nested more than {MAX_DEPTH} levels deep.",
         hint=f"Flatten the document to at most {MAX_DEPTH} levels of lists and objects.",
         max_depth=MAX_DEPTH,

@@ -26,7 +26,7 @@ def to_json(value: Any) -> Any:
 
 
 def _plain(value: Any, inside: tuple[int, ...], left: int) -> Any:
-    value = _unwrapped(value)
+    value = _unwrap(value)
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, int | float):
@@ -43,10 +43,10 @@ def _can_be_written(number: float) -> bool:
     return number.bit_length() <= _LONGEST_INTEGER if isinstance(number, int) else isfinite(number)
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     """Return the outermost level of `value` in JSON types."""
     if isinstance(value, Enum):
-        return _unwrapped(value.value)
+        return _unwrap(value.value)
     if value is None or isinstance(value, str | int | float | dict | list):
         return value
     if isinstance(value, tuple | set | frozenset):
@@ -59,5 +59,5 @@ def _unwrapped(value: Any) -> Any:
 
 
 def _key(key: Any) -> str:
-    text: str = _plain(str(_unwrapped(key)), (), 1)
+    text: str = _plain(str(_unwrap(key)), (), 1)
     return text

@@ -87,26 +87,26 @@ def place_of(field: str, quote: str, data: Any) -> Location:
     are read as LLMs write them: `items[0].price`, `$.items[0]`, `/items/0/price`, `items.0["unit price"]`. A leading
     name for the whole data, such as `data` or `$`, is dropped where it leads nowhere.
     """
-    named = _named(field[:_LONGEST_FIELD], data)
+    named = _find_field(field[:_LONGEST_FIELD], data)
     if named is None:
-        return _holding(quote, data) or ()
-    inner = _holding(quote, at(data, named))
+        return _find_quote(quote, data) or ()
+    inner = _find_quote(quote, at(data, named))
     return (*named, *inner) if inner else named
 
 
 def span_of(quote: str, location: Location, document: Any) -> list[int] | None:
     """Return start and end of the quotation in the text at `location`; None where the text does not contain it."""
     text = at(document, location)
-    found = _found(quote, text) if isinstance(text, str) else None
+    found = _match_quote(quote, text) if isinstance(text, str) else None
     return list(found) if found else None
 
 
-def _named(field: str, data: Any) -> Location | None:
+def _find_field(field: str, data: Any) -> Location | None:
     """Return the place that a path leads to; None where the path leads nowhere."""
     for reading in _readings(field.strip()):
         way = reading
         while way:
-            location = _followed(way, data)
+            location = _follow(way, data)
             if location is not None:
                 return location
             way = way[1:] if way[0] in _ROOTS else []
@@ -125,7 +125,7 @@ def _plain(double: str, single: str, position: str, plain: str) -> str:
     return position or plain.strip() or _ESCAPED.sub(r"\1", double or single)
 
 
-def _followed(steps: list[str], data: Any) -> Location | None:
+def _follow(steps: list[str], data: Any) -> Location | None:
     """Return the location at the end of the steps; `0` is a position in a list and a key in an object."""
     location: list[str | int] = []
     value = data
@@ -141,7 +141,7 @@ def _followed(steps: list[str], data: Any) -> Location | None:
     return tuple(location)
 
 
-def _holding(quote: str, data: Any) -> Location | None:
+def _find_quote(quote: str, data: Any) -> Location | None:
     """Return the place of the first value that contains the quotation.
 
     The search goes level by level, so that a deep document costs no more than a flat one. None where no value contains
@@ -171,13 +171,13 @@ def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
 
 def _holds(value: Any, quote: str) -> bool:
     if isinstance(value, str):
-        return _found(quote, value) is not None
+        return _match_quote(quote, value) is not None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return (isinstance(value, float) or value.bit_length() <= _LONGEST_INTEGER) and str(value) == _bare(quote)
 
 
-def _found(quote: str, text: str) -> tuple[int, int] | None:
+def _match_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return start and end of the quotation in a text, or None.
 
     The quotation is searched for as written; then without the quotes around it and the mark of a cut, ignoring case and

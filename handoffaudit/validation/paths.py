@@ -57,12 +57,12 @@ def shape(field_path: str) -> str:
     500 characters count.
     """
     text = field_path[:LONGEST_SHAPED]
-    while (shaped := _PART.sub(_shaped, text)) != text:
+    while (shaped := _PART.sub(_shape_part, text)) != text:
         text = shaped
     return text
 
 
-def _shaped(part: re.Match[str]) -> str:
+def _shape_part(part: re.Match[str]) -> str:
     """Return the shape of one part: never longer than the part, and unchanged when shaped again."""
     text, quoted = part[0], part[1]
     if quoted is None and text.startswith("["):

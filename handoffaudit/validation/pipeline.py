@@ -6,7 +6,6 @@ from datetime import datetime
 from types import MappingProxyType
 
 from handoffaudit.validation import remediation
-from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode, TypePolicy
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import data_hash
@@ -59,12 +58,12 @@ def run(
         results.append(result)
         issues.extend(found)
     outcome = decide(issues)
-    final = _enforced(outcome, subject.policy.mode, stopped=stopped)
+    final = _enforce(outcome, subject.policy.mode, stopped=stopped)
     at = now()
     pending = tuple(result.name for result in results if result.why == PENDING)
     action, log = None, subject.remediation
     if not pending and final is not Outcome.HELD:
-        action, log = _remediated(subject, validation_id, issues, final, at, new_id or (lambda: validation_id))
+        action, log = _remediate(subject, validation_id, issues, final, at, new_id or (lambda: validation_id))
     return Verdict(
         validation_id=validation_id,
         handoff_id=subject.record.handoff_id or "",
@@ -90,15 +89,15 @@ def run(
         unverified=subject.findings.unverified,
         validator_model=subject.findings.models.get("semantic"),
         prompts=dict(subject.findings.prompts),
-        critique=_timed(subject.findings.critique, validation_id, at),
+        critique=_stamp_critique(subject.findings.critique, validation_id, at),
     )
 
 
-def _timed(critique: Critique | None, validation_id: str, at: datetime) -> Critique | None:
+def _stamp_critique(critique: Critique | None, validation_id: str, at: datetime) -> Critique | None:
     return replace(critique, critique_id=f"{validation_id}-critique", timestamp=at) if critique else None
 
 
-def _remediated(
+def _remediate(
     subject: Subject,
     validation_id: str,
     issues: Iterable[Issue],
@@ -138,20 +137,20 @@ def _one_layer(
         status, why = LayerStatus.ERROR, str(error)
     else:
         why = subject.findings.notes.get(layer.name, "")
-        if any(blocks(issue) for issue in found):
+        if any(issue.blocks for issue in found):
             status = LayerStatus.FAILED
     return LayerResult(layer.name, status, why, (monotonic() - started) * 1000), found
 
 
 def decide(issues: Iterable[Issue]) -> Outcome:
     """Return the outcome: rejected with any error, else held with any holding code, else accepted."""
-    blocking = [issue for issue in issues if blocks(issue)]
+    blocking = [issue for issue in issues if issue.blocks]
     if any(issue.severity in _GRAVE for issue in blocking):
         return Outcome.REJECTED
     return Outcome.HELD if blocking else Outcome.ACCEPTED
 
 
-def _enforced(outcome: Outcome, mode: Mode, *, stopped: bool) -> Outcome:
+def _enforce(outcome: Outcome, mode: Mode, *, stopped: bool) -> Outcome:
     """Return the effective outcome: shadow mode accepts everything but a rejection by the structure layer."""
     return Outcome.ACCEPTED if mode is Mode.SHADOW and not stopped else outcome
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator, model_validator
 
-from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Strictness, TypePolicy
 from handoffaudit.validation.errors import HandoffValidationError
 from handoffaudit.validation.formats import read
@@ -79,9 +78,9 @@ class HandoffPayload(BaseModel):
 
     @model_validator(mode="after")
     def _keeps_the_rules(self) -> Self:
-        verdict = _judged(self, _ANY_LENGTH, None, CharacterCounter(), _RULES_OF_A_PAYLOAD)
+        verdict = _judge(self, _ANY_LENGTH, None, CharacterCounter(), _RULES_OF_A_PAYLOAD)
         if verdict.structural_issues:
-            broken = dict.fromkeys(issue.code for issue in verdict.issues if blocks(issue))
+            broken = dict.fromkeys(issue.code for issue in verdict.issues if issue.blocks)
             raise ValueError(f"{'; '.join(verdict.structural_issues)} ({', '.join(broken)})")
         for issue in verdict.issues:
             if issue.code == "confidence.low":
@@ -272,7 +271,7 @@ class HandoffProtocol:
         `handoff_validated` with `handoff_id`, `valid` and `issues`.
         """
         strictness = self._strictness_config.get_strictness(_type_of(payload))
-        verdict = _judged(payload, TypePolicy("*", strictness=strictness), available_context, default_counter())
+        verdict = _judge(payload, TypePolicy("*", strictness=strictness), available_context, default_counter())
         result = HandoffResult(
             valid=False,
             strictness=strictness,
@@ -315,7 +314,7 @@ class HandoffProtocol:
         return supported
 
 
-def _judged(
+def _judge(
     payload: HandoffPayload,
     policy: TypePolicy,
     context: Mapping[str, Any] | None,

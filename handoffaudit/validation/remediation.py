@@ -141,19 +141,19 @@ def decide(
         before = _under(log, policy)
     if _passes(facts, policy):
         action = Action.ACCEPT if facts.is_clean else Action.ACCEPT_WITH_WARNINGS
-        return _ended(before, action, RemediationState.RESOLVED, "passed", now)
+        return _record_end(before, action, RemediationState.RESOLVED, "passed", now)
     if Severity.CRITICAL in facts.severities and policy.auto_escalate_on_critical:
-        return _escalated(before, "critical_severity", now)
+        return _record_escalation(before, "critical_severity", now)
     if before.retry_count < policy.max_retries:
         attempt = before.retry_count + 1
         state = RemediationState.RETRYING
-        return _taken(before, Action.RETRY, state, now, {"attempt": attempt}, retry_count=attempt)
+        return _record_action(before, Action.RETRY, state, now, {"attempt": attempt}, retry_count=attempt)
     if before.re_retrievals < policy.max_re_retrievals:
-        return _taken(before, Action.RE_RETRIEVE, RemediationState.RE_RETRIEVING, now, retry_count=0)
+        return _record_action(before, Action.RE_RETRIEVE, RemediationState.RE_RETRIEVING, now, retry_count=0)
     if facts.has_evidence_error:
         action = Action.INSUFFICIENT_EVIDENCE
-        return _ended(before, action, RemediationState.EXHAUSTED, action.value, now)
-    return _escalated(before, "remediation_exhausted", now)
+        return _record_end(before, action, RemediationState.EXHAUSTED, action.value, now)
+    return _record_escalation(before, "remediation_exhausted", now)
 
 
 def _under(log: RemediationLog, policy: Limits) -> RemediationLog:
@@ -164,7 +164,7 @@ def _under(log: RemediationLog, policy: Limits) -> RemediationLog:
 
 def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:
     """Return the log with its lineage escalated to a person for `reason`."""
-    return _escalated(log, reason, now)[1]
+    return _record_escalation(log, reason, now)[1]
 
 
 def _passes(facts: Facts, policy: Limits) -> bool:
@@ -178,28 +178,28 @@ def _passes(facts: Facts, policy: Limits) -> bool:
     return facts.passed or any(_RANK[severity] >= _RANK[Severity.ERROR] for severity in facts.severities)
 
 
-def _escalated(log: RemediationLog, reason: str, now: datetime) -> tuple[Action, RemediationLog]:
-    return _taken(log, Action.ESCALATE, RemediationState.ESCALATED, now, {"reason": reason})
+def _record_escalation(log: RemediationLog, reason: str, now: datetime) -> tuple[Action, RemediationLog]:
+    return _record_action(log, Action.ESCALATE, RemediationState.ESCALATED, now, {"reason": reason})
 
 
-def _ended(
+def _record_end(
     log: RemediationLog, action: Action, state: RemediationState, resolution: str, now: datetime
 ) -> tuple[Action, RemediationLog]:
-    return _taken(log, action, state, now, resolution=resolution)
+    return _record_action(log, action, state, now, resolution=resolution)
 
 
-def _taken(
+def _record_action(
     log: RemediationLog,
     action: Action,
     state: RemediationState,
     now: datetime,
-    said: Mapping[str, Any] | None = None,
+    details: Mapping[str, Any] | None = None,
     *,
     retry_count: int | None = None,
     resolution: str | None = None,
 ) -> tuple[Action, RemediationLog]:
     """Return the action and the log with that action; an action after the end of the lineage reopens the log."""
-    entry = {"action": action.value, "timestamp": utc_text(now), **(said or {})}
+    entry = {"action": action.value, "timestamp": utc_text(now), **(details or {})}
     return action, RemediationLog(
         remediation_id=log.remediation_id,
         validation_id=log.validation_id,

@@ -1,4 +1,4 @@
-"""Dotted paths that users write, and the values of a JSON document that they select."""
+"""Dotted paths that users write, the values of a JSON document that they select, and a budget for the steps taken."""
 
 import re
 from collections.abc import Iterator
@@ -6,10 +6,33 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
-from handoffaudit.validation.limits import StepBudget
-from handoffaudit.validation.paths import Location, dotted_path
+from handoffaudit.validation.paths import Location
 
-__all__ = ["ANY", "MISSING", "Path", "PathError", "dotted_path", "parse_path", "select"]
+MOST_STEPS = 300_000
+
+"""The most steps that the rules, or the claim fields, of one handoff may take: a second at most.
+
+An honest handoff takes some hundreds.
+"""
+
+
+class StepBudgetSpentError(Exception):
+    """Raised where a step budget is used up."""
+
+
+class StepBudget:
+    """A budget of steps, shared by all work on one handoff."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def spend(self, steps: int = 1) -> None:
+        """Spend steps; raise StepBudgetSpentError once the budget is exceeded, and at every later call."""
+        self.left -= steps
+        if self.left < 0:
+            raise StepBudgetSpentError
 
 
 class _Mark(Enum):
@@ -61,14 +84,14 @@ def parse_path(text: str) -> Path:
         found = _PART.match(text, position)
         if found is None or (position == 0 and text[0] == "."):
             raise PathError(f"The path cannot be read from its character {position + 1} on.")
-        parts.append(_part(found))
+        parts.append(_parse_part(found))
         position = found.end()
     if len(parts) > MOST_PARTS:
         raise PathError(f"The path has more than {MOST_PARTS} parts.")
     return tuple(parts)
 
 
-def _part(found: re.Match[str]) -> str | int | _Mark:
+def _parse_part(found: re.Match[str]) -> str | int | _Mark:
     if found["index"] is not None:
         return int(found["index"])
     if found["quoted"] is not None:

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from handoffaudit.validation.codes import make
-from handoffaudit.validation.formats.messages import type_issue
+from handoffaudit.validation.codes import Code, make
+from handoffaudit.validation.formats.messages import BAD_FORMAT, OUT_OF_RANGE, TOO_LONG, UNKNOWN_FIELD, type_issue
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_text import MAX_DEPTH, could_be_deeper, deeper_than
+from handoffaudit.validation.json_text import JSON_PARSE, MAX_DEPTH, could_be_deeper, deeper_than
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.text import MAX_TEXT, closest, show, storable
 
@@ -63,7 +63,7 @@ def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
         if raw and (issue := _field_issue(name, raw)):
             yield issue
     for name in islice((name for name in fields if name not in FIELDS), _MOST_UNKNOWN):
-        yield _unknown(name, fields)
+        yield _report_unknown_field(name, fields)
 
 
 def wrong_type(name: str, value: Any) -> Issue:
@@ -109,10 +109,10 @@ def _unreadable_field(name: str, raw: bytes) -> Issue:
     else:
         reason, hint = "its number is too large", f"Give a value such as {_FIELDS[name][1]}."
     message = f"{name} can't be read: {reason}."
-    return make("structure.json_parse", location=(name,), message=message, hint=hint, part="envelope")
+    return make(JSON_PARSE, location=(name,), message=message, hint=hint, part="envelope")
 
 
-def _unknown(name: str, given: Container[str]) -> Issue:
+def _report_unknown_field(name: str, given: Container[str]) -> Issue:
     near = closest(name, FIELDS)
     if name in _IN_THE_DATA:
         hint = f"Put it into the document: data.{name} of a payload, handoff.payload.working.{name} of a universal."
@@ -121,7 +121,7 @@ def _unknown(name: str, given: Container[str]) -> Issue:
     else:
         hint = f'Did you mean "{near}"?' if near else f"Use only {', '.join(FIELDS)}."
     return make(
-        "structure.unknown_field",
+        UNKNOWN_FIELD,
         location=(name,),
         message=f"The submission has a field {show(name)} that is not known here.",
         hint=hint,
@@ -194,11 +194,11 @@ def read_submission(
     try:
         wrapped = _ENVELOPE.decode(plain)
     except UNREADABLE:
-        return _not_unwrapped(sent, plain, otherwise)
-    return _unwrapped(sent, wrapped, otherwise, max_nesting)
+        return _read_bare(sent, plain, otherwise)
+    return _unwrap(sent, wrapped, otherwise, max_nesting)
 
 
-def _not_unwrapped(sent: bytes, plain: bytes, otherwise: str | None) -> Submission:
+def _read_bare(sent: bytes, plain: bytes, otherwise: str | None) -> Submission:
     """Return a bare document, or the issues of a malformed envelope."""
     bare = Submission(document=sent, envelope=Envelope(handoff_id=otherwise))
     try:
@@ -229,8 +229,8 @@ def _usable(text: str | None) -> str | None:
     return text if text and len(text) <= MAX_TEXT and storable(text) else None
 
 
-def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nesting: int) -> Submission:
-    named = _usable(wrapped.handoff_id) or otherwise
+def _unwrap(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nesting: int) -> Submission:
+    known_id = _usable(wrapped.handoff_id) or otherwise
     issues = [issue for name in _TEXTS if (issue := _text_issue(name, getattr(wrapped, name)))]
     raw_context, raw_evidence = bytes(wrapped.context), bytes(wrapped.evidence)
     context = _json_field(raw_context, "context", dict, max_nesting)
@@ -238,7 +238,7 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nestin
     step = _step_of(wrapped.step)
     issues += [part for part in (context, evidence, step) if isinstance(part, Issue)]
     if issues:
-        return Submission(document=sent, envelope=Envelope(handoff_id=named), issues=tuple(issues))
+        return Submission(document=sent, envelope=Envelope(handoff_id=known_id), issues=tuple(issues))
     return Submission(
         document=bytes(wrapped.document),
         format=wrapped.format,
@@ -251,7 +251,7 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nestin
             parent_handoff_id=wrapped.parent_handoff_id,
             retry_of=wrapped.retry_of,
             step=step,
-            handoff_id=named,
+            handoff_id=known_id,
             agent=wrapped.agent,
             adapt=wrapped.adapt,
         ),
@@ -265,13 +265,13 @@ def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        said, hint = f"{name} is not JSON: {_place(raw) or error.msg}", f"Send {name} as JSON in UTF-8."
-        return _wrong(name, "structure.json_parse", said, hint=hint)
+        message, hint = f"{name} is not JSON: {_place(raw) or error.msg}", f"Send {name} as JSON in UTF-8."
+        return _wrong(name, JSON_PARSE, message, hint=hint)
     if value is not None and not isinstance(value, kind):
         return wrong_type(name, value)
     if could_be_deeper(raw, max_nesting) and deeper_than(value, max_nesting):
-        said, hint = f"{name} is nested more than {max_nesting} levels deep", f"Flatten {name} to at most that."
-        return _wrong(name, "structure.json_parse", said, hint=hint)
+        message, hint = f"{name} is nested more than {max_nesting} levels deep", f"Flatten {name} to at most that."
+        return _wrong(name, JSON_PARSE, message, hint=hint)
     return value
 
 
@@ -288,10 +288,10 @@ def _text_issue(name: str, value: str | None) -> Issue | None:
     if value is None:
         return None
     if len(value) > MAX_TEXT:
-        said = f"{name} has {len(value):,} characters; {MAX_TEXT} are the most"
-        return _wrong(name, "structure.too_long", said, expected=MAX_TEXT, actual=len(value))
+        message = f"{name} has {len(value):,} characters; {MAX_TEXT} are the most"
+        return _wrong(name, TOO_LONG, message, expected=MAX_TEXT, actual=len(value))
     if "\x00" in value:
-        return _wrong(name, "structure.bad_format", f"{name} holds a NUL character", actual=value, hint="Take it out.")
+        return _wrong(name, BAD_FORMAT, f"{name} holds a NUL character", actual=value, hint="Take it out.")
     return None
 
 
@@ -304,15 +304,15 @@ def _step_of(number: float | None) -> Any:
     step = int(number)
     if -(2**31) <= step < 2**31:
         return step
-    said = f"step is {show(step)}, which is no step number"
+    message = f"step is {show(step)}, which is no step number"
     limits = {"minimum": -(2**31), "maximum": 2**31 - 1}
-    return _wrong("step", "structure.out_of_range", said, expected=limits, actual=step)
+    return _wrong("step", OUT_OF_RANGE, message, expected=limits, actual=step)
 
 
-def _wrong(name: str, code: str, message: str, **said: Any) -> Issue:
-    return make(code, location=(name,), message=message + ".", part="envelope", **said)
+def _wrong(name: str, code: Code, message: str, **details: Any) -> Issue:
+    return make(code, location=(name,), message=message + ".", part="envelope", **details)
 
 
 def _unreadable() -> Issue:
     hint = "See that each of its fields is given once, and is right wherever it is given."
-    return make("structure.json_parse", message="The submission can't be read.", hint=hint, part="envelope")
+    return make(JSON_PARSE, message="The submission can't be read.", hint=hint, part="envelope")

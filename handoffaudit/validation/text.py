@@ -2,8 +2,10 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Container, Iterable
 from difflib import get_close_matches
+from heapq import nsmallest
 from typing import Any
 
 MAX_TEXT = 200
@@ -12,11 +14,26 @@ _COMPARED = 64
 _DEEPEST = 4
 _MOST_ENTRIES = 60
 _CLOSE_ENOUGH = 0.5
+_ALIKE = 0.8
+_MOST_LOOKED_AT = 200
+_SHOWN_ENDS = 4
 _PLACEHOLDER = "\ufffd"
 # In bits: str() refuses integers of thousands of digits.
 _LONGEST_INTEGER = 190
+_INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
 _WORDS = {None: "null", True: "true", False: "false"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+# Letters and signs without a form: the blank Braille sign, and what Unicode ignores apart from its format characters.
+_FORMLESS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+
+
+def is_blank(text: str) -> bool:
+    """Return whether nothing of the text is visible: it has blanks, control, format and formless characters only."""
+    return not any(unicodedata.category(char) not in _INVISIBLE and not _FORMLESS.match(char) for char in text)
 
 
 def storable(text: str) -> bool:
@@ -130,6 +147,23 @@ def nearest(word: object, choices: Iterable[str], most: int) -> list[str]:
     return [by_folded[folded] for folded in found]
 
 
+def misspelt_field(field: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that was probably meant as `field`, or None.
+
+    A name that begins with the name of the field and continues, such as `user_approved_by`, is a field of its own.
+    """
+    wanted = _plain(field)
+    others = (name for name in names if name != field and len(name) < 2 * len(field))
+    # Only the first names in sort order are compared, so that the result does not depend on the key order.
+    plain = {_plain(name): name for name in nsmallest(_MOST_LOOKED_AT, others)}
+    alike = [name for name in plain if name == wanted or not name.startswith(wanted)]
+    return next((plain[near] for near in get_close_matches(wanted, alike, n=1, cutoff=_ALIKE)), None)
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
 def unknown_field_hint(
     name: str, known: Iterable[str], taken: Container[str], otherwise: str
 ) -> tuple[str, str | None]:
@@ -148,10 +182,10 @@ def unknown_field_hint(
 
 def sentences(parts: Iterable[str]) -> str:
     """Join texts as sentences: add a full stop to each text that has no ending of its own; skip empty texts."""
-    return " ".join(_ended(part) for part in map(str.strip, parts) if part)
+    return " ".join(_end_sentence(part) for part in map(str.strip, parts) if part)
 
 
-def _ended(part: str) -> str:
+def _end_sentence(part: str) -> str:
     return part if part.rstrip("\"')]”»").endswith((".", "!", "?", "…", ":")) else f"{part}."
 
 
@@ -164,3 +198,22 @@ def either(choices: Iterable[str]) -> str:
     """Return the choices as `a, b or c`."""
     *head, last = choices
     return f"{', '.join(head)} or {last}" if head else last
+
+
+def ordinal(number: int) -> str:
+    """Return `third`, `fourth`, `fifth`, and any other number as `21st`."""
+    words = {3: "third", 4: "fourth", 5: "fifth"}
+    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return words.get(number, f"{number}{suffix}")
+
+
+def format_chain(chain: tuple[str, ...], mark: str | None = None) -> str:
+    """Return a chain as text, such as `planner → [writer] → critic`.
+
+    The marked agent is in brackets, and the middle of a long chain is left out.
+    """
+    names = [f"[{name}]" if name == mark else name for name in chain]
+    if len(names) > 2 * _SHOWN_ENDS + 1:
+        left_out = len(names) - 2 * _SHOWN_ENDS
+        names = [*names[:_SHOWN_ENDS], f"… {left_out} more …", *names[-_SHOWN_ENDS:]]
+    return " → ".join(name if len(name) <= 40 else f"{name[:39]}…" for name in names)

@@ -71,6 +71,11 @@ def is_date_time_or_local(text: str) -> bool:
     return moment(text) is not None
 
 
+def hour_of(at: datetime) -> datetime:
+    """Return the start of the hour of a UTC time."""
+    return at.replace(minute=0, second=0, microsecond=0)
+
+
 def utc_text(at: datetime) -> str:
     """Return the time as `2026-02-01T08:00:00Z`, with a fraction only where the time has one."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from handoffaudit.validation.claims import Claim, claim_to_dict
-from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import OUTPUT, Mode, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.remediation import RemediationLog
@@ -214,7 +213,7 @@ class Verdict:
         return [*found, NOT_CHECKED] if self.unverified else found
 
     def _in_the_way(self) -> list[Issue]:
-        return [issue for issue in self.issues if blocks(issue)]
+        return [issue for issue in self.issues if issue.blocks]
 
 
 def _line(issue: Issue) -> str:
@@ -252,11 +251,11 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "unverified": verdict.unverified,
         "validated_at": utc_text(verdict.validated_at),
         "duration_ms": round(verdict.duration_ms, 3),
-        **_of_output(verdict),
+        **_build_output_fields(verdict),
     }
 
 
-def _of_output(verdict: Verdict) -> dict[str, Any]:
+def _build_output_fields(verdict: Verdict) -> dict[str, Any]:
     """Return the additional fields that senders of LLM outputs read."""
     if verdict.format != OUTPUT:
         return {}

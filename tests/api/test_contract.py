@@ -8,7 +8,7 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
-from ninja import Schema
+from pydantic import BaseModel
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from handoffaudit.accounts.models import Tenant
@@ -105,10 +105,10 @@ def test_what_an_example_of_a_body_shows_is_accepted(name: str, api_key: str, mo
 def test_no_two_shapes_share_a_name() -> None:
     """Otherwise the later schema would describe both."""
 
-    def below(kind: type[Schema]) -> list[type[Schema]]:
+    def below(kind: type[BaseModel]) -> list[type[BaseModel]]:
         return [one for child in kind.__subclasses__() for one in (child, *below(child))]
 
-    ours = {one for one in below(Schema) if one.__module__.startswith("handoffaudit.")}
+    ours = {one for one in below(BaseModel) if one.__module__.startswith("handoffaudit.")}
     names = [one.__name__ for one in ours]
     assert sorted(name for name in names if names.count(name) > 1) == []
 

@@ -4,7 +4,7 @@ import gzip
 import json
 
 from tests.cli.test_main import run
-from tests.evaluation.support import chat, grounded
+from tests.evaluation.support import grounded
 
 KEYS = {"precision", "recall", "balanced_accuracy", "span_precision", "span_recall", "span_f1", "ms_per_item"}
 LINES = [
@@ -43,35 +43,11 @@ def test_the_table_names_each_file_and_its_codes(tmp_path):
     assert "  grounding.number: 1 faulty" in codes
 
 
-def test_other_layers_can_be_measured(tmp_path):
-    stuck = chat(*[("asker", "Done?"), ("solver", "No.")] * 4, mistake_step=7)
-    done = run("eval", written(tmp_path / "chat.jsonl", stuck), "--layers", "chain")
-    assert "the same way as before: 5, with the same data: 5" in done.stdout
-    assert "chain.repeats_without_progress: 3 sound" in done.stdout
-
-
 def test_what_was_judged_wrongly_is_shown_to_be_read(tmp_path):
     missed = grounded("The order costs 240 EUR.", hallucinated=True, spans=[(0, 3)])
     done = run("eval", written(tmp_path / "one.jsonl", missed), "--show", "1")
     assert "missed: one (one.jsonl)" in done.stdout
     assert "labelled: 'The'" in done.stdout
-
-
-def test_a_policy_beside_the_data_is_read_and_no_other_file(tmp_path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "policy.md").write_text("The fee is 555 EUR.")
-    (tmp_path / "secret.md").write_text("The fee is 555 EUR.")
-    turns = [
-        {"step": 1, "agent": "user", "content": "What is the fee?"},
-        {"step": 2, "agent": "assistant", "content": "The fee is 555 EUR."},
-        {"step": 3, "agent": "user", "content": "Well."},
-    ]
-    found = []
-    for policy in ("policy.md", "../secret.md"):
-        line = {"trace_id": "run", "success": True, "policy": policy, "turns": turns}
-        done = run("eval", written(tmp_path / "data" / "tau.jsonl", line), "--json")
-        found.append(json.loads(done.stdout)["files"][0]["codes"].get("grounding.number"))
-    assert found == [None, {"sound": 1}]
 
 
 def test_what_cannot_be_used_is_one_line(tmp_path):
@@ -91,18 +67,3 @@ def test_a_damaged_file_is_one_line(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: {path} is damaged (")
     assert "stored" not in done.stderr
-
-
-def test_where_the_mistake_is_said_to_be_is_held_against_guesses(tmp_path):
-    turns = [("asker", "What is it?"), ("solver", "It costs 999 EUR."), ("critic", "So 999 EUR."), ("asker", "Fine.")]
-    path = written(tmp_path / "chats.jsonl", chat(*turns, mistake_step=1))
-    shown = json.loads(run("eval", path, "--origin", "--layers", "grounding", "--json").stdout)
-    assert shown["files"][0]["origin"]["all"]["methods"]["suspects, ranked"]["exact"] == 1
-    table = run("eval", path, "--origin", "--layers", "grounding").stdout
-    assert "1 failed trace, 3 handoffs; in 1 the mistake is in a handoff" in table
-    assert "random handoff, expected" in table
-
-
-def test_data_without_traces_is_told(tmp_path):
-    done = run("eval", written(tmp_path / "one.jsonl", *LINES), "--origin", "--layers", "grounding")
-    assert "holds no traces whose mistake is known" in done.stdout

@@ -18,7 +18,7 @@ from handoffaudit.dashboard.help import guides
 from handoffaudit.dashboard.help import page as help_page
 from handoffaudit.dashboard.review.page import KEYS
 from handoffaudit.problem_types import PROBLEM_TYPES, type_of
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES
+from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 
 SignIn = Callable[[Person], Client]
 DOCS = Path(__file__).parents[2] / "docs"
@@ -40,7 +40,7 @@ def client_of_viewer(sign_in: SignIn, viewer: Person) -> Client:
 def test_every_code_has_a_page_with_its_example(code: str, client_of_viewer: Client) -> None:
     page = client_of_viewer.get(f"/t/acme/diagnostics/codes/{code}/")
     assert page.status_code == 200
-    assert page.context["explained"].code == code
+    assert page.context["example"].code == code
     before, after = page.context["sides"]
     assert before.document
     assert after.document
@@ -222,7 +222,7 @@ def test_the_type_of_a_problem_is_read_without_an_account(client: Client, client
 def test_a_code_is_read_without_an_account(code: str, client: Client) -> None:
     page = client.get(reverse("help_code", args=[code]))
     assert page.status_code == 200
-    assert page.context["explained"].why in html.unescape(page.text)
+    assert page.context["entry"].why in html.unescape(page.text)
     assert "/t/" not in page.text
 
 

@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import HealthCount
-from handoffaudit.diagnostics.periods import HOUR, Window
 from handoffaudit.handoffs.models import ActorKind, Handoff
+from handoffaudit.handoffs.periods import HOUR, Window
 from handoffaudit.handoffs.review import decide
 from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.transitions import Actor

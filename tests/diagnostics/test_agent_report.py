@@ -10,7 +10,7 @@ from handoffaudit.diagnostics import agent_report as agent_module
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.agent_report import AgentReport, Findings, is_known, load_report, near_names
 from handoffaudit.diagnostics.models import HealthCount
-from handoffaudit.diagnostics.periods import window_of
+from handoffaudit.handoffs.periods import window_of
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import parse_text
 from tests.diagnostics.test_attribution import RIGHT, WRONG, step
@@ -50,9 +50,9 @@ def test_who_made_it_up_caused_it_and_who_repeats_it_passed_it_on(crew: Tenant) 
 def test_it_stands_in_its_stretch_of_the_period(crew: Tenant) -> None:
     for period in ("24h", "7d", "30d"):
         found = told(crew, "writer", period=period)
-        assert sum(one.findings.total for one in found.over_time) == found.findings.total > 0
+        assert sum(one.value.total for one in found.over_time) == found.findings.total > 0
         now = timezone.now()
-        assert [one.since <= now < one.until for one in found.over_time if one.findings.total] == [True]
+        assert [one.since <= now < one.until for one in found.over_time if one.value.total] == [True]
 
 
 def test_with_whom_it_works_and_when(crew: Tenant) -> None:

@@ -203,15 +203,15 @@ def test_a_trace_that_breaks_it_keeps_no_other_waiting(tenant: Tenant, monkeypat
 
 def test_where_another_process_does_it_nothing_is_done(tenant: Tenant) -> None:
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
-    Watermark.objects.create(name=attribution.CLAIM, at=timezone.now() + timedelta(minutes=1))
+    Watermark.objects.create(name=attribution.LEASE.name, at=timezone.now() + timedelta(minutes=1))
     assert attribution.run() == 0
-    Watermark.objects.filter(name=attribution.CLAIM).update(at=timezone.now() - timedelta(seconds=1))
+    Watermark.objects.filter(name=attribution.LEASE.name).update(at=timezone.now() - timedelta(seconds=1))
     assert attribution.run() == 1
 
 
 def test_a_clock_that_was_ahead_hides_nothing(tenant: Tenant) -> None:
     later = timezone.now() + timedelta(days=900)
-    Watermark.objects.create(name=attribution.CLAIM, at=later)
+    Watermark.objects.create(name=attribution.LEASE.name, at=later)
     Watermark.objects.create(name=attribution.MARK, at=later)
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
     assert attribution.anything_due()
@@ -226,9 +226,9 @@ def test_while_handoffs_wait_to_be_judged_it_does_a_part_and_pauses(
         judged(tenant, step("analyst", "writer", WRONG), trace_id=trace, context=RIGHT)
     submit(tenant, step("analyst", "writer", WRONG), trace_id="d", context=RIGHT)
     assert attribution.run() == 1
-    until = Watermark.objects.get(name=attribution.CLAIM).at
+    until = Watermark.objects.get(name=attribution.LEASE.name).at
     assert until > timezone.now() - timedelta(minutes=1)
-    Watermark.objects.filter(name=attribution.CLAIM).update(at=timezone.now() - timedelta(seconds=1))
+    Watermark.objects.filter(name=attribution.LEASE.name).update(at=timezone.now() - timedelta(seconds=1))
     judge.drain()
     assert attribution.run() == 3
 

@@ -28,7 +28,7 @@ def test_a_code_is_counted_by_source_type_and_time(tenant: Tenant, other_tenant:
     assert str(found.change.now) == "3/4 (75.0%)"
     assert found.sources == [("researcher", 2), ("writer", 1)]
     assert found.types == [("memo", 2), ("research_result", 1)]
-    assert sum(one.number for one in found.over_time) == 3
+    assert sum(one.value for one in found.over_time) == 3
     assert found.first is not None
     assert found.first.pk == first.pk
     assert len(found.newest) == 3

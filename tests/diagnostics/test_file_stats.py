@@ -8,7 +8,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.file_stats import FileTally
 from handoffaudit.diagnostics.models import HealthCount
-from handoffaudit.diagnostics.periods import HOUR, window_of
+from handoffaudit.handoffs.periods import HOUR, window_of
 from tests.diagnostics.support import NOW, counted
 
 pytestmark = pytest.mark.django_db
@@ -106,6 +106,6 @@ def test_stretches_of_time_have_all_that_is_in_the_window(tenant: Tenant):
     week = window_of({"period": "7d"}, NOW)
     for hours in range(0, 200, 7):
         counted(tenant, "a", 1, ago=timedelta(hours=hours))
-    stretches = file_stats.over_time(tenant, week)
-    assert sum(one.tally.used for one in stretches) == file_stats.overall(tenant, week.since, week.until).used == 24
-    assert [one.since for one in stretches] == sorted(one.since for one in stretches)
+    buckets = file_stats.over_time(tenant, week)
+    assert sum(one.value.used for one in buckets) == file_stats.overall(tenant, week.since, week.until).used == 24
+    assert [one.since for one in buckets] == sorted(one.since for one in buckets)

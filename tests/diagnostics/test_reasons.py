@@ -7,8 +7,8 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import reasons as reasons_module
 from handoffaudit.diagnostics.file_stats import FileTally, Pair
-from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.diagnostics.reasons import load_reasons, matrix
+from handoffaudit.handoffs.periods import window_of
 from tests.diagnostics.support import NOW, counted
 
 

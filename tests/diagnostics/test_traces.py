@@ -5,8 +5,9 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import traces
 from handoffaudit.diagnostics.traces import TracePage, list_traces, load_trace
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.counts import UNVERIFIED
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Finding, Handoff
 from tests.handoffs.support import circular, judged, payload
 

@@ -3,14 +3,17 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 
 from tests.resilience.processes import eventually
-from tests.running.conftest import free_port
+from tests.running.conftest import descendants, free_port
 
 
 def find_programs() -> Path | None:
@@ -64,6 +67,21 @@ class OwnPostgres:
 
     def stop(self) -> None:
         self._run("pg_ctl", "--pgdata", f"{self._folder}/data", "--mode", "immediate", "stop")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let the server answer nothing and keep all connections open."""
+        main = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+        # The server starts no process while it is stopped.
+        os.kill(main, signal.SIGSTOP)
+        processes = [main, *descendants(main)]
+        try:
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
 
     def remove(self) -> None:
         """Stop the server where it runs, and remove its folder."""

@@ -5,6 +5,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from handoffaudit.evaluation.items import KINDS, Kinds
 from handoffaudit.evaluation.judge import AS_SHIPPED, Judge
 from handoffaudit.evaluation.stats import Measured, measure
 from handoffaudit.validation.config import ValidationConfig
@@ -20,9 +21,16 @@ def judge_of(*layers: str, config: ValidationConfig = AS_SHIPPED) -> Judge:
     )
 
 
-def measured(*lines: Any, layers: tuple[str, ...] = ("grounding",), show: int = 0, beside: Any = None) -> Measured:
+def measured(
+    *lines: Any,
+    layers: tuple[str, ...] = ("grounding",),
+    show: int = 0,
+    beside: Any = None,
+    kinds: Kinds = KINDS,
+) -> Measured:
     texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
-    return measure(enumerate(texts, 1), judge_of(*layers), beside=beside or (lambda name: None), show=show)
+    beside = beside or (lambda name: None)
+    return measure(enumerate(texts, 1), judge_of(*layers), kinds, beside=beside, show=show)
 
 
 def grounded(response: str, *, hallucinated: bool, spans: list[tuple[int, int]] | None = None, **more: Any) -> Any:
@@ -34,21 +42,6 @@ def grounded(response: str, *, hallucinated: bool, spans: list[tuple[int, int]] 
         "hallucinated": hallucinated,
         "spans": None if spans is None else [{"start": start, "end": end} for start, end in spans],
         **more,
-    }
-
-
-def chat(*turns: tuple[str, str], mistake_step: int) -> Any:
-    return {
-        "trace_id": "chat-1",
-        "question": "What does the order cost?",
-        "ground_truth": "240 EUR",
-        "mistake_step": mistake_step,
-        "mistake_reason": "it guessed",
-        "mistake_agent": "solver",
-        "turns": [
-            {"step": step, "agent": agent, "kind": "message", "to": None, "content": content}
-            for step, (agent, content) in enumerate(turns)
-        ],
     }
 
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.evaluation.items import Item, UnreadableError
+from handoffaudit.evaluation.items import KINDS, Item, UnreadableError
 from handoffaudit.evaluation.judge import Key, LLMJudge, percentile
-from handoffaudit.evaluation.stats import read_line
 from handoffaudit.validation.prompts.question import Answer, MalformedAnswer
 from tests.evaluation.support import NOW, grounded, reviewed
 
@@ -16,7 +15,7 @@ TEXT = "The order costs 999 EUR."
 
 
 def item_of(line: Any) -> Item:
-    [item] = read_line(json.dumps(line).encode(), lambda name: None)[1]
+    [item] = KINDS.read(json.dumps(line).encode(), lambda name: None)[1]
     return item
 
 

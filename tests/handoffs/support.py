@@ -12,10 +12,9 @@ from django.db import connections
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, judge, leases, queries
+from handoffaudit.handoffs import counts, judge, queries
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.ingest.prepare import read_submission
-from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import Handoff, ModelCheck
 from handoffaudit.handoffs.transitions import Actor
@@ -112,9 +111,9 @@ def switch_off(tenant: Tenant, layer: str) -> None:
     strictness.save(tenant=tenant, base_version=table.version, rows=rows, actor="ada")
 
 
-def take(limit: int) -> leases.Lease | None:
+def take(limit: int) -> judge.Lease | None:
     """Take the lease on the handoffs that a worker would judge next."""
-    return leases.take_fresh(limit) or leases.take_left_behind()
+    return judge.take_fresh(limit) or judge.take_left_behind()
 
 
 def doubts(quote: str = "within a week") -> Scripted:

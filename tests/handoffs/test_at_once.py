@@ -96,15 +96,15 @@ def test_batches_that_reject_and_supersede_do_not_lock_workers_out(tenant: Tenan
     assert_counts_are_right()
 
 
-def test_two_workers_never_claim_the_same(tenant: Tenant) -> None:
+def test_two_workers_never_lease_the_same(tenant: Tenant) -> None:
     batch(tenant, [orjson.dumps(payload(handoff_id=f"h{number}")) for number in range(60)])
     taken = at_once(*[lambda: [take(20) for _ in range(2)]] * 3)
-    ids = [handoff.pk for claimed in taken for claim in claimed if claim for handoff in claim.handoffs]
+    ids = [handoff.pk for leased in taken for lease in leased if lease for handoff in lease.handoffs]
     assert len(ids) == len(set(ids)) == 60
 
 
 def test_workers_at_once_judge_each_exactly_once(tenant: Tenant, settings) -> None:
-    settings.CLAIM_SIZE = 7
+    settings.LEASE_SIZE = 7
     documents = [circular, held, payload]
     batch(
         tenant,

@@ -116,7 +116,7 @@ def test_attempts_of_one_lineage_in_both_queues_do_not_lock_each_other_out(
     tenant: Tenant, model: MessagesServer, settings, seed: int
 ) -> None:
     """Later attempts get structural verdicts while earlier attempts get final verdicts, retries and repairs."""
-    settings.CLAIM_SIZE = 5
+    settings.LEASE_SIZE = 5
     model.respond = some_doubted
     chance = random.Random(seed)  # noqa: S311 -- repeatable on purpose
     lineages = list(range(12))

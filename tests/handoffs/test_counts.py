@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, judge, leases
+from handoffaudit.handoffs import counts, judge
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import (
@@ -113,9 +113,9 @@ class World:
         Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now())
 
     def park(self) -> None:
-        leases.park_exhausted()
+        judge.park_exhausted()
         for handoff in Handoff.objects.filter(parked=True)[:2]:
-            leases.retry_parked(tenant=handoff.tenant, reference=str(handoff.pk), actor=SENDER)
+            judge.retry_parked(tenant=handoff.tenant, reference=str(handoff.pk), actor=SENDER)
 
 
 class AskingWorld(World):

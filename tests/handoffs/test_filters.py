@@ -8,7 +8,8 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import State
 
 

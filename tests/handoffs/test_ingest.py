@@ -8,7 +8,7 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.ingest.prepare import read_submission
+from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, payload, submit
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 BOM = b"\xef\xbb\xbf"
 
 
-def batch(tenant: Tenant, *items: object) -> list[store.Receipt]:
+def batch(tenant: Tenant, *items: object) -> list[Receipt]:
     sent = [item if isinstance(item, bytes) else orjson.dumps(item) for item in items]
     return store.accept_batch(tenant, SENDER, sent)
 

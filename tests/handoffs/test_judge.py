@@ -115,10 +115,10 @@ def test_a_claim_that_was_lost_in_the_middle_stores_nothing(tenant: Tenant) -> N
 
 def test_of_a_claim_that_was_lost_in_part_the_rest_is_stored(tenant: Tenant) -> None:
     first, second = batch(tenant, payload(), payload())
-    claim = take(5)
-    assert claim is not None
+    lease = take(5)
+    assert lease is not None
     Handoff.objects.filter(pk=first).update(claim=None, parked=True)
-    assert judge.judge(claim) == 1
+    assert judge.judge(lease) == 1
     assert Verdict.objects.get().handoff_id == Handoff.objects.get(pk=second).pk
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import leases
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State
 from tests.handoffs.support import SENDER, judged, payload, take
@@ -22,32 +22,32 @@ def five(tenant: Tenant) -> list[str]:
     return [receipt.id for receipt in receipts]
 
 
-def ids(claim: leases.Lease | None) -> list[str]:
-    return [str(handoff.pk) for handoff in claim.handoffs] if claim else []
+def ids(lease: judge.Lease | None) -> list[str]:
+    return [str(handoff.pk) for handoff in lease.handoffs] if lease else []
 
 
-def let_claims_run_out() -> None:
+def let_leases_expire() -> None:
     Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
 
 
-def test_a_claim_takes_the_oldest_first_and_no_more_than_asked_for(five: list[str]) -> None:
+def test_a_lease_takes_the_oldest_first_and_no_more_than_asked_for(five: list[str]) -> None:
     assert ids(take(3)) == five[:3]
     assert ids(take(3)) == five[3:]
     assert take(3) is None
 
 
-def test_what_is_claimed_is_being_validated_and_says_so_once(five: list[str]) -> None:
-    claim = take(5)
-    assert claim is not None
-    assert {handoff.state for handoff in claim.handoffs} == {State.VALIDATING}
-    assert set(Handoff.objects.values_list("state", "tries", "claim")) == {(State.VALIDATING, 1, claim.token)}
-    let_claims_run_out()
+def test_what_is_leased_is_being_validated_and_says_so_once(five: list[str]) -> None:
+    lease = take(5)
+    assert lease is not None
+    assert {handoff.state for handoff in lease.handoffs} == {State.VALIDATING}
+    assert set(Handoff.objects.values_list("state", "tries", "claim")) == {(State.VALIDATING, 1, lease.token)}
+    let_leases_expire()
     take(5)
     assert Event.objects.filter(from_state=State.RECEIVED, to_state=State.VALIDATING).count() == 5
 
 
-def test_a_claim_lasts_as_long_as_the_setting_says(five: list[str], settings) -> None:
-    settings.CLAIM_SECONDS = 500
+def test_a_lease_lasts_as_long_as_the_setting_says(five: list[str], settings) -> None:
+    settings.LEASE_SECONDS = 500
     before = timezone.now()
     take(1)
     expires = Handoff.objects.get(pk=five[0]).claim_expires_at
@@ -57,41 +57,41 @@ def test_a_claim_lasts_as_long_as_the_setting_says(five: list[str], settings) ->
 def test_what_ran_out_is_taken_one_at_a_time(five: list[str]) -> None:
     take(5)
     assert take(5) is None
-    let_claims_run_out()
+    let_leases_expire()
     assert [ids(take(5)) for _ in range(3)] == [[five[0]], [five[1]], [five[2]]]
 
 
 def test_what_is_fresh_goes_before_what_ran_out(tenant: Tenant, five: list[str]) -> None:
     take(5)
-    let_claims_run_out()
+    let_leases_expire()
     fresh = store.accept_batch(tenant, SENDER, [orjson.dumps(payload())])[0].id
     assert ids(take(5)) == [fresh]
 
 
-def test_a_claim_that_another_took_over_holds_nothing(five: list[str]) -> None:
+def test_a_lease_that_another_took_over_holds_nothing(five: list[str]) -> None:
     first = take(2)
     assert first is not None
-    assert {str(pk) for pk in leases.lock_held(first)} == set(five[:2])
+    assert {str(pk) for pk in first.lock_held()} == set(five[:2])
     take(3)
-    let_claims_run_out()
+    let_leases_expire()
     assert ids(take(1)) == [five[0]]
-    assert {str(pk) for pk in leases.lock_held(first)} == {five[1]}
+    assert {str(pk) for pk in first.lock_held()} == {five[1]}
 
 
-def test_what_was_judged_is_never_claimed(tenant: Tenant) -> None:
+def test_what_was_judged_is_never_leased(tenant: Tenant) -> None:
     judged(tenant, payload())
     assert take(5) is None
-    assert not leases.is_anything_waiting()
+    assert not judge.is_anything_waiting()
 
 
 def test_what_is_given_back_waits_longer_with_each_try(five: list[str], settings) -> None:
-    settings.CLAIM_SECONDS = 3
+    settings.LEASE_SECONDS = 3
     for least, most in ((1, 2.1), (2, 3.1)):
-        claim = take(1) if least == 1 else take(5)
-        assert claim is not None
+        lease = take(1) if least == 1 else take(5)
+        assert lease is not None
         take(5)
-        leases.release(claim, claim.handoffs[0])
-        row = Handoff.objects.get(pk=claim.handoffs[0].pk)
+        lease.release(lease.handoffs[0])
+        row = Handoff.objects.get(pk=lease.handoffs[0].pk)
         assert row.claim is None
         assert timedelta(seconds=least) < row.claim_expires_at - timezone.now() < timedelta(seconds=most)
         Handoff.objects.filter(pk=row.pk).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
@@ -100,72 +100,72 @@ def test_what_is_given_back_waits_longer_with_each_try(five: list[str], settings
 def test_giving_back_what_another_holds_changes_nothing(five: list[str]) -> None:
     mine = take(1)
     assert mine is not None
-    let_claims_run_out()
+    let_leases_expire()
     Handoff.objects.exclude(pk=five[0]).update(tries=9)
     theirs = take(1)
     assert theirs is not None
     assert ids(theirs) == ids(mine)
-    leases.release(mine, mine.handoffs[0])
+    mine.release(mine.handoffs[0])
     assert Handoff.objects.get(pk=five[0]).claim == theirs.token
 
 
 def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], settings) -> None:
-    settings.CLAIM_TRIES = 2
+    settings.LEASE_TRIES = 2
     Handoff.objects.exclude(pk=five[0]).delete()
     for _ in range(3):
-        assert leases.park_exhausted() == 0
+        assert judge.park_exhausted() == 0
         assert ids(take(5)) == five[:1]
-        let_claims_run_out()
+        let_leases_expire()
     assert take(5) is None
-    assert leases.park_exhausted() == 1
+    assert judge.park_exhausted() == 1
     row = Handoff.objects.get()
     assert (row.parked, row.state, row.claim) == (True, State.VALIDATING, None)
     event = Event.objects.order_by("id").last()
     assert (event.actor_kind, event.reason) == ("system", "parked: 2 tries to judge it failed")
-    assert leases.park_exhausted() == 0
-    assert not leases.is_anything_waiting()
+    assert judge.park_exhausted() == 0
+    assert not judge.is_anything_waiting()
 
 
 def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
     """The worker dies with all five handoffs, and then each time that it judges the third."""
-    settings.CLAIM_TRIES = 1
+    settings.LEASE_TRIES = 1
     assert ids(take(5)) == five
-    let_claims_run_out()
-    assert leases.park_exhausted() == 0
+    let_leases_expire()
+    assert judge.park_exhausted() == 0
     judged_alone = []
-    while claim := leases.take_left_behind():
-        [handoff] = claim.handoffs
+    while lease := judge.take_left_behind():
+        [handoff] = lease.handoffs
         judged_alone.append(str(handoff.pk))
         if handoff.pk != UUID(five[2]):
             Handoff.objects.filter(pk=handoff.pk).update(state=State.ACCEPTED, claim=None, claim_expires_at=None)
-        let_claims_run_out()
-        leases.park_exhausted()
+        let_leases_expire()
+        judge.park_exhausted()
     assert judged_alone == five
     assert [str(pk) for pk in Handoff.objects.filter(parked=True).values_list("pk", flat=True)] == [five[2]]
 
 
 def test_failures_of_its_own_count_from_the_first(five: list[str], settings) -> None:
-    settings.CLAIM_TRIES = 2
-    for taken in (lambda: take(5), leases.take_left_behind):
-        claim = taken()
-        assert claim is not None
-        leases.release(claim, claim.handoffs[0])
-        let_claims_run_out()
+    settings.LEASE_TRIES = 2
+    for taken in (lambda: take(5), judge.take_left_behind):
+        lease = taken()
+        assert lease is not None
+        lease.release(lease.handoffs[0])
+        let_leases_expire()
         Handoff.objects.exclude(pk=five[0]).delete()
-    assert leases.park_exhausted() == 1
+    assert judge.park_exhausted() == 1
 
 
 def test_the_last_try_is_not_parked_while_it_runs(five: list[str], settings) -> None:
-    settings.CLAIM_TRIES = 1
+    settings.LEASE_TRIES = 1
     take(5)
-    assert leases.park_exhausted() == 0
+    assert judge.park_exhausted() == 0
 
 
-def test_something_waits_when_it_is_fresh_or_its_claim_ran_out(tenant: Tenant) -> None:
-    assert not leases.is_anything_waiting()
+def test_something_waits_when_it_is_fresh_or_its_lease_expired(tenant: Tenant) -> None:
+    assert not judge.is_anything_waiting()
     store.accept_batch(tenant, SENDER, [orjson.dumps(payload())])
-    assert leases.is_anything_waiting()
+    assert judge.is_anything_waiting()
     take(1)
-    assert not leases.is_anything_waiting()
-    let_claims_run_out()
-    assert leases.is_anything_waiting()
+    assert not judge.is_anything_waiting()
+    let_leases_expire()
+    assert judge.is_anything_waiting()

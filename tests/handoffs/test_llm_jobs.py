@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, leases, queries, tasks
+from handoffaudit.handoffs import judge, queries, tasks
 from handoffaudit.handoffs.llm import jobs
 from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import ActorKind, CheckKind, Handoff, ModelCheck, State, Verdict
@@ -37,7 +37,7 @@ def test_the_oldest_is_taken_first_and_first_checks_before_those_made_again(
 
 
 def test_a_claim_lasts_as_long_as_its_calls_may_take(tenant: Tenant, model: MessagesServer, settings) -> None:
-    settings.MODEL_SECONDS, settings.CLAIM_SECONDS = 100, 50
+    settings.MODEL_SECONDS, settings.LEASE_SECONDS = 100, 50
     due(judged(tenant, payload()))
     left = ModelCheck.objects.get().claim_expires_at - timezone.now()
     assert timedelta(seconds=505) < left <= timedelta(seconds=550)
@@ -101,7 +101,7 @@ def test_after_as_many_tries_as_allowed_it_is_parked(parked: Handoff, model: Mes
 def test_another_try_judges_it_anew_and_asks_the_model_again(
     tenant: Tenant, parked: Handoff, model: MessagesServer
 ) -> None:
-    leases.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    judge.retry_parked(tenant=tenant, reference="h", actor=ADA)
     assert judge.drain() == 1
     assert queries.current_verdict(queries.get(tenant, "h"))["pending"] == ["semantic"]
     assert llm_run.drain() == 1
@@ -114,7 +114,7 @@ def test_another_try_judges_it_anew_and_asks_the_model_again(
 def test_a_crash_with_several_checks_in_hand_counts_against_none(
     tenant: Tenant, model: MessagesServer, settings
 ) -> None:
-    settings.CLAIM_TRIES = 1
+    settings.LEASE_TRIES = 1
     handoffs = [judged(tenant, payload()) for _ in range(3)]
     assert all(jobs.take() for _ in handoffs)
     checks_run_out()

@@ -3,7 +3,7 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import alerts, counts, queries, remediation
+from handoffaudit.handoffs import alerts, counts, judge, queries, remediation
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Alert, CheckKind, Event, Finding, Handoff, ModelCheck, State, Verdict
 from handoffaudit.handoffs.review import decide as review_decide
@@ -172,13 +172,13 @@ def test_a_decision_taken_while_the_model_is_asked_stands(tenant: Tenant, model:
     set_policy(tenant, "research_result", fail_mode=FailMode.CLOSED)
     before = unverified(tenant, model, payload())
     run.enqueue_unverified()
-    store = run.store_recheck
+    store = judge.finish
 
-    def late(*given: object) -> bool:
+    def late(*given: object) -> int:
         decide(before, Decision.DECLINE)
         return store(*given)
 
-    monkeypatch.setattr(run, "store_recheck", late)
+    monkeypatch.setattr(judge, "finish", late)
     model.respond = lambda _: doubts()
     after = rechecked(before)
     assert (after.state, after.unverified, after.flagged) == (State.DECLINED, True, False)

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, leases, queries
+from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import ActorKind, Handoff, State
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import assert_counts_are_right, judged, payload, submit, take
@@ -20,13 +20,13 @@ def parked(tenant: Tenant) -> Handoff:
     receipt = submit(tenant, payload(handoff_id="h"))
     take(1)
     Handoff.objects.update(tries=4, claim_expires_at=timezone.now() - timedelta(seconds=1))
-    assert leases.park_exhausted() == 1
+    assert judge.park_exhausted() == 1
     return queries.get(tenant, receipt.id)
 
 
 def test_another_try_judges_it(tenant: Tenant, parked: Handoff) -> None:
     assert judge.drain() == 0
-    asked = leases.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    asked = judge.retry_parked(tenant=tenant, reference="h", actor=ADA)
     assert (asked.state, asked.parked, asked.tries) == (State.RECEIVED, False, 0)
     assert judge.drain() == 1
     told = [(event.from_state, event.to_state, event.actor) for event in queries.events(parked)]
@@ -41,14 +41,14 @@ def test_another_try_judges_it(tenant: Tenant, parked: Handoff) -> None:
 
 
 def test_what_is_not_parked_raises(tenant: Tenant, parked: Handoff) -> None:
-    leases.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    judge.retry_parked(tenant=tenant, reference="h", actor=ADA)
     done = judged(tenant, payload())
     for reference in ("h", str(done.pk)):
-        with pytest.raises(leases.NotParked):
-            leases.retry_parked(tenant=tenant, reference=reference, actor=ADA)
+        with pytest.raises(judge.NotParked):
+            judge.retry_parked(tenant=tenant, reference=reference, actor=ADA)
 
 
 def test_another_tenants_does_not_exist(other_tenant: Tenant, parked: Handoff) -> None:
     with pytest.raises(Handoff.DoesNotExist):
-        leases.retry_parked(tenant=other_tenant, reference=str(parked.pk), actor=ADA)
+        judge.retry_parked(tenant=other_tenant, reference=str(parked.pk), actor=ADA)
     assert Handoff.objects.get().parked

@@ -5,7 +5,7 @@ import json
 import orjson
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.evaluation import kinds
+from handoffaudit.evaluation import items
 from handoffaudit.handoffs import export, judge, queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import ActorKind
@@ -72,4 +72,4 @@ def test_reviews_are_what_people_decided_as_eval_reads_it(tenant):
         ("longer", "declined"),
     ]
     assert all("chain.needs_approval" in one["review"]["codes"] for one in found)
-    assert all(kinds.is_review(one) and len(list(kinds.review_items(one, None))) == 1 for one in found)
+    assert all(items.is_review(one) and len(list(items.review_items(one, None))) == 1 for one in found)

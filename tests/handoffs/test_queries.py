@@ -8,8 +8,9 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats, verdicts
-from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff, new_id
 from tests.handoffs.review.support import colleague, decide, reopen

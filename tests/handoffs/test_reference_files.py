@@ -23,7 +23,8 @@ def root(tmp_path: Path) -> Path:
     inside, outside = tmp_path / "work", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()
-    (inside / "there.md").write_text("x")
+    for name in ("there.md", "with space.md", "100%"):
+        (inside / name).write_text("x")
     (outside / "secret").write_text("x")
     (inside / "link").symlink_to(outside)
     (inside / "own").symlink_to(inside / "there.md")
@@ -52,6 +53,26 @@ def root(tmp_path: Path) -> Path:
         ("{root}-more/there.md", None),
         ("/etc/passwd", None),
         ("/no/such/file", None),
+        ("FILE://localhost{root}/there.md", True),
+        ("file:{root}/there.md", True),
+        ("file://{root}/with%20space.md", True),
+        ("file://{root}/100%", True),
+        ("{root}/with%20space.md", False),
+        ("file://localhost{root}/gone.md", False),
+        ("file://{root}/a%00b", False),
+        ("file://{root}/%ff", False),
+        ("file://{root}/\ud83d", False),
+        ("\ud83d/there.md", False),
+        ("file://{root}/%2e%2e/outside/secret", None),
+        ("file://other{root}/there.md", None),
+        ("~/there.md", None),
+        ("~someone/there.md", None),
+        ("C:\\x\\y", None),
+        ("c:/x/y", None),
+        ("\\\\srv\\x", None),
+        ("//srv/x", None),
+        ("https://example.com/a.txt", None),
+        ("s3://bucket/a.txt", None),
     ],
 )
 def test_only_what_lies_below_a_root_is_answered(root: Path, path: str, answer: bool | None) -> None:

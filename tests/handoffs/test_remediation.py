@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, leases, queries, remediation
+from handoffaudit.handoffs import judge, queries, remediation
 from handoffaudit.handoffs.models import Remediation
 from handoffaudit.validation.config import Mode, Strictness
 from tests.handoffs.support import circular, judged, payload, set_policy, submit
@@ -86,14 +86,14 @@ def test_attempts_judged_at_once_by_two_workers_both_count(tenant: Tenant, monke
     judged(tenant, circular(handoff_id="h-0"))
     for number in (1, 2):
         submit(tenant, circular(handoff_id=f"h-{number}"), retry_of="h-0")
-    both = [leases.take_fresh(1), leases.take_fresh(1)]
+    both = [judge.take_fresh(1), judge.take_fresh(1)]
     waiting: list[tuple[Any, ...]] = []
     with monkeypatch.context() as patched:
-        patched.setattr(judge, "_store", lambda *judged: waiting.append(judged) or 0)
-        for claim in both:
-            assert claim is not None
-            judge.judge(claim)
+        patched.setattr(judge, "finish", lambda *judged: waiting.append(judged) or 0)
+        for lease in both:
+            assert lease is not None
+            judge.judge(lease)
     for one in waiting:
-        assert judge._store(*one) == 1
+        assert judge.finish(*one) == 1
     told = [queries.current_verdict(queries.get(tenant, f"h-{number}")) for number in (1, 2)]
     assert [verdict["recommended_action"] for verdict in told if verdict] == ["retry", "re_retrieve"]

@@ -52,9 +52,9 @@ def test_time_is_cut_into_equal_parts_that_lose_nothing(
         total(tenant, NOON + timedelta(hours=hour), "accepted", 1)
     cut = stats.count_over_time(tenant, NOON, NOON + timedelta(hours=hours), buckets)
     assert len(cut) == expected
-    assert cut[0].start == NOON
-    assert sum(bucket.counts.get("accepted", 0) for bucket in cut) == hours
-    assert len({second.start - first.start for first, second in pairwise(cut)}) <= 1
+    assert cut[0].since == NOON
+    assert sum(bucket.value.get("accepted", 0) for bucket in cut) == hours
+    assert len({second.since - first.since for first, second in pairwise(cut)}) <= 1
 
 
 def test_the_codes_that_most_have_come_first(tenant: Tenant) -> None:

@@ -75,6 +75,11 @@ def test_templates_static_files_samples_and_licences_are_inside(wheel: Path) -> 
     assert any(name.endswith("licenses/LICENSE") for name in inside)
 
 
+def test_nothing_beside_the_product_is_inside(wheel: Path) -> None:
+    folders = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in folders if not name.endswith(".dist-info")} == {"handoffaudit"}
+
+
 def test_the_lock_names_no_host_and_hashes_everything() -> None:
     text = (ROOT / "requirements.lock").read_text()
     assert "://" not in text

@@ -3,9 +3,10 @@
 import pytest
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.policy.alert_rules import AS_SHIPPED, NoData, Watched, parse_row, parse_rows, to_plain
+from handoffaudit.policy.alert_rules import AS_SHIPPED, NoData, Watched, parse_row, parse_rows
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import alert_policy
+from handoffaudit.policy.values import to_plain
 
 
 def test_as_shipped_only_what_everybody_wants_is_watched() -> None:

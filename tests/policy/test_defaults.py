@@ -1,7 +1,7 @@
 """Tests of the default strictness table by the words of the specification."""
 
-from handoffaudit.policy.strictness import ROWS_AS_SHIPPED, parse_rows, to_plain
-from handoffaudit.validation.config import TypePolicy
+from handoffaudit.policy.strictness import check_table, parse_rows, to_plain
+from handoffaudit.validation.config import ROWS_AS_SHIPPED, TypePolicy
 
 REST = {
     "mode": "enforce",
@@ -62,3 +62,7 @@ def test_a_saved_table_keeps_its_budget_for_outputs() -> None:
     assert (row.token_budget, row.output_token_budget) == (2000, 2000)
     (fresh,) = parse_rows([{"handoff_type": "*"}])
     assert (fresh.token_budget, fresh.output_token_budget) == (2000, 20_000)
+
+
+def test_the_shipped_rows_stand_in_the_order_of_a_table() -> None:
+    assert check_table(ROWS_AS_SHIPPED) == ROWS_AS_SHIPPED

@@ -5,10 +5,17 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from handoffaudit.policy.agents import DeclaredRoutesModel
+from handoffaudit.policy.alert_rules import AlertRuleModel
+from handoffaudit.policy.handoff_files import HandoffFilesModel
 from handoffaudit.policy.kinds import KINDS
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.strictness import FIELDS, to_plain
+from handoffaudit.policy.prompts import PromptModel
+from handoffaudit.policy.retention import LEAST, RetentionModel
+from handoffaudit.policy.strictness import FIELDS, StrictnessModel, to_plain
+from handoffaudit.policy.values import fields_of
 from handoffaudit.validation.config import TypePolicy
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -29,3 +36,26 @@ def test_the_page_of_strictness_names_every_field_with_its_default() -> None:
     for field, text in said.items():
         value = json.dumps(shipped[field]) if isinstance(shipped[field], bool | int | float) else shipped[field]
         assert text.strip("`").startswith(value)
+
+
+def test_the_page_of_alerts_names_fields_as_the_form_does() -> None:
+    table = (DOCS / "alerts.md").read_text().partition("| field | meaning |")[2].partition("\n\n")[0]
+    named = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
+    assert named
+    assert set(named) <= {str(field.title).lower() for field in fields_of(AlertRuleModel).values()}
+
+
+def test_the_page_of_retention_names_each_kind_with_its_least_days() -> None:
+    said = re.findall(r"^\| `(\w+)` \| .* \| (\d+) days? \|$", (DOCS / "retention.md").read_text(), re.MULTILINE)
+    assert {name: int(days) for name, days in said} == {data.value: days for data, days in LEAST.items()}
+
+
+MODELS = [AlertRuleModel, DeclaredRoutesModel, HandoffFilesModel, PromptModel, RetentionModel, StrictnessModel]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_field_of_a_policy_has_a_label_and_a_help(model: type[BaseModel]) -> None:
+    for name, field in fields_of(model).items():
+        assert field.title, name
+        # The label of the one switch of an alert rule says all.
+        assert field.description or (model, name) == (AlertRuleModel, "on")

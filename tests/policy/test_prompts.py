@@ -12,8 +12,8 @@ from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import prompts
 from handoffaudit.policy.load import draft, load
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.prompts import FIELDS, MOST_ROWS, PromptRow, parse_row, parse_rows, to_plain
-from handoffaudit.policy.values import MOST_ERRORS
+from handoffaudit.policy.prompts import MOST_ROWS, PromptModel, PromptRow, parse_row, parse_rows
+from handoffaudit.policy.values import MOST_ERRORS, fields_of, to_plain
 from handoffaudit.validation.layers import History
 from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Answer, Question, Use
 from tests.handoffs.support import judged, payload
@@ -82,7 +82,7 @@ def test_of_a_great_many_errors_some_are_told_and_briefly() -> None:
     assert len(str(refused.value)) < 100_000
 
 
-@given(st.dictionaries(st.sampled_from(FIELDS) | st.text(), JSON))
+@given(st.dictionaries(st.sampled_from(list(fields_of(PromptModel))) | st.text(), JSON))
 def test_whatever_is_sent_is_read_or_refused(row: dict[str, Any]) -> None:
     try:
         read = parse_row(row)

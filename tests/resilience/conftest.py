@@ -9,7 +9,9 @@ import redis
 from tests.resilience.processes import Installation, OwnRedis
 
 FULL = pytest.param("full", marks=pytest.mark.services, id="postgresql+redis")
-BOTH = pytest.mark.parametrize("installation", ["embedded", FULL], indirect=True)
+# By day, one installation is enough: what is killed and what goes on is the same code.
+EMBEDDED = pytest.param("embedded", marks=pytest.mark.nightly)
+BOTH = pytest.mark.parametrize("installation", [EMBEDDED, FULL], indirect=True)
 
 
 @contextmanager

@@ -41,11 +41,11 @@ from handoffaudit.handoffs.models import Alert, ModelAnswer, ModelBreaker, Model
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, Verdict
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, HourlyTotal
 asked = (Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend)
-# A worker that was killed may have held a claim, which lasts two minutes.
-claims = (Watermark, RetentionRun)
+# A worker that was killed may have held a lease, which lasts two minutes.
+leases = (Watermark, RetentionRun)
 with connection.cursor() as cursor:
     counted = (DailyCount, DailyPair, HourlyCount, HourlyTotal)
-    for model in (*asked, *claims, *counted, Event, Finding, HandoffBody, Verdict, Handoff):
+    for model in (*asked, *leases, *counted, Event, Finding, HandoffBody, Verdict, Handoff):
         cursor.execute(f"DELETE FROM {model._meta.db_table}")
 current_app.control.purge()
 """

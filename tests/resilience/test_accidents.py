@@ -25,7 +25,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(inst
     with installation.client() as client:
         for part in range(3):
             send(client, 400, f"{part}-")
-        # In the middle: some are judged, some stand claimed, some were never looked at.
+        # In the middle: some are judged, some are leased, some were never looked at.
         eventually(lambda: installation.waiting() < 1200, what=installation.log())
         kill(first)
         assert 0 < installation.waiting() < 1200

@@ -44,7 +44,7 @@ def test_a_killed_run_goes_on_in_another_worker_and_counts_each_once(installatio
     kill(first)
     at_the_kill = left(installation)
     assert 0 < at_the_kill < NUMBER
-    # What its claim holds runs out after two minutes.
+    # Its lease expires after two minutes.
     installation.run(
         "from handoffaudit.diagnostics.models import Watermark\n"
         "Watermark.objects.filter(name='retention.claim').delete()"

@@ -19,7 +19,7 @@ MOVE = """
 from django.utils import timezone
 from handoffaudit.handoffs.models import Delivery, Subscriber
 Subscriber.objects.update(address={address!r})
-# The time of the claim is over.
+# The lease has expired.
 Delivery.objects.filter(delivered_at=None).update(due_at=timezone.now())
 """
 FORGET = """

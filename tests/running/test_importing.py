@@ -56,7 +56,7 @@ def test_what_was_imported_is_judged_once_each_while_the_worker_is_killed(start,
     number = 3_000
     lines = tmp_path / "lines.jsonl"
     write_lines(lines, number)
-    # A killed worker's claim runs out soon here, so that the test does not wait for it.
+    # The lease of a killed worker expires soon here, so that the test does not wait for it.
     up = start(HANDOFFAUDIT_CLAIM_SECONDS="3", HANDOFFAUDIT_SWEEP_SECONDS="1").wait_ready()
     importing = subprocess.Popen(
         [*PRODUCT, "import", str(lines)],

@@ -1,15 +1,18 @@
 """Tests of starts, stops, and processes that die at a bad moment."""
 
 import os
+import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.running.conftest import alive, descendants, free_port, run, wait_for
+from tests.running.conftest import alive, clean_environment, descendants, free_port, run, wait_for
 from tests.running.test_serving import PAYLOAD
 
 
@@ -165,6 +168,30 @@ def test_a_database_with_damaged_pages_is_refused_with_the_remedy(folder):
     line = refused(folder)
     assert f"The database {path} is damaged (" in line
     assert "restore a backup" in line
+
+
+def test_a_database_that_was_emptied_is_refused_with_the_remedies(folder):
+    path = folder / "handoffaudit.sqlite3"
+    os.truncate(path, 0)
+    line = refused(folder)
+    assert f"The database {path} has 0 bytes, but the data folder was in use before: restore a backup" in line
+    assert "To begin anew instead, remove that file and those beside it." in line
+    assert "has 0 bytes" in run("key", "list", folder=folder).stderr
+    assert path.stat().st_size == 0
+    shutil.rmtree(folder / "static")
+    Path(f"{path}-wal").write_bytes(b"x" * 4096)
+    assert "has 0 bytes" in refused(folder)
+
+
+def test_a_first_start_that_was_killed_starts_again(tmp_path):
+    # What there is before the tables are.
+    (tmp_path / "queue" / "messages").mkdir(parents=True)
+    for name in ("handoffaudit.sqlite3", "migrate.lock", "prepare.lock", "secret-key"):
+        (tmp_path / name).write_text("a key of a killed start, which is long enough" if name == "secret-key" else "")
+    prepare = [sys.executable, "-m", "handoffaudit.cli.serve.setup"]
+    env = clean_environment(HANDOFFAUDIT_DATA=str(tmp_path))
+    done = subprocess.run(prepare, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, "one-time link" in done.stdout) == (0, True), done.stderr
 
 
 def test_an_address_that_is_not_this_machines_is_refused(tmp_path):

@@ -13,8 +13,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.db import connection
 
-from tests.running.conftest import clean_environment
+from tests.running.conftest import clean_environment, prepared
 from tests.upgrade.digests import COLUMNS, digest, expected
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,57 @@ def test_a_data_folder_opens(tmp_path: Path) -> None:
     assert digests(lambda sql: file.execute(sql).fetchall()) == expected("sqlite")
     file.close()
     assert_all_there(inspect(tmp_path), before, expected("sqlite"))
+
+
+def schema(query: Query) -> dict[str, Any]:
+    """Return the parts of each table and index definition; the order of columns differs and does not matter."""
+    rows = query("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'")
+    return {name: sorted(split_definition(sql)) for name, sql in rows}
+
+
+def split_definition(sql: str) -> list[str]:
+    """Split a definition at the commas of its outer parentheses."""
+    parts, depth = [""], 0
+    for sign in sql:
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if sign == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    head, _, first = parts[0].partition("(")
+    return [
+        head,
+        first.strip(),
+        *(part.strip().removesuffix(")") if part is parts[-1] else part.strip() for part in parts[1:]),
+    ]
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="a first start makes the tables of SQLite only")
+def test_a_first_start_makes_the_tables_and_rows_of_the_migrations(tmp_path: Path) -> None:
+    file = sqlite3.connect(prepared(tmp_path / "data") / "handoffaudit.sqlite3")
+
+    def migrated(sql: str) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            return list(cursor.execute(sql).fetchall())
+
+    def started(sql: str) -> list[tuple[Any, ...]]:
+        return file.execute(sql).fetchall()
+
+    assert schema(started) == schema(migrated)
+    for sql in (
+        "SELECT app, name FROM django_migrations ORDER BY app, name",
+        "SELECT app_label, model FROM django_content_type ORDER BY app_label, model",
+        "SELECT codename FROM auth_permission ORDER BY codename",
+    ):
+        assert started(sql) == migrated(sql)
+    rows = {name: migrated(f'SELECT count(*) FROM "{name}"')[0][0] for name in connection.introspection.table_names()}  # noqa: S608
+    assert {name for name, count in rows.items() if count} == {
+        "django_migrations",
+        "django_content_type",
+        "auth_permission",
+    }
+    file.close()
 
 
 @pytest.mark.services

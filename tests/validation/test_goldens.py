@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation.business_rules.parser import parse_sets
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES
+from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 from handoffaudit.validation.config import (
     CircularPolicy,
     CritiquePolicy,

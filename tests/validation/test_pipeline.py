@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import orjson
 import pytest
 
+from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue
@@ -96,7 +97,7 @@ def test_shadow_accepts_nothing_that_structure_rejects() -> None:
 
 
 def test_a_layer_that_could_not_run_is_no_pass() -> None:
-    before = make("references.ephemeral", message="m")
+    before = make(CATALOGUE["references.ephemeral"], message="m")
     layers = [Fixed("references", [before], CouldNotRunError("the disk is gone"))]
     verdict = judge(payload(), layers=layers)
     (layer,) = verdict.layers
@@ -115,12 +116,12 @@ def test_issues_are_numbered_through() -> None:
 
 
 def test_score() -> None:
-    error, warning = make("chain.circular", message="m"), make("confidence.low", message="m")
+    error, warning = make(CATALOGUE["chain.circular"], message="m"), make(CATALOGUE["confidence.low"], message="m")
     assert score([]) == 1.0
-    assert score([error, warning, make("tokens.estimated", message="m")]) == 0.8
+    assert score([error, warning, make(CATALOGUE["tokens.estimated"], message="m")]) == 0.8
     assert score([error] * 20) == 0.0
-    assert score([make("structure.empty", message="m")]) == 0.0
-    assert score([make("structure.generated_trace_id", message="m")]) == 0.95
+    assert score([make(CATALOGUE["structure.empty"], message="m")]) == 0.0
+    assert score([make(CATALOGUE["structure.generated_trace_id"], message="m")]) == 0.95
     assert decide([warning]) == "accepted"
 
 

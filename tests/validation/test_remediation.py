@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Severity
@@ -154,17 +155,17 @@ def test_without_retries_and_re_retrievals_a_person_is_asked_at_once() -> None:
 
 
 def test_facts_of_a_verdicts_issues() -> None:
-    uncited = make("evidence.uncited_threshold_exceeded", message="m")
-    warned = make("evidence.uncited_claim", message="m")
-    wrong = make("chain.circular", message="m")
-    number = make("grounding.number", message="m", severity=Severity.ERROR)
+    uncited = make(CATALOGUE["evidence.uncited_threshold_exceeded"], message="m")
+    warned = make(CATALOGUE["evidence.uncited_claim"], message="m")
+    wrong = make(CATALOGUE["chain.circular"], message="m")
+    number = make(CATALOGUE["grounding.number"], message="m", severity=Severity.ERROR)
 
     assert facts_of("v", [uncited], accepted=False) == UNCITED
     assert facts_of("v", [wrong], accepted=False) == FAILED
     assert facts_of("v", [number], accepted=False).has_evidence_error
     assert not facts_of("v", [wrong, warned], accepted=False).has_evidence_error
     assert facts_of("v", [wrong], accepted=True, enforced=False) == PASSED
-    assert facts_of("v", [make("tokens.estimated", message="m")], accepted=True).is_clean
+    assert facts_of("v", [make(CATALOGUE["tokens.estimated"], message="m")], accepted=True).is_clean
     assert not facts_of("v", [warned], accepted=True).is_clean
 
 

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.validation.limits import StepBudget, StepBudgetSpentError
 from handoffaudit.validation.paths import Location, dotted_path
-from handoffaudit.validation.selectors import ANY, MISSING, Path, PathError, parse_path, select
+from handoffaudit.validation.selectors import (
+    ANY,
+    MISSING,
+    Path,
+    PathError,
+    StepBudget,
+    StepBudgetSpentError,
+    parse_path,
+    select,
+)
 
 DOCUMENT = {"layers": [{"score": 1}, {"score": 2}], "by_name": {"a.b": {"low": 3}, "c": 4}, "empty": [], "none": None}
 

@@ -133,7 +133,7 @@ class AnswerFile:
     ) -> None:
         os.close(self._file)
 
-    def known(self, key: Key) -> AnswerLine | None:
+    def find(self, key: Key) -> AnswerLine | None:
         return self._known.get(key)
 
     def mean_cost(self, model: str) -> float | None:
@@ -181,7 +181,7 @@ class Crew:
     def __init__(self, caller: Caller, results: AnswerFile, size: int) -> None:
         self._caller, self._results, self._size = caller, results, size
         self._to_ask: queue.SimpleQueue[tuple[Key, Question]] = queue.SimpleQueue()
-        self._told: queue.SimpleQueue[tuple[Key, Call | Exception]] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[tuple[Key, Call | Exception]] = queue.SimpleQueue()
         self._threads = 0
         self.under_way = 0
 
@@ -202,23 +202,23 @@ class Crew:
         Raises the unexpected exception of a call, if there was one.
         """
         try:
-            key, call = self._told.get(timeout=seconds)
+            key, call = self._outcomes.get(timeout=seconds)
             while True:
                 self.under_way -= 1
                 if isinstance(call, Exception):
                     raise call
                 yield key, call
-                key, call = self._told.get_nowait()
+                key, call = self._outcomes.get_nowait()
         except queue.Empty:
             return
 
     def _work(self) -> None:
         while True:
             key, question = self._to_ask.get()
-            told: Call | Exception
+            outcome: Call | Exception
             try:
-                told = self._caller.call(question)
-                self._results.add(AnswerLine.of(key, told))
+                outcome = self._caller.call(question)
+                self._results.add(AnswerLine.of(key, outcome))
             except Exception as error:  # noqa: BLE001 -- raised again in the thread that waits
-                told = error
-            self._told.put((key, told))
+                outcome = error
+            self._outcomes.put((key, outcome))

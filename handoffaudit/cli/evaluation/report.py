@@ -15,6 +15,7 @@ from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.evaluation.answers import DEFAULT_NAME, AnswerFile, Crew, caller_from_environment
 from handoffaudit.cli.evaluation.run import FileRun, Plan, Run, make_plan
 from handoffaudit.cli.imports.files import report_left_out
+from handoffaudit.evaluation.items import Kinds
 from handoffaudit.evaluation.judge import Judge, Judged, LLMJudge, percentile
 from handoffaudit.llm.calls import Caller
 from handoffaudit.validation.config import ValidationConfig
@@ -61,32 +62,11 @@ def _format(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)
 
 
-def origin_lines(path: str, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a table for each group of traces, with the methods that locate a mistake; the last four are guesses."""
-    if not groups:
-        yield f"\n{Path(path).name}: holds no traces whose mistake is known"
-    for name, group in groups.items():
-        told = "" if name == "all" else f", {name}"
-        yield (
-            f"\n{Path(path).name}{told}: {pluralize(group['chats'], 'failed trace')}, "
-            f"{pluralize(group['handoffs'], 'handoff')}; "
-            f"in {group['mistake_in_a_handoff']:,} the mistake is in a handoff"
-        )
-        first = max(map(len, group["methods"]))
-        headings = ("near", "exact", "agent", "exact in 2", "exact in 3", "near in 2", "flags")
-        yield "  ".join([f"  {'the first flag is':<{first}}", *headings])
-        for method, one in group["methods"].items():
-            shares = [one["near"], one["exact"], one["agent"], one["exact_within"][2], one["exact_within"][3]]
-            cells = [*(f"{share:.3f}" for share in [*shares, one["near_within"][2]]), f"{one['flags_per_chat']:.1f}"]
-            padded = [f"{cell:>{len(heading)}}" for cell, heading in zip(cells, headings, strict=True)]
-            yield "  ".join([f"  {method:<{first}}", *padded])
-
-
 def wrong_lines(path: str, judged: Iterable[Judged]) -> Iterator[str]:
     """Yield the wrongly judged items, for reading."""
     for one in judged:
-        said = "missed" if one.item.label.faulty else "false alarm"
-        yield f"\n{said}: {one.item.name} ({Path(path).name})"
+        mistake = "missed" if one.item.label.faulty else "false alarm"
+        yield f"\n{mistake}: {one.item.name} ({Path(path).name})"
         yield from textwrap.wrap(_text(one), WIDTH, initial_indent="  ", subsequent_indent="  ")
         for start, end in one.item.label.spans or ():
             yield f"  labelled: {_text(one)[start:end]!r}"
@@ -153,14 +133,14 @@ def run_lines(run: Run, layers: list[str]) -> Iterator[str]:
             yield ""
         yield file.path
         yield from table({",".join(layers): file.local.figures(), model: file.by_model.figures()})
-        yield _answer_line(file)
+        yield _describe_answers(file)
     for file in run.files:
         yield from wrong_lines(file.path, file.by_model.wrong)
     yield ""
     yield f"{pluralize(run.calls, 'call')} in this run, {run.spent_usd:.4f} USD. Answers are in {run.results.path}."
 
 
-def _answer_line(file: FileRun) -> str:
+def _describe_answers(file: FileRun) -> str:
     answered = file.by_model.tally.items
     parts = [f"{pluralize(answered, 'answer')}, {file.known:,} of them from before, {file.answers_usd:.4f} USD"]
     if file.latencies_ms:
@@ -191,6 +171,7 @@ class RunOptions:
 def measure_model(
     paths: Sequence[str],
     layers: list[str],
+    kinds: Kinds,
     judge_of_file: Callable[[], Judge],
     config: ValidationConfig,
     wishes: RunOptions,
@@ -199,8 +180,8 @@ def measure_model(
     caller = caller_from_environment(wishes.model)
     model_judge = LLMJudge(now=lambda: datetime.now(UTC), config=config)
     with AnswerFile(Path(wishes.results or DEFAULT_NAME)) as results:
-        planned = make_plan(list(dict.fromkeys(paths)), model_judge, caller, results, wishes.limit)
-        _agree(planned, caller, results, wishes)
+        planned = make_plan(list(dict.fromkeys(paths)), kinds, model_judge, caller, results, wishes.limit)
+        _confirm(planned, caller, results, wishes)
         crew = Crew(caller, results, wishes.concurrency)
         run = Run(caller, crew, results, judge_of_file, model_judge, planned, wishes.max_usd, wishes.show)
         run.measure()
@@ -209,13 +190,13 @@ def measure_model(
         sys.exit(1)
 
 
-def _agree(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOptions) -> None:
+def _confirm(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOptions) -> None:
     """Show the questions to ask and their cost. Raises `Stop` if the user does not agree."""
     model = caller.model_of(Role.FAST)
     to_ask = len(planned.to_ask)
     click.echo(
         f"{pluralize(planned.items, 'item')} for {model}: {planned.known:,} have their answer in {results.path}, "
-        f"{pluralize(to_ask, 'question')} to ask{_cost(planned, results.mean_cost(model))}.",
+        f"{pluralize(to_ask, 'question')} to ask{_describe_cost(planned, results.mean_cost(model))}.",
         err=True,
     )
     if not to_ask or wishes.is_agreed:
@@ -226,7 +207,7 @@ def _agree(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOption
         raise Stop("Nothing was asked.", 1)
 
 
-def _cost(planned: Plan, mean: float | None) -> str:
+def _describe_cost(planned: Plan, mean: float | None) -> str:
     if not planned.to_ask:
         return ""
     about = f"about {mean * len(planned.to_ask):.4f} USD by the answers so far, " if mean is not None else ""
@@ -235,7 +216,7 @@ def _cost(planned: Plan, mean: float | None) -> str:
 
 def _tell(run: Run, layers: list[str], wishes: RunOptions) -> None:
     for file in run.files:
-        report_left_out(file.path, file.local)
+        report_left_out(file.path, file.local, run.plan.kinds.hint)
     if wishes.as_json:
         click.echo(json.dumps(run_as_json(run, layers, wishes.show)))
     else:

@@ -21,9 +21,9 @@ from handoffaudit.cli.imports.files import (
     reader_beside,
 )
 from handoffaudit.cli.progress import ProgressLine
-from handoffaudit.evaluation.items import Item, UnreadableError
+from handoffaudit.evaluation.items import Item, Kinds, UnreadableError
 from handoffaudit.evaluation.judge import Judge, Judged, Key, LLMJudge
-from handoffaudit.evaluation.stats import Measured, read_line
+from handoffaudit.evaluation.stats import Measured
 from handoffaudit.llm.breaker import Breaker, is_outage
 from handoffaudit.llm.calls import Call, Caller
 from handoffaudit.validation.prompts.question import MalformedAnswer, Question, Role
@@ -52,10 +52,11 @@ class SkippedLine:
 class Plan:
     """The plan of a run.
 
-    `chosen` maps each file to the places of its measured items. `to_ask` maps each unanswered question to its highest
-    cost in USD. `known` counts the items that have an answer already.
+    `kinds` are the kinds of data that are read. `chosen` maps each file to the places of its measured items. `to_ask`
+    maps each unanswered question to its highest cost in USD. `known` counts the items that have an answer already.
     """
 
+    kinds: Kinds
     chosen: dict[str, frozenset[int]] = field(default_factory=dict)
     to_ask: dict[Key, float] = field(default_factory=dict)
     known: int = 0
@@ -78,13 +79,13 @@ class _PlannedQuestion:
 
 
 def planned_items(
-    path: str, judge: LLMJudge, progress: ProgressLine | None = None
+    path: str, kinds: Kinds, judge: LLMJudge, progress: ProgressLine | None = None
 ) -> Iterator[PlannedItem | SkippedLine]:
     """Yield the items of a file; each call starts at the beginning of the file."""
     source, read_beside, place = Documents(path), reader_beside(path), 0
     for number, text in labelled_lines(source):
         try:
-            kind, items = read_line(text, read_beside)
+            kind, items = kinds.read(text, read_beside)
             questions = [judge.question(item) for item in items]
         except UnreadableError as error:
             yield SkippedLine(number, error)
@@ -96,7 +97,9 @@ def planned_items(
             progress.tell(lambda: describe_progress(source, place))  # noqa: B023 -- told at once
 
 
-def make_plan(paths: Sequence[str], judge: LLMJudge, caller: Caller, results: AnswerFile, limit: int | None) -> Plan:
+def make_plan(
+    paths: Sequence[str], kinds: Kinds, judge: LLMJudge, caller: Caller, results: AnswerFile, limit: int | None
+) -> Plan:
     """Plan the questions about `limit` items of each file, or about all items if `limit` is None.
 
     The items are chosen by the hash of the question. The choice is therefore spread over the file, the same in every
@@ -104,12 +107,12 @@ def make_plan(paths: Sequence[str], judge: LLMJudge, caller: Caller, results: An
     """
     if STANDARD_INPUT in paths:
         raise Stop("--with-model reads a file twice, to tell the cost before it asks: give a file and not -.")
-    planned = Plan()
+    planned = Plan(kinds)
     for path in paths:
-        asked = sorted(_questions_of(path, judge, caller), key=lambda one: (one.spread, one.place))[:limit]
-        planned.chosen[path] = frozenset(one.place for one in asked)
-        for one in asked:
-            if results.known(one.key):
+        sampled = sorted(_list_questions(path, kinds, judge, caller), key=lambda one: (one.spread, one.place))[:limit]
+        planned.chosen[path] = frozenset(one.place for one in sampled)
+        for one in sampled:
+            if results.find(one.key):
                 planned.known += 1
             else:
                 planned.to_ask[one.key] = one.usd
@@ -120,14 +123,14 @@ def key_of(caller: Caller, question: Question) -> Key:
     return Key.of(caller.model_of(Role(question.role)), question)
 
 
-def _questions_of(path: str, judge: LLMJudge, caller: Caller) -> Iterator[_PlannedQuestion]:
+def _list_questions(path: str, kinds: Kinds, judge: LLMJudge, caller: Caller) -> Iterator[_PlannedQuestion]:
     """Yield the questions about a file. Raises `Stop` if nothing in the file can be used.
 
     The error comes before any other file costs money.
     """
     kind, left_out = "", ""
     progress = ProgressLine()
-    for found in planned_items(path, judge, progress):
+    for found in planned_items(path, kinds, judge, progress):
         if isinstance(found, SkippedLine):
             left_out = left_out or f"line {found.number} {found.error}"
             continue
@@ -138,7 +141,7 @@ def _questions_of(path: str, judge: LLMJudge, caller: Caller) -> Iterator[_Plann
             yield _PlannedQuestion(spread, found.place, key_of(caller, question), caller.estimate(question))
     progress.finish()
     if not kind:
-        raise no_labelled_data(path, left_out)
+        raise no_labelled_data(path, left_out, kinds.hint)
 
 
 WAIT_SECONDS = 0.2
@@ -212,11 +215,11 @@ class Run:
 
     def measure(self) -> None:
         """Measure all files; the run ends early if `stopped` is set, but the available answers count."""
-        with self._stopping_on_interrupt():
+        with self._stop_on_interrupt():
             for path, chosen in self.plan.chosen.items():
                 self._measure_file(FileRun(path), chosen)
             while self.crew.under_way and not self.abandoned:
-                self._hear()
+                self._receive_calls()
         if self.crew.under_way:
             left = pluralize(self.crew.under_way, "call")
             self.stopped += f"; {left} under way, which may cost something, had no answer yet"
@@ -227,7 +230,7 @@ class Run:
     def _measure_file(self, file: FileRun, chosen: frozenset[int]) -> None:
         self.files.append(file)
         judge = self.judge_of_file()
-        for found in planned_items(file.path, self.model_judge):
+        for found in planned_items(file.path, self.plan.kinds, self.model_judge):
             if isinstance(found, SkippedLine):
                 file.local.left_out(found.number, found.error)
                 continue
@@ -240,7 +243,7 @@ class Run:
     def _take(self, file: FileRun, found: PlannedItem, question: Question, local: Judged) -> None:
         key = key_of(self.caller, question)
         waiting = _Waiting(file, found.item, local)
-        line = self.results.known(key)
+        line = self.results.find(key)
         if line and self._score(waiting, line):
             file.known += key not in self._reserved
         elif key in self._waiting:
@@ -253,7 +256,7 @@ class Run:
 
     def _may_ask(self, key: Key, question: Question) -> bool:
         while self.crew.is_full and not self.stopped:
-            self._hear()
+            self._receive_calls()
         usd = ANSWERS_PAID * self.caller.estimate(question)
         under_way = sum(self._reserved[one] for one in self._waiting)
         if not self.stopped and self.max_usd is not None and self.spent_usd + under_way + usd > self.max_usd:
@@ -261,21 +264,21 @@ class Run:
         self._reserved[key] = usd
         return not self.stopped
 
-    def _hear(self) -> None:
+    def _receive_calls(self) -> None:
         for key, call in self.crew.ended(WAIT_SECONDS):
             self.calls += 1
             self.tries += call.tries
             self.spent_usd += call.cost_usd
             waiting = self._waiting.pop(key)
-            self._watch(call)
+            self._check_outage(call)
             for one in waiting:
                 if call.answer is None or not self._score(one, AnswerLine.of(key, call)):
                     one.file.unanswered += 1
             if call.error:
                 waiting[0].file.failures[call.error.reason.value] += 1
-        self._progress.tell(self._said)
+        self._progress.tell(self._describe_progress)
 
-    def _watch(self, call: Call) -> None:
+    def _check_outage(self, call: Call) -> None:
         """Stop asking during an outage, because each call would be retried again and again."""
         error = call.error
         self._failures_in_a_row = self._failures_in_a_row + 1 if error else 0
@@ -300,19 +303,19 @@ class Run:
         file.latencies_ms.append(line.latency_ms)
         return True
 
-    def _said(self) -> str:
+    def _describe_progress(self) -> str:
         failed = sum(sum(file.failures.values()) for file in self.files)
         to_ask = len(self.plan.to_ask)
-        said = f"asked {self.calls:,} of {to_ask:,} · {self.spent_usd:.4f} USD"
+        text = f"asked {self.calls:,} of {to_ask:,} · {self.spent_usd:.4f} USD"
         if failed:
-            said += f" · {failed:,} failed"
+            text += f" · {failed:,} failed"
         if self.calls and not self.stopped:
             seconds = (time.monotonic() - self._began) / self.calls * (to_ask - self.calls)
-            said += f" · about {seconds / 60:.1f} min left"
-        return said
+            text += f" · about {seconds / 60:.1f} min left"
+        return text
 
     @contextmanager
-    def _stopping_on_interrupt(self) -> Iterator[None]:
+    def _stop_on_interrupt(self) -> Iterator[None]:
         """Stop asking on Ctrl-C, but wait for calls under way, which are paid; a second Ctrl-C does not wait."""
 
         def stop(_: int, __: FrameType | None) -> None:

@@ -12,19 +12,24 @@ from typing import Any, Final
 
 LEAVES: Final = "the link leaves the folder, and is not followed"
 
+ROOTLESS: Final = "a link on the path is followed only below --root"
+
 _MOST_LINKS: Final = 40
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# With O_PATH a folder that may be entered but not listed can be opened, too. macOS has no O_PATH.
+_ANY_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+
+_FOLDER: Final = _ANY_FOLDER | os.O_NOFOLLOW
 
 # Opening must not block on a pipe without a writer, or make a terminal the controlling terminal.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class LeavesFolder(OSError):
-    """A link on the path leads out of the folder. `changed_ns` is the time of the link's last change."""
+    """A link on the path is not followed. `changed_ns` is the time of the link's last change."""
 
-    def __init__(self, changed_ns: int) -> None:
-        super().__init__(errno.ELOOP, LEAVES)
+    def __init__(self, changed_ns: int, why: str = LEAVES) -> None:
+        super().__init__(errno.ELOOP, why)
         self.changed_ns = changed_ns
 
 
@@ -37,23 +42,55 @@ class NoRegularFile(OSError):
 
 
 @contextmanager
-def found_below(folder: Path, path: str) -> Iterator[tuple[int, str, os.stat_result]]:
-    """Yield the open folder that contains the file at `path`, the file's name there, and its status.
+def _open_parent(path: Path, folder: Path | None) -> Iterator[tuple[int, str, os.stat_result]]:
+    """Yield the open folder that contains a file, the file's name there, and its status.
 
-    `path` is relative to `folder`, and links are followed within `folder`. Raises `LeavesFolder` for a link that leads
-    out of the folder, and `OSError` if the path can't be looked up.
+    Links are followed within `folder`. For a file elsewhere, the folder of the file and the one above must not be
+    links; the file may be a link within its own folder if a `folder` is given. Raises `LeavesFolder` for a link that
+    is not followed, and `OSError` if the path can't be looked up.
     """
+    whole = path.absolute()
+    below = None if folder is None else _find_relative_path(whole, folder)
     with ExitStack() as opened:
-        yield _Walk(folder, opened).to(path)
+        if folder is not None and below is not None:
+            yield _Walk(folder, opened).to(below)
+            return
+        whole = Path(os.path.normpath(whole))
+        walk = _Walk(whole.parent, opened, top=_open_own(whole.parent, opened))
+        found = walk.to(whole.name)
+        if folder is None and walk.changed_ns:
+            raise LeavesFolder(walk.changed_ns, ROOTLESS)
+        yield found
 
 
-def read_below(folder: Path, path: str, most: int) -> bytes:
-    """Return at most `most` bytes of a regular file; raises the errors of `found_below` and `NoRegularFile`."""
-    with found_below(folder, path) as (parent, name, found):
-        return read_in(parent, name, found, most)
+def _open_own(folder: Path, opened: ExitStack) -> int:
+    """Open the folder of a file, without following a link that an agent could have put in place of a folder.
+
+    Neither the folder nor the one above may be a link. Links further up are followed, below the current folder only
+    within it. Folders that the current folder is in, and the names in the top folder belong to the user.
+    """
+    current = _list_current_folders()
+    users = {above for one in current for above in (one, *one.parents)} | {Path(*folder.parts[:2])}
+    start = next(above for above in (folder, *folder.parents) if above in users)
+    top = max(start, folder.parent.parent, key=lambda above: len(above.parts))
+    start = start if start in current else top
+    parent, name, _ = _Walk(start, opened).to(str(top.relative_to(start)))
+    walk = _Walk(top, opened, top=os.open(name, _FOLDER, dir_fd=parent), most_links=0)
+    parent, name, _ = walk.to(str(folder.relative_to(top)))
+    return os.open(name, _FOLDER, dir_fd=parent)
 
 
-def read_in(parent: int, name: str, found: os.stat_result, most: int) -> bytes:
+def _list_current_folders() -> set[Path]:
+    """Return the current folder, and the path with links by which the shell calls it."""
+    try:
+        current = Path.cwd()
+    except FileNotFoundError:
+        return {Path("/")}
+    named = Path(os.environ.get("PWD", current))
+    return {current, named} if named.is_absolute() and _is_same(named, current) else {current}
+
+
+def _read_in(parent: int, name: str, found: os.stat_result, most: int) -> bytes:
     """Return at most `most` bytes of a file that `found_below` found. Raises `NoRegularFile`."""
     if not stat.S_ISREG(found.st_mode):
         raise NoRegularFile(found)
@@ -68,13 +105,17 @@ def read_in(parent: int, name: str, found: os.stat_result, most: int) -> bytes:
 class _Walk:
     """Walk along a path, name by name; passed folders stay open, so that `..` can go back up."""
 
-    def __init__(self, folder: Path, opened: ExitStack) -> None:
+    def __init__(
+        self, folder: Path, opened: ExitStack, *, top: int | None = None, most_links: int = _MOST_LINKS
+    ) -> None:
+        """Begin in `folder`; `top` is the folder if it is open already, and is closed with the others."""
         self._folder = folder
         self._opened = opened
-        self._above = [self._keep(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))]
+        self._most_links = most_links
+        self._above = [self._keep(os.open(folder, _ANY_FOLDER) if top is None else top)]
         self._links = 0
-        # The last change of the last link that was followed, in nanoseconds.
-        self._changed_ns = 0
+        # The last change of the last link that was met, in nanoseconds.
+        self.changed_ns = 0
 
     def _keep(self, descriptor: int) -> int:
         self._opened.callback(os.close, descriptor)
@@ -89,7 +130,7 @@ class _Walk:
                 continue
             found = os.stat(name, dir_fd=self._above[-1], follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode):
-                names.extendleft(reversed(self._target(name, found)))
+                names.extendleft(reversed(self._read_link(name, found)))
             elif not names:
                 return self._above[-1], name, found
             else:
@@ -98,17 +139,19 @@ class _Walk:
 
     def _go_up(self) -> None:
         if len(self._above) == 1:
-            raise LeavesFolder(self._changed_ns)
+            raise LeavesFolder(self.changed_ns)
         self._above.pop()
 
-    def _target(self, name: str, found: os.stat_result) -> list[str]:
+    def _read_link(self, name: str, found: os.stat_result) -> list[str]:
         """Return the names that a link leads to, relative to its folder or, for an absolute link, to the top folder."""
         self._links += 1
-        if self._links > _MOST_LINKS:
+        self.changed_ns = found.st_mtime_ns
+        if not self._most_links:
+            raise LeavesFolder(self.changed_ns, ROOTLESS)
+        if self._links > self._most_links:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         target = os.readlink(name, dir_fd=self._above[-1])
         parts = [part for part in target.split("/") if part not in ("", ".")]
-        self._changed_ns = found.st_mtime_ns
         if target.startswith("/"):
             parts = self._from_top(parts)
             del self._above[1:]
@@ -119,7 +162,7 @@ class _Walk:
             above = list(top.parts[1:])
             if parts[: len(above)] == above:
                 return parts[len(above) :]
-        raise LeavesFolder(self._changed_ns)
+        raise LeavesFolder(self.changed_ns)
 
 
 LONGEST_FILE = 512 * 1024
@@ -146,36 +189,35 @@ class LookedUpFile:
 def look(path: Path, folder: Path | None = None) -> LookedUpFile:
     """Look up a file and read its content; errors are described in the result and never raised.
 
-    Links out of `folder`, by default the file's own folder, are not followed, and pipes and devices are not opened.
+    Links out of `folder` are not followed, without a `folder` no links at the file or its folder; pipes and devices
+    are not opened.
     """
-    folder, below = _below(path, folder)
     try:
-        with found_below(folder, below) as (parent, name, found):
+        with _open_parent(path, folder) as (parent, name, found):
             return _read_found(parent, name, found)
     except LeavesFolder as error:
-        return LookedUpFile(_unread(LEAVES), error.changed_ns)
+        return LookedUpFile(_describe_unread(str(error.strerror)), error.changed_ns)
     except FileNotFoundError:
-        return _absent(f"it is a symbolic link to {path.readlink()}, which is not there" if path.is_symlink() else "")
+        return _describe_absent(
+            f"it is a symbolic link to {path.readlink()}, which is not there" if path.is_symlink() else ""
+        )
     except OSError as error:
-        return _absent(f"it can't be looked up: {_error_text(error)}")
+        return _describe_absent(f"it can't be looked up: {_explain_error(error)}")
 
 
 def read_bytes(path: Path, folder: Path | None, most: int) -> bytes:
-    """Return at most `most` bytes of a regular file, without following links out of the folder. Raises `OSError`."""
-    folder, below = _below(path, folder)
-    return read_below(folder, below, most)
+    """Return at most `most` bytes of a regular file, following only links that `look` follows. Raises `OSError`."""
+    with _open_parent(path, folder) as (parent, name, found):
+        return _read_in(parent, name, found, most)
 
 
-def _below(path: Path, folder: Path | None) -> tuple[Path, str]:
-    """Return the folder that must not be left and the path below it; for a file elsewhere, the file's own folder."""
-    whole = path.absolute()
-    if folder is None:
-        return whole.parent, whole.name
+def _find_relative_path(whole: Path, folder: Path) -> str | None:
+    """Return the path below the folder; None for a file elsewhere."""
     if ".." not in whole.parts and whole.is_relative_to(folder.absolute()):
-        return folder, str(whole.relative_to(folder.absolute()))
+        return str(whole.relative_to(folder.absolute()))
     # A path with ".." or through a link above the folder can still lead into the folder.
-    held = next((above for above in whole.parents if _is_same(above, folder)), None)
-    return (whole.parent, whole.name) if held is None else (folder, str(whole.relative_to(held)))
+    ancestor = next((above for above in whole.parents if _is_same(above, folder)), None)
+    return None if ancestor is None else str(whole.relative_to(ancestor))
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -190,32 +232,32 @@ def _read_found(parent: int, name: str, found: os.stat_result) -> LookedUpFile:
         return LookedUpFile(_read(parent, name, found), found.st_mtime_ns)
     except NoRegularFile as error:
         return LookedUpFile(
-            _absent(str(error.strerror)).file, None if stat.S_ISDIR(found.st_mode) else found.st_mtime_ns
+            _describe_absent(str(error.strerror)).file, None if stat.S_ISDIR(found.st_mode) else found.st_mtime_ns
         )
 
 
-def _absent(why: str) -> LookedUpFile:
+def _describe_absent(why: str) -> LookedUpFile:
     return LookedUpFile({"exists": False} | ({"error": why} if why else {}))
 
 
 def _read(parent: int, name: str, found: os.stat_result) -> dict[str, Any]:
     if stat.S_ISREG(found.st_mode) and found.st_size > LONGEST_FILE:
-        return _unread(f"it has {found.st_size:,} bytes, and {LONGEST_FILE:,} are the most")
+        return _describe_unread(f"it has {found.st_size:,} bytes, and {LONGEST_FILE:,} are the most")
     try:
-        raw = read_in(parent, name, found, LONGEST_FILE + 1)
+        raw = _read_in(parent, name, found, LONGEST_FILE + 1)
     except NoRegularFile:
         raise
     except OSError as error:
-        return _unread(_error_text(error))
+        return _describe_unread(_explain_error(error))
     if len(raw) > LONGEST_FILE:
-        return _unread(f"it has more than {LONGEST_FILE:,} bytes, which are the most")
+        return _describe_unread(f"it has more than {LONGEST_FILE:,} bytes, which are the most")
     try:
         return {"exists": True, "content": raw.decode()}
     except UnicodeDecodeError as error:
-        return _unread(_no_text(raw, error))
+        return _describe_unread(_explain_encoding(raw, error))
 
 
-def _no_text(raw: bytes, error: UnicodeDecodeError) -> str:
+def _explain_encoding(raw: bytes, error: UnicodeDecodeError) -> str:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "it is UTF-16 and not UTF-8"
     if b"\0" in raw[:_BINARY_LOOK]:
@@ -224,11 +266,11 @@ def _no_text(raw: bytes, error: UnicodeDecodeError) -> str:
     return f"line {line:,} has the byte {raw[error.start]:02x}, which is no UTF-8"
 
 
-def _unread(why: str) -> dict[str, Any]:
+def _describe_unread(why: str) -> dict[str, Any]:
     return {"exists": True, "error": why}
 
 
-def _error_text(error: OSError) -> str:
+def _explain_error(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
 
 
@@ -312,7 +354,7 @@ def scan_folder(root: Path) -> Scan:
             return found
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
-            changed = _folder_changed(entry)
+            changed = _read_folder_change(entry)
             if changed is None:
                 found.files.add(path)
             elif depth < MOST_SCANNED_DEPTH and entry.name not in LEFT_OUT:
@@ -321,7 +363,7 @@ def scan_folder(root: Path) -> Scan:
     return found
 
 
-def _folder_changed(entry: "os.DirEntry[str]") -> int | None:
+def _read_folder_change(entry: "os.DirEntry[str]") -> int | None:
     """Return the time of a folder's last change in nanoseconds; None if the entry is not a folder."""
     try:
         return entry.stat(follow_symlinks=False).st_mtime_ns if entry.is_dir(follow_symlinks=False) else None

@@ -155,13 +155,13 @@ class Follower:
         With `all_now`, do not wait for files to settle or to time out. Raises `OSError` if the folder can't be read.
         """
         found = files.scan_folder(self.root)
-        there = {path: names for path in found.files if (names := self._names(path)) is not None}
+        there = {path: names for path in found.files if (names := self._match(path)) is not None}
         for gone in self._known.keys() - there.keys():
             self._known[gone].stamp = None
         for path in sorted(there):
             if self._is_due(path, found, now, all_now=all_now):
-                yield Due(path, self._next(path), there[path])
-        yield from self._missing(found, there.keys(), now, all_now=all_now)
+                yield Due(path, self._next_iteration(path), there[path])
+        yield from self._list_missing(found, there.keys(), now, all_now=all_now)
 
     def took(self, due: Due, iteration: int | None = None) -> None:
         """Mark a file as reported; `iteration` is the iteration under which the receiver knows the file."""
@@ -173,7 +173,7 @@ class Follower:
         if known.stamp:
             self._reported[known.stamp] = due.path
 
-    def _names(self, path: str) -> Mapping[str, str] | None:
+    def _match(self, path: str) -> Mapping[str, str] | None:
         names = self.pattern.names(path)
         return {} if names is None and path in self.expected else names
 
@@ -191,11 +191,11 @@ class Follower:
         before = self._reported.get(stamp)
         return before is not None and before != path and before not in found.files
 
-    def _next(self, path: str) -> int:
+    def _next_iteration(self, path: str) -> int:
         return self._known[path].iteration + 1
 
-    def _missing(self, found: Scan, there: Iterable[str], now: float, *, all_now: bool) -> Iterator[Due]:
-        wanted = {path: self._names(path) or {} for path in self.expected} | self._by_folders(found)
+    def _list_missing(self, found: Scan, there: Iterable[str], now: float, *, all_now: bool) -> Iterator[Due]:
+        wanted = {path: self._match(path) or {} for path in self.expected} | self._list_expected(found)
         for path, names in sorted(wanted.items()):
             if path in there or path in found.files:
                 self._places.pop(path, None)
@@ -206,13 +206,15 @@ class Follower:
                 place.changed, place.since = changed, now
             over = all_now or (self.timeout is not None and now - place.since >= self.timeout)
             if over and not place.told:
-                yield Due(path, self._iteration_of(path), names, missing=True, candidates=self._namesakes(path, found))
+                yield Due(
+                    path, self._find_iteration(path), names, missing=True, candidates=self._list_namesakes(path, found)
+                )
 
-    def _iteration_of(self, path: str) -> int:
+    def _find_iteration(self, path: str) -> int:
         known = self._known.get(path)
         return known.iteration + 1 if known else 1
 
-    def _by_folders(self, found: Scan) -> dict[str, Mapping[str, str]]:
+    def _list_expected(self, found: Scan) -> dict[str, Mapping[str, str]]:
         """Return the files that are expected because their folders exist."""
         folder = self.pattern.folder()
         if folder is None or self.timeout is None:
@@ -220,7 +222,7 @@ class Follower:
         named = {path: names for path in found.folders if (names := folder.names(path)) is not None}
         return {f"{path}/{self.pattern.file_name}": names for path, names in named.items()}
 
-    def _namesakes(self, path: str, found: Scan) -> tuple[str, ...]:
+    def _list_namesakes(self, path: str, found: Scan) -> tuple[str, ...]:
         """Return files with the same name at places where no other agent's file is expected."""
         name = PurePosixPath(path).name
         others = (one for one in found.files if PurePosixPath(one).name == name and one not in self.expected)
@@ -276,11 +278,11 @@ class Watcher:
         return f"{sum(self.counts[name] for name in ('used', 'fallback', 'failed'))} reported: {parts}{kept}."
 
     def _report(self, due: Due) -> None:
-        made = self._document(due)
+        made = self._make_document(due)
         if made is None:
             return
         try:
-            answer = self._answer(made)
+            answer = self._send(made)
         except Refused as refused:
             self._warn(f"{made['expected_path']} was not reported: {refused}")
             self.follower.took(due)
@@ -290,7 +292,7 @@ class Watcher:
         self.counts["failed" if answer["failed"] else "fallback" if answer["reason"] else "used"] += 1
         self._tell(answer)
 
-    def _answer(self, made: dict[str, Any]) -> dict[str, Any]:
+    def _send(self, made: dict[str, Any]) -> dict[str, Any]:
         """Report a file and return the answer; if the server is away, return the local judgement. Raises `Refused`."""
         try:
             return self.to.report(made)
@@ -299,7 +301,7 @@ class Watcher:
             self.counts["kept"] += 1
             return LocalReceiver().report(made)
 
-    def _document(self, due: Due) -> dict[str, Any] | None:
+    def _make_document(self, due: Due) -> dict[str, Any] | None:
         """Return the report on a file; None if the file has gone or changed again meanwhile."""
         path = self.follower.root / due.path
         looked = look(path, self.follower.root)
@@ -316,9 +318,9 @@ class Watcher:
         )
         changed = looked.changed_ns or files.last_change_above(path)
         at = datetime.fromtimestamp(changed / 1e9, UTC)
-        return make_report(about, looked, at, response=self._response(path), elsewhere=list(due.candidates))
+        return make_report(about, looked, at, response=self._read_response(path), elsewhere=list(due.candidates))
 
-    def _response(self, path: Path) -> str | None:
+    def _read_response(self, path: Path) -> str | None:
         if not self.response:
             return None
         try:

@@ -89,14 +89,14 @@ def cut_response(response: str) -> str:
 
 def explain_answer(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the explanation that follows the log line, free of terminal control characters."""
-    yield _plain(str(answer["why"]))
+    yield _strip_controls(str(answer["why"]))
     for issue in answer["issues"]:
-        yield _plain(f"  {issue['code']}: {issue['message']}")
+        yield _strip_controls(f"  {issue['code']}: {issue['message']}")
         if issue["hint"]:
-            yield _plain(f"    {issue['hint']}")
+            yield _strip_controls(f"    {issue['hint']}")
 
 
-def _plain(text: str) -> str:
+def _strip_controls(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
@@ -182,17 +182,19 @@ class ServerReceiver:
         try:
             held = self.spool.add(entry)
         except (OSError, SpoolFull) as error:
-            return self._unkept(entry, str(error))
-        return self._held(held, entry)
+            return self._send_unkept(entry, str(error))
+        return self._send_held(held, entry)
 
-    def _held(self, held: Held, entry: Entry) -> dict[str, Any]:
+    def _send_held(self, held: Held, entry: Entry) -> dict[str, Any]:
         try:
             send_waiting(self.spool, self.server, before=held.path, seconds=CATCH_UP_SECONDS)
             answer = self.server.post(entry.body, entry.id, ANSWER_SECONDS)
         except Undelivered as error:
             held.release()
             where = f"The report is kept in {held.path.parent}, and goes out with the next one made with this key"
-            raise Kept(f"{error}. {where}; after another key was set, {self._flushing()} sends it.") from error
+            raise Kept(
+                f"{error}. {where}; after another key was set, {self._format_flush_command()} sends it."
+            ) from error
         except Rejected as error:
             held.remove()
             raise Refused(str(error)) from error
@@ -202,7 +204,7 @@ class ServerReceiver:
         held.remove()
         return answer
 
-    def _unkept(self, entry: Entry, why: str) -> dict[str, Any]:
+    def _send_unkept(self, entry: Entry, why: str) -> dict[str, Any]:
         try:
             return self.server.post(entry.body, entry.id, ANSWER_SECONDS)
         except Undelivered as error:
@@ -216,9 +218,9 @@ class ServerReceiver:
 
     def left(self) -> str:
         number = count_other_keys(self.server, self.spool.folder.parent)
-        return f"{number} made with another key wait: {self._flushing()} sends them." if number else ""
+        return f"{number} made with another key wait: {self._format_flush_command()} sends them." if number else ""
 
-    def _flushing(self) -> str:
+    def _format_flush_command(self) -> str:
         """Return the command that sends the waiting reports, with the options that it needs but without the key."""
         url, folder = self.server.url, self.spool.folder.parent
         named = [] if os.environ.get("HANDOFFAUDIT_URL", "").rstrip("/") == url else ["--url", url]

@@ -51,18 +51,18 @@ def read_event(stream: BinaryIO) -> Event:
         raise BadEvent("there is nothing on standard input")
     if not isinstance(plain, dict):
         raise BadEvent("it is no JSON object")
-    return _event(text, plain)
+    return _parse_event(text, plain)
 
 
-def _event(text: str, plain: dict[str, Any]) -> Event:
-    name, tool = _text(plain, "hook_event_name"), _text(plain, "tool_name")
+def _parse_event(text: str, plain: dict[str, Any]) -> Event:
+    name, tool = _read_text(plain, "hook_event_name"), _read_text(plain, "tool_name")
     call = plain.get("tool")
     if "hook_event_name" not in plain and isinstance(call, dict):
         # This is a delegation in the format of other hosts, which report the call once its result is there.
-        name, tool = "PostToolUse", _text(call, "name")
+        name, tool = "PostToolUse", _read_text(call, "name")
     return Event(text, name, tool, bool(plain.get("stop_hook_active")))
 
 
-def _text(plain: dict[str, Any], field: str) -> str:
+def _read_text(plain: dict[str, Any], field: str) -> str:
     value = plain.get(field)
     return value if isinstance(value, str) else ""

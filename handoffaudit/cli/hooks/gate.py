@@ -75,18 +75,18 @@ class Gate:
         # The server has no opinion on other tools, so the rules are evaluated without asking the server first.
         if self._rules and (self._hybrid or not event.of_a_delegation):
             judged = self._judge("hybrid" if self._hybrid else "fallback")
-            entry = Entry(entry.id, _with_results(event, judged))
+            entry = Entry(entry.id, _add_results(event, judged))
             held = self._replace(held, entry)
         answer = self._ask(entry, held)
         if self._rules and judged is None and (answer is None or answer.get("status") == _NOT_APPLICABLE):
             judged = self._judge("fallback")
-            entry = Entry(f"{entry.id}-rules", _with_results(event, judged))
+            entry = Entry(f"{entry.id}-rules", _add_results(event, judged))
             held = self._keep(entry)
             if answer is not None:
                 answer = self._ask(entry, held) or answer
             elif held:
                 held.release()
-        return _decision(answer or {}, judged)
+        return _combine_decisions(answer or {}, judged)
 
     def _keep(self, entry: Entry) -> Held | None:
         try:
@@ -153,7 +153,7 @@ class Gate:
         failed = failed_errors(self._rules, {one.rule_id: one.status for one in results})
         return RulesVerdict(
             failed=overall(self._rules, results) is Overall.FAILED,
-            errors=_failed_messages(failed, results),
+            errors=_list_failed(failed, results),
             sent=json.dumps(
                 {
                     "rules": [one.as_plain() for one in self._rules],
@@ -164,22 +164,22 @@ class Gate:
         )
 
 
-def _failed_messages(failed: "list[PhaseRule]", results: "tuple[RuleResult, ...]") -> tuple[tuple[str, str], ...]:
+def _list_failed(failed: "list[PhaseRule]", results: "tuple[RuleResult, ...]") -> tuple[tuple[str, str], ...]:
     messages = {one.rule_id: one.message for one in results}
     return tuple((rule.rule_name or rule.rule_id, messages[rule.rule_id]) for rule in failed)
 
 
-def _with_results(event: Event, judged: RulesVerdict) -> str:
+def _add_results(event: Event, judged: RulesVerdict) -> str:
     # Send the event exactly as received; encoding the event again could change it.
     return f'{{"event": {event.text}, "phase_results": {judged.sent}}}'
 
 
-def _decision(answer: dict[str, Any], judged: RulesVerdict | None) -> Decision:
+def _combine_decisions(answer: dict[str, Any], judged: RulesVerdict | None) -> Decision:
     """Combine both decisions: the server and the evaluated rules can each block the event."""
     by_server = answer.get("blocked") is True or answer.get("exit_code") == 1
     by_rules = judged is not None and judged.failed
-    said = answer.get("reason")
-    reasons = [said] if by_server and isinstance(said, str) and said else []
+    server_reason = answer.get("reason")
+    reasons = [server_reason] if by_server and isinstance(server_reason, str) and server_reason else []
     # If the server took the rules into account, its reason already contains their messages.
     known = "\n".join(reasons)
     if judged and by_rules:
@@ -210,19 +210,19 @@ def host_output(event: Event, decision: Decision) -> dict[str, Any]:
 
     The output is the server's, or our own if the user's rules block and the server does not.
     """
-    said = {name: decision.answer[name] for name in _OF_THE_HOST if name in decision.answer}
-    said |= _permission(event, decision.answer.get("hookSpecificOutput"))
+    output = {name: decision.answer[name] for name in _OF_THE_HOST if name in decision.answer}
+    output |= _read_permission(event, decision.answer.get("hookSpecificOutput"))
     if "decision" in decision.answer:
-        said |= {"decision": decision.answer["decision"], "reason": decision.answer.get("reason", "")}
-    if not decision.blocked or _blocks(said):
-        return said
+        output |= {"decision": decision.answer["decision"], "reason": decision.answer.get("reason", "")}
+    if not decision.blocked or _is_blocking(output):
+        return output
     if event.name == "PreToolUse":
         own = {"permissionDecision": "deny", "permissionDecisionReason": blocking_reason(decision)}
-        return said | _permission(event, own)
-    return said | {"decision": "block", "reason": blocking_reason(decision)}
+        return output | _read_permission(event, own)
+    return output | {"decision": "block", "reason": blocking_reason(decision)}
 
 
-def _permission(event: Event, given: object) -> dict[str, Any]:
+def _read_permission(event: Event, given: object) -> dict[str, Any]:
     """Return the server's permission decision on a task; empty if it has none, or not one of `_PERMISSIONS`."""
     if event.name != "PreToolUse" or not isinstance(given, dict) or given.get("permissionDecision") not in _PERMISSIONS:
         return {}
@@ -230,6 +230,6 @@ def _permission(event: Event, given: object) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event.name, **words}}
 
 
-def _blocks(said: dict[str, Any]) -> bool:
-    own = said.get("hookSpecificOutput")
-    return said.get("decision") == "block" or (isinstance(own, dict) and own.get("permissionDecision") == "deny")
+def _is_blocking(output: dict[str, Any]) -> bool:
+    own = output.get("hookSpecificOutput")
+    return output.get("decision") == "block" or (isinstance(own, dict) and own.get("permissionDecision") == "deny")

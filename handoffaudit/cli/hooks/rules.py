@@ -40,7 +40,7 @@ def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
         raise Stop(f"The rules file {path} can't be read ({error.strerror}).", code) from error
     # Check the open file, because another process can replace the path but not the open file.
     with os.fdopen(descriptor, "rb") as file:
-        if refused := _distrust(os.fstat(descriptor), path):
+        if refused := _explain_distrust(os.fstat(descriptor), path):
             raise Stop(refused, code)
         raw = file.read(LONGEST_RULES_FILE + 1)
     if len(raw) > LONGEST_RULES_FILE:
@@ -49,14 +49,14 @@ def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
         plain = json.loads(raw)
         return parse_rules(plain["rules"] if isinstance(plain, dict) and "rules" in plain else plain)
     except InvalidConfigError as error:
-        told = "; ".join(str(one) for one in error.flaws[:_MOST_TOLD])
+        flaws = "; ".join(str(one) for one in error.flaws[:_MOST_TOLD])
         more = f"; and {len(error.flaws) - _MOST_TOLD} more" if len(error.flaws) > _MOST_TOLD else ""
-        raise Stop(f"The rules file {path} is wrong: {told}{more}", code) from error
+        raise Stop(f"The rules file {path} is wrong: {flaws}{more}", code) from error
     except (ValueError, RecursionError) as error:
         raise Stop(f"The rules file {path} is no JSON ({error}).", code) from error
 
 
-def _distrust(found: os.stat_result, path: Path) -> str:
+def _explain_distrust(found: os.stat_result, path: Path) -> str:
     """Return the reason not to trust the rules file; an empty text if the file may be used."""
     if not stat.S_ISREG(found.st_mode):
         return f"The rules file {path} is no file."
@@ -164,10 +164,10 @@ class RuleOutcome:
 
 def evaluate(rules: Iterable[PhaseRule], root: Path) -> tuple[RuleResult, ...]:
     """Return a result for each rule, in order; paths start at `root`, and commands run there."""
-    return tuple(_result(rule, _OF_TYPE[rule.rule_type](rule.rule_config, root)) for rule in rules)
+    return tuple(_make_result(rule, _OF_TYPE[rule.rule_type](rule.rule_config, root)) for rule in rules)
 
 
-def _result(rule: PhaseRule, found: RuleOutcome) -> RuleResult:
+def _make_result(rule: PhaseRule, found: RuleOutcome) -> RuleResult:
     return RuleResult(
         result_id=uuid.uuid4().hex,
         rule_id=rule.rule_id,
@@ -179,7 +179,7 @@ def _result(rule: PhaseRule, found: RuleOutcome) -> RuleResult:
 
 
 def _file_exists(config: Mapping[str, Any], root: Path) -> RuleOutcome:
-    path = _path(root, config["file_path"])
+    path = _resolve_path(root, config["file_path"])
     if path.is_file():
         return RuleOutcome(RuleStatus.PASSED, f"{config['file_path']} is there.")
     what = "is no file" if path.exists() else "is not there"
@@ -190,7 +190,7 @@ def _content_match(config: Mapping[str, Any], root: Path) -> RuleOutcome:
     name = config["file_path"]
     try:
         # Without O_NONBLOCK, opening a pipe or a device could block.
-        descriptor = os.open(_path(root, name), os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(_resolve_path(root, name), os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             raw = file.read(READ_BYTES + 1)
     except OSError as error:
@@ -213,15 +213,15 @@ def _content_match(config: Mapping[str, Any], root: Path) -> RuleOutcome:
 
 def _test_pass(config: Mapping[str, Any], root: Path) -> RuleOutcome:
     ran = run_command(["/bin/sh", "-c", config["test_command"]], root, config["timeout_seconds"])
-    return _of_run(config["test_command"], ran, config["expected_exit_code"])
+    return _judge_run(config["test_command"], ran, config["expected_exit_code"])
 
 
 def _custom(config: Mapping[str, Any], root: Path) -> RuleOutcome:
-    script = str(_path(root, config["script_path"]))
-    return _of_run(config["script_path"], run_command([script, *config["args"]], root, config["timeout_seconds"]), 0)
+    script = str(_resolve_path(root, config["script_path"]))
+    return _judge_run(config["script_path"], run_command([script, *config["args"]], root, config["timeout_seconds"]), 0)
 
 
-def _of_run(name: str, ran: CommandResult, expected: int) -> RuleOutcome:
+def _judge_run(name: str, ran: CommandResult, expected: int) -> RuleOutcome:
     output = mask_secrets(ran.output).strip()
     details: dict[str, Any] = {"exit_code": ran.code, "expected_exit_code": expected}
     if output:
@@ -234,7 +234,7 @@ def _of_run(name: str, ran: CommandResult, expected: int) -> RuleOutcome:
     )
 
 
-def _path(root: Path, given: str) -> Path:
+def _resolve_path(root: Path, given: str) -> Path:
     return root / Path(given).expanduser()
 
 

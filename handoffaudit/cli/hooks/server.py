@@ -24,7 +24,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     Use only one limit at a time, and only in the main thread.
     """
-    before = signal.signal(signal.SIGALRM, _ring)
+    before = signal.signal(signal.SIGALRM, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
     try:
         yield
@@ -33,7 +33,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _ring(_: int, __: FrameType | None) -> None:
+def _raise_out_of_time(_: int, __: FrameType | None) -> None:
     raise OutOfTime
 
 
@@ -93,12 +93,12 @@ class Server:
         """
         try:
             with time_limit(seconds + ON_THE_WAY_SECONDS):
-                status, said = self._exchange(body, idempotency_key, seconds)
+                status, response = self._exchange(body, idempotency_key, seconds)
         except OutOfTime:
             raise Undelivered(f"{self.url} gave no answer within {seconds + ON_THE_WAY_SECONDS:g} s") from None
         except (OSError, UnicodeError, http.client.HTTPException) as error:
-            raise Undelivered(f"{self.url} can't be reached ({_brief(error)})") from error
-        return self._read(status, said)
+            raise Undelivered(f"{self.url} can't be reached ({_describe_error(error)})") from error
+        return self._read(status, response)
 
     def _exchange(self, body: str, idempotency_key: str, seconds: float) -> tuple[int, bytes]:
         parts = urlsplit(self.url)
@@ -121,9 +121,9 @@ class Server:
     def _query(self, seconds: float) -> str:
         return f"?timeout={seconds:g}"
 
-    def _read(self, status: int, said: bytes) -> dict[str, Any]:
-        answer = _parsed(said)
-        why = _why(status, answer or {})
+    def _read(self, status: int, body: bytes) -> dict[str, Any]:
+        answer = _parse(body)
+        why = _explain(status, answer or {})
         if status in _OF_THE_KEY:
             raise Undelivered(f"{self.url} refuses the key ({why}): give one with the scope ingest")
         if 400 <= status < 500 and status not in _LATER | _OF_THE_ADDRESS:
@@ -166,23 +166,23 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _parsed(said: bytes) -> dict[str, Any] | None:
+def _parse(body: bytes) -> dict[str, Any] | None:
     with contextlib.suppress(ValueError, RecursionError):
-        parsed = json.loads(said)
+        parsed = json.loads(body)
         if isinstance(parsed, dict):
             return parsed
     return None
 
 
-def _why(status: int, said: dict[str, Any]) -> str:
-    parts = [str(status), *(one for one in (said.get("title"), said.get("detail")) if isinstance(one, str))]
-    return _plain(": ".join(parts))[:500].rstrip(".")
+def _explain(status: int, answer: dict[str, Any]) -> str:
+    parts = [str(status), *(one for one in (answer.get("title"), answer.get("detail")) if isinstance(one, str))]
+    return _strip_controls(": ".join(parts))[:500].rstrip(".")
 
 
-def _brief(error: Exception) -> str:
-    return _plain(" ".join(str(error).split()))[:200] or type(error).__name__
+def _describe_error(error: Exception) -> str:
+    return _strip_controls(" ".join(str(error).split()))[:200] or type(error).__name__
 
 
-def _plain(text: str) -> str:
+def _strip_controls(text: str) -> str:
     """Replace characters that a terminal could interpret as commands."""
     return "".join(one if one.isprintable() else " " for one in text)

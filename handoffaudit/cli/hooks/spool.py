@@ -93,7 +93,7 @@ class Spool:
         draft = self.folder / f"{os.getpid()}-{os.urandom(6).hex()}{_DRAFT}"
         lock = _write_draft(draft, asdict(entry))
         try:
-            with self._ordering():
+            with self._lock_order():
                 path = self._next_path()
                 draft.rename(path)
         except BaseException:
@@ -138,7 +138,7 @@ class Spool:
             yield wait or _lock_now(lock)
 
     @contextlib.contextmanager
-    def _ordering(self) -> Iterator[None]:
+    def _lock_order(self) -> Iterator[None]:
         with _open_lock(self.folder / "ordering") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

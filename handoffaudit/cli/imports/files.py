@@ -66,7 +66,7 @@ class _ArrayText:
                 self._at += 1
             if self._at < len(self._text):
                 break
-            if not self._more():
+            if not self._read_more():
                 return False
         if self._text[self._at] != mark:
             return False
@@ -83,10 +83,10 @@ class _ArrayText:
             if end is not None and (end < len(self._text) or self._ended):
                 value, self._at = self._text[self._at : end], end
                 return value
-            if len(self._text) - self._at > longest or not self._more():
+            if len(self._text) - self._at > longest or not self._read_more():
                 return None
 
-    def _more(self) -> bool:
+    def _read_more(self) -> bool:
         """Read more text, at least doubling the text in memory, so that a long value is not scanned again and again."""
         if self._ended:
             return False
@@ -148,7 +148,7 @@ class Source:
         return self._counted.count
 
     def pieces(self) -> Iterator[Piece]:
-        yield from self._told(self._pieces())
+        yield from self._convert_errors(self._read_pieces())
 
     def chunks(self, most_ratio: int | None = None) -> Iterator[bytes]:
         """Yield the unpacked content in chunks.
@@ -156,7 +156,7 @@ class Source:
         Raises `Stop` if a gzip file unpacks to more than `most_ratio` times its size.
         """
         size = 0
-        for chunk in self._told(iter(partial(self._stream.read, CHUNK), b"")):
+        for chunk in self._convert_errors(iter(partial(self._stream.read, CHUNK), b"")):
             size += len(chunk)
             if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
                 raise Stop(
@@ -166,7 +166,7 @@ class Source:
                 )
             yield chunk
 
-    def _told(self, read: Iterator[Read]) -> Iterator[Read]:
+    def _convert_errors(self, read: Iterator[Read]) -> Iterator[Read]:
         """Convert errors during reading to `Stop`."""
         try:
             yield from read
@@ -175,17 +175,17 @@ class Source:
         except OSError as error:
             raise Stop(f"{self.name} can't be read ({error.strerror}): what came before is stored.") from error
 
-    def _pieces(self) -> Iterator[Piece]:
-        shape = self._shape()
+    def _read_pieces(self) -> Iterator[Piece]:
+        shape = self._detect_shape()
         if shape == "array":
             for number, text in array_items(self._stream, self.name, LONGEST):
                 yield Piece(number, text)
         elif shape == "document":
             yield Piece(1, _strip_unless_too_long(self._stream.read(LONGEST + 1)))
         else:
-            yield from self._lines()
+            yield from self._read_lines()
 
-    def _lines(self) -> Iterator[Piece]:
+    def _read_lines(self) -> Iterator[Piece]:
         number = 0
         while line := self._stream.readline(LONGEST + 1):
             number += 1
@@ -199,7 +199,7 @@ class Source:
         while part and not part.endswith(b"\n"):
             part = self._stream.readline(LONGEST)
 
-    def _shape(self) -> str:
+    def _detect_shape(self) -> str:
         """Return `lines`, unless the file begins with a JSON array, or with a document over several lines."""
         if self.path.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
             return "lines"
@@ -251,15 +251,15 @@ class Documents(Source):
 
     def pieces(self) -> Iterator[Piece]:
         try:
-            yield from self._pieces()
+            yield from self._read_pieces()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise Stop(f"{self.name} is damaged ({error}).") from error
         except OSError as error:
             raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
 
-    def _pieces(self) -> Iterator[Piece]:
-        if self._shape() == "lines":
-            yield from self._lines()
+    def _read_pieces(self) -> Iterator[Piece]:
+        if self._detect_shape() == "lines":
+            yield from self._read_lines()
             return
         whole = self._stream.read(LONGEST + 1)
         if len(whole) > LONGEST:
@@ -271,7 +271,7 @@ class Documents(Source):
         else:
             yield Piece(1, whole)
 
-    def _shape(self) -> str:
+    def _detect_shape(self) -> str:
         """Return `lines` if the file name says so, or an early line of several is a JSON object by itself."""
         if self.path.removesuffix(".gz").endswith(_LINES):
             return "lines"
@@ -311,19 +311,20 @@ def reader_beside(path: str) -> Callable[[str], str | None]:
     return read
 
 
-def no_labelled_data(name: str, why: str) -> Stop:
-    return Stop(f"{name} holds no labelled data that is known here{': ' if why else ''}{why}.")
+def no_labelled_data(name: str, why: str, hint: str) -> Stop:
+    message = f"{name} holds no labelled data that is known here{': ' if why else ''}{why}."
+    return Stop(f"{message} {hint}" if hint else message)
 
 
-def report_left_out(name: str, measured: "Measured") -> None:
-    """Report unusable lines on standard error. Raises `Stop` if no line was usable."""
+def report_left_out(name: str, measured: "Measured", hint: str) -> None:
+    """Report unusable lines on standard error. Raises `Stop` with the hint if no line was usable."""
     if not measured.kind:
-        raise no_labelled_data(name, measured.unread[0] if measured.unread else "")
+        raise no_labelled_data(name, measured.unread[0] if measured.unread else "", hint)
     if measured.unread_lines:
         from handoffaudit.validation.text import pluralize
 
-        said = "; ".join(measured.unread)
-        click.echo(f"{name}: {pluralize(measured.unread_lines, 'line')} left out: {said}.", err=True)
+        reasons = "; ".join(measured.unread)
+        click.echo(f"{name}: {pluralize(measured.unread_lines, 'line')} left out: {reasons}.", err=True)
 
 
 def describe_progress(source: Source, items: int) -> str:

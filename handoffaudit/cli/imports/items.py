@@ -57,27 +57,27 @@ def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
     except _BROKEN:
         fields = {}
     if "document" in fields:
-        given = _text(fields.get("handoff_id")) or _own_id(fields["document"])
+        given = _read_text(fields.get("handoff_id")) or _read_own_id(fields["document"])
         handoff_id = given or _derive_id(line, occurrences)
         fields.setdefault("handoff_id", msgspec.Raw(orjson.dumps(handoff_id)))
         return Item(number, handoff_id, _ENCODER.encode(fields))
-    if "raw" in fields and (raw := _text(fields.pop("raw"), longest=None)) is not None:
+    if "raw" in fields and (raw := _read_text(fields.pop("raw"), longest=None)) is not None:
         return Item(number, _derive_id(line, occurrences), raw.encode(), raw=True, beside=_load_fields(fields))
-    handoff_id = _text(fields.get("handoff_id")) or _derive_id(line, occurrences)
+    handoff_id = _read_text(fields.get("handoff_id")) or _derive_id(line, occurrences)
     if not fields and not is_json(line):
         return Item(number, handoff_id, line, raw=True)
     bare = {"document": msgspec.Raw(line), "handoff_id": msgspec.Raw(orjson.dumps(handoff_id))}
     return Item(number, handoff_id, _ENCODER.encode(bare))
 
 
-def _own_id(document: msgspec.Raw) -> str:
+def _read_own_id(document: msgspec.Raw) -> str:
     try:
-        return _text(_FIELDS.decode(document).get("handoff_id")) or ""
+        return _read_text(_FIELDS.decode(document).get("handoff_id")) or ""
     except _BROKEN:
         return ""
 
 
-def _text(value: msgspec.Raw | None, longest: int | None = LONGEST_ID) -> str | None:
+def _read_text(value: msgspec.Raw | None, longest: int | None = LONGEST_ID) -> str | None:
     """Return the text of a JSON string; None for another type or for a text that can't be an id."""
     if value is None:
         return None

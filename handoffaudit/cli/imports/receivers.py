@@ -16,7 +16,7 @@ from handoffaudit.cli.imports.items import Answer, Item
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
-    from handoffaudit.handoffs.ingest.store import Receipt
+    from handoffaudit.handoffs.ingest.prepare import Receipt
     from handoffaudit.validation.submission import Submission
 
 
@@ -58,25 +58,25 @@ class Server:
             try:
                 self._connection.request("POST", self._base + path, body, sent)
                 response = self._connection.getresponse()
-                status, said, asked = response.status, response.read(), response.headers.get("Retry-After")
+                status, content, asked = response.status, response.read(), response.headers.get("Retry-After")
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
                 if last:
                     raise Stop(f"{self._url} can't be reached ({error}): check it, then import again.", 1) from error
             else:
                 if status not in BUSY:
-                    return status, self._checked(status, said)
+                    return status, self._check(status, content)
                 if last:
                     raise Stop(
-                        f"{self._url} is busy ({describe_refusal(status, _parse(said))}): import again later.", 1
+                        f"{self._url} is busy ({describe_refusal(status, _parse(content))}): import again later.", 1
                     )
-                pause = max(pause, _seconds(asked))
+                pause = max(pause, _parse_seconds(asked))
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         raise AssertionError("unreachable")
 
-    def _checked(self, status: int, said: bytes) -> dict[str, Any]:
-        parsed = _parse(said)
+    def _check(self, status: int, body: bytes) -> dict[str, Any]:
+        parsed = _parse(body)
         if status in {401, 403} and "issues" not in parsed:
             raise Stop(
                 f"{self._url} refuses the key ({describe_refusal(status, parsed)}): give one with the scope ingest.", 1
@@ -97,10 +97,10 @@ class ServerReceiver(Server):
         together = [(at, item) for at, item in enumerate(items) if not item.raw]
         if together:
             body = b"\n".join(item.sent for _, item in together)
-            status, said = self.post("/handoffs/batch", body, "application/x-ndjson")
+            status, response = self.post("/handoffs/batch", body, "application/x-ndjson")
             if status != 200:
-                raise Stop(f"{self._url} does not take the batch ({describe_refusal(status, said)}).", 1)
-            for (at, _), one in zip(together, said["items"], strict=True):
+                raise Stop(f"{self._url} does not take the batch ({describe_refusal(status, response)}).", 1)
+            for (at, _), one in zip(together, response["items"], strict=True):
                 answers[at] = _read_answer(one["status"], one)
         for at, item in enumerate(items):
             if item.raw:
@@ -111,30 +111,32 @@ class ServerReceiver(Server):
         query = {"handoff_id": item.handoff_id}
         if isinstance(item.beside.get("format"), str):
             query["format"] = item.beside["format"]
-        status, said = self.post(f"/handoffs?{urlencode(query, quote_via=quote)}", item.sent, "application/json")
-        return _read_answer(status, said)
+        status, response = self.post(f"/handoffs?{urlencode(query, quote_via=quote)}", item.sent, "application/json")
+        return _read_answer(status, response)
 
 
-def _parse(said: bytes) -> dict[str, Any]:
+def _parse(body: bytes) -> dict[str, Any]:
     with contextlib.suppress(ValueError):
-        parsed = json.loads(said)
+        parsed = json.loads(body)
         if isinstance(parsed, dict):
             return parsed
     return {}
 
 
-def _read_answer(status: int, said: dict[str, Any]) -> Answer:
+def _read_answer(status: int, response: dict[str, Any]) -> Answer:
     if status in {200, 202, 422}:
-        return Answer(status, codes=tuple(issue["code"] for issue in said.get("issues", ())))
-    return Answer(status, why=f"{status} {said.get('title', '')}".strip(), remedy=said.get("detail", ""))
+        return Answer(status, codes=tuple(issue["code"] for issue in response.get("issues", ())))
+    return Answer(status, why=f"{status} {response.get('title', '')}".strip(), remedy=response.get("detail", ""))
 
 
-def describe_refusal(status: int, said: dict[str, Any]) -> str:
-    return ": ".join(part for part in (str(status), said.get("title", ""), said.get("detail", "")) if part).rstrip(".")
+def describe_refusal(status: int, response: dict[str, Any]) -> str:
+    return ": ".join(
+        part for part in (str(status), response.get("title", ""), response.get("detail", "")) if part
+    ).rstrip(".")
 
 
-def _seconds(asked: str | None) -> float:
-    return min(float(asked), LONGEST_WAIT_ASKED) if asked and asked.isdecimal() else 0.0
+def _parse_seconds(header: str | None) -> float:
+    return min(float(header), LONGEST_WAIT_ASKED) if header and header.isdecimal() else 0.0
 
 
 class DatabaseReceiver:
@@ -148,8 +150,8 @@ class DatabaseReceiver:
     def send(self, items: Sequence[Item]) -> list[Answer]:
         from handoffaudit.handoffs.ingest import store
 
-        receipts = store.accept_many(self._tenant, self._sender, [_submission(item) for item in items])
-        return [_answer_of_receipt(receipt) for receipt in receipts]
+        receipts = store.accept_many(self._tenant, self._sender, [_make_submission(item) for item in items])
+        return [_make_answer(receipt) for receipt in receipts]
 
     def close(self) -> None:
         """Wake the workers, in case the process ends before the wake-up of the last batch was sent."""
@@ -158,17 +160,17 @@ class DatabaseReceiver:
         notify.send()
 
 
-def _submission(item: Item) -> "Submission":
+def _make_submission(item: Item) -> "Submission":
     from handoffaudit.handoffs.ingest.prepare import read_submission
     from handoffaudit.validation.submission import Submission
 
     if item.raw:
-        return _raw_submission(item)
+        return _make_raw_submission(item)
     submission: Submission = read_submission(item.sent)
     return replace(submission, envelope=replace(submission.envelope, handoff_id=item.handoff_id))
 
 
-def _raw_submission(item: Item) -> "Submission":
+def _make_raw_submission(item: Item) -> "Submission":
     from handoffaudit.handoffs.ingest.prepare import read_submission
     from handoffaudit.validation.submission import Submission
 
@@ -185,7 +187,7 @@ def _raw_submission(item: Item) -> "Submission":
     )
 
 
-def _answer_of_receipt(receipt: "Receipt") -> Answer:
+def _make_answer(receipt: "Receipt") -> Answer:
     extra: dict[str, Any] = {}
     if receipt.status in {403, 409, 413}:
         extra = {"why": f"{receipt.status} {receipt.title}", "remedy": receipt.detail}

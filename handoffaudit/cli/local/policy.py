@@ -12,8 +12,13 @@ import orjson
 
 from handoffaudit.cli.errors import Stop
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.strictness import ROWS_AS_SHIPPED, parse_rows
-from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy, ValidationConfig
+from handoffaudit.validation.config import (
+    ANY_OTHER_TYPE,
+    ROWS_AS_SHIPPED,
+    Strictness,
+    TypePolicy,
+    ValidationConfig,
+)
 
 LARGEST = 16 * 1024 * 1024
 
@@ -23,22 +28,22 @@ def read_policy(paths: Sequence[str], strictness: str | None) -> ValidationConfi
 
     Each file holds the answer of `GET /strictness`, `/rules`, `/schemas` or `/prompts`.
     """
-    config = _with_rows(ValidationConfig(version=0, other=TypePolicy(ANY_OTHER_TYPE)), 0, ROWS_AS_SHIPPED)
+    config = _replace_rows(ValidationConfig(version=0, other=TypePolicy(ANY_OTHER_TYPE)), 0, ROWS_AS_SHIPPED)
     for path in paths:
         given = _load(path)
         try:
-            config = _kind_of(path, given)(config, given)
+            config = _detect_kind(path, given)(config, given)
         except (InvalidPolicy, TypeError, AttributeError, ValueError) as error:
             raise Stop(f"{path} is no policy: {error}") from error
-    return _all_of(config, Strictness(strictness)) if strictness else config
+    return _set_strictness(config, Strictness(strictness)) if strictness else config
 
 
 Added = Callable[[ValidationConfig, dict[str, Any]], ValidationConfig]
 
 
-def _kind_of(path: str, given: dict[str, Any]) -> Added:
+def _detect_kind(path: str, given: dict[str, Any]) -> Added:
     if "sets" in given:
-        return _rules
+        return _add_rules
     rows = given.get("rows")
     if not isinstance(rows, list):
         raise Stop(f'{path} is no policy: it has neither "rows" (strictness, schemas, prompts) nor "sets" (rules).')
@@ -47,27 +52,29 @@ def _kind_of(path: str, given: dict[str, Any]) -> Added:
         return lambda config, given: config
     fields = {field for row in rows if isinstance(row, dict) for field in row}
     if fields & {"schema", "claim_fields"}:
-        return _schemas
-    return _prompts if fields & {"use", "text"} else _table
+        return _add_schemas
+    return _add_prompts if fields & {"use", "text"} else _add_table
 
 
-def _table(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
-    return _with_rows(config, int(given.get("version", 0)), parse_rows(given["rows"]))
+def _add_table(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
+    from handoffaudit.policy.strictness import parse_rows
+
+    return _replace_rows(config, int(given.get("version", 0)), parse_rows(given["rows"]))
 
 
-def _with_rows(config: ValidationConfig, version: int, rows: Sequence[TypePolicy]) -> ValidationConfig:
+def _replace_rows(config: ValidationConfig, version: int, rows: Sequence[TypePolicy]) -> ValidationConfig:
     types = {row.handoff_type: row for row in rows}
     other = types.pop(ANY_OTHER_TYPE)
     return replace(config, version=version, other=other, types=types)
 
 
-def _rules(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
+def _add_rules(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
     from handoffaudit.policy.rules import check_sets, parse_rule_sets
 
     return replace(config, rules=check_sets(parse_rule_sets(given["sets"])))
 
 
-def _schemas(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
+def _add_schemas(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
     from handoffaudit.policy.schemas import check_rows
     from handoffaudit.policy.schemas import parse_rows as parse_schemas
 
@@ -79,14 +86,14 @@ def _schemas(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfi
     )
 
 
-def _prompts(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
+def _add_prompts(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
     from handoffaudit.policy.prompts import current_prompts
     from handoffaudit.policy.prompts import parse_rows as parse_prompts
 
     return replace(config, prompts=current_prompts(parse_prompts(given["rows"]), str(int(given.get("version", 0)))))
 
 
-def _all_of(config: ValidationConfig, strictness: Strictness) -> ValidationConfig:
+def _set_strictness(config: ValidationConfig, strictness: Strictness) -> ValidationConfig:
     types = {name: replace(row, strictness=strictness) for name, row in config.types.items()}
     return replace(config, other=replace(config.other, strictness=strictness), types=types)
 

@@ -125,7 +125,7 @@ class Judge:
     def judge_given(self, given: Given, sent: bytes) -> tuple[Reading, Verdict]:
         reading = given.read()
         if reading.record is None:
-            return reading, self._unread(sent, reading)
+            return reading, self._judge_unread(sent, reading)
         return reading, self.verdict_on(reading.record, given.sent)
 
     def verdict_on(self, record: Record, sent: bytes | None = None) -> Verdict:
@@ -147,7 +147,7 @@ class Judge:
             sent=sent,
         )
 
-    def _unread(self, sent: bytes, reading: Reading) -> Verdict:
+    def _judge_unread(self, sent: bytes, reading: Reading) -> Verdict:
         return reject_unread(
             reading.issues,
             handoff_id="",
@@ -189,11 +189,11 @@ MOST_ISSUES = 30
 def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
     """Return one line about a verdict, with the outcome first, because readers look for the outcome."""
     outcome = click.style(verdict.outcome.value, fg=_COLOURS[verdict.outcome], bold=True)
-    said = [name, f"score {verdict.quality_score:.2f}"]
+    parts = [name, f"score {verdict.quality_score:.2f}"]
     if record := reading.record:
-        said.append(" ".join(part for part in (record.format, record.handoff_type) if part))
-        said.append(f"{record.source_agent_id or '?'} → {record.target_agent_id or '?'}")
-    return f"{outcome}  {_printable(' · '.join(said))}"
+        parts.append(" ".join(part for part in (record.format, record.handoff_type) if part))
+        parts.append(f"{record.source_agent_id or '?'} → {record.target_agent_id or '?'}")
+    return f"{outcome}  {_printable(' · '.join(parts))}"
 
 
 def issue_lines(verdict: Verdict) -> Iterator[str]:
@@ -221,18 +221,18 @@ def not_run_line(verdict: Verdict) -> str:
     for layer in verdict.layers:
         if layer.status in (LayerStatus.SKIPPED, LayerStatus.ERROR):
             reasons.setdefault(layer.why, []).append(layer.name)
-    said = "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
-    return click.style(wrap(f"not run: {said}", indent="  "), dim=True) if said else ""
+    layers_text = "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
+    return click.style(wrap(f"not run: {layers_text}", indent="  "), dim=True) if layers_text else ""
 
 
 def count_line(seen: Mapping[str, int]) -> str:
     """Return the last line of a run over several handoffs: `4 handoffs: 3 accepted, 1 rejected`."""
-    said = ", ".join(
+    counts_text = ", ".join(
         click.style(f"{seen[outcome.value]:,} {outcome.value}", fg=_COLOURS[outcome])
         for outcome in (Outcome.ACCEPTED, Outcome.REJECTED, Outcome.HELD)
         if seen.get(outcome.value)
     )
-    return f"{pluralize(sum(seen.values()), 'handoff')}: {said}"
+    return f"{pluralize(sum(seen.values()), 'handoff')}: {counts_text}"
 
 
 def wrap(text: str, indent: str = _INDENT) -> str:

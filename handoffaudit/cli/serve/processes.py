@@ -4,6 +4,7 @@ A child is `python -m handoffaudit.cli.serve.processes ROLE PARENT [HOST PORT]`.
 """
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,8 +13,9 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 LOOK_SECONDS = 0.1
@@ -48,6 +50,13 @@ class Child:
         )
         self.started = time.monotonic()
 
+    def kill(self) -> None:
+        """Kill the process and all processes that it started, if it runs."""
+        if self.process:
+            _kill_group(self.process)
+            self.process.wait()
+            self.process = None
+
 
 @dataclass(slots=True)
 class Supervisor:
@@ -59,8 +68,10 @@ class Supervisor:
     deaths: Counter[str] = field(default_factory=Counter)
 
     def start(self) -> None:
+        """Start the children that do not run yet."""
         for child in self.children:
-            child.start()
+            if child.process is None:
+                child.start()
 
     def run(self) -> None:
         """Supervise the children until a signal sets `stopping`."""
@@ -83,7 +94,9 @@ class Supervisor:
         _kill_group(process)
         if now - child.started > STEADY_SECONDS:
             child.pause = FIRST_PAUSE
-        self.tell(f"The {child.name} process {process.pid} {_ending(code)}; another starts in {child.pause:g} s.")
+        self.tell(
+            f"The {child.name} process {process.pid} {_describe_exit(code)}; another starts in {child.pause:g} s."
+        )
         self.deaths[child.name] += 1
         child.process, child.start_at = None, now + child.pause
         child.pause = min(child.pause * 2, LONGEST_PAUSE)
@@ -109,7 +122,7 @@ def _kill_group(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _ending(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"ended with code {code}"
     try:
@@ -134,6 +147,32 @@ def _watch_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE_SECONDS)
     os._exit(1)
+
+
+PREPARATION_LOCK = "prepare.lock"
+
+
+@contextlib.contextmanager
+def hold_back_web(folder: Path) -> Iterator[None]:
+    """Let the web process load its modules, but not open the database, while the caller prepares the data folder."""
+    with (folder / PREPARATION_LOCK).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def load_pages_and_wait() -> None:
+    """Load the modules of all pages, then wait until the data folder is prepared."""
+    # The preparation reports wrong settings, and its failure ends this process. Otherwise, the next import fails again.
+    with contextlib.suppress(Exception):
+        import django
+
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
+        django.setup(set_prefix=False)
+        import handoffaudit.urls  # noqa: F401
+    from handoffaudit.env import data_folder
+
+    with (data_folder() / PREPARATION_LOCK).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
 
 
 # A long poll occupies a thread while it waits, so there are many threads.
@@ -166,6 +205,7 @@ def run_web(host: str, port: int) -> None:
 def load_application(target: str, *_: Any, **__: Any) -> Callable[..., Any]:
     """Load the application in the process that answers requests, a child of the process of `run_web`."""
     exit_with_parent(os.getppid())
+    load_pages_and_wait()
     from handoffaudit.wsgi import application
 
     return application

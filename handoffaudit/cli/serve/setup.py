@@ -30,11 +30,13 @@ class Prepared:
 def prepare() -> Prepared:
     """Prepare the database and the static files. Raises `Stop` if the preparation fails."""
     start_django()
+    import handoffaudit.celery  # noqa: F401 -- creates the folders of the queue
     from handoffaudit.accounts.links import first_administrator
     from handoffaudit.cli import database
 
     warnings = check_settings()
     with database.stop_on_database_errors():
+        database.refuse_emptied()
         database.refuse_damaged()
         database.refuse_unknown()
         database.migrate()
@@ -54,10 +56,10 @@ def check_settings() -> list[str]:
     from handoffaudit.checks import TAG
 
     found = checks.run_checks(tags=[TAG])
-    said = [f"{one.msg} {one.hint} ({one.id})" for one in found]
+    messages = [f"{one.msg} {one.hint} ({one.id})" for one in found]
     if any(one.is_serious() for one in found):
-        raise Stop(next(text for one, text in zip(found, said, strict=True) if one.is_serious()))
-    return said
+        raise Stop(next(text for one, text in zip(found, messages, strict=True) if one.is_serious()))
+    return messages
 
 
 def check_redis() -> None:

@@ -159,8 +159,8 @@ def _chart(links: Links, name: str, found: AgentReport, *, width: int, prefix: s
     bars = [
         Bar(
             label=f"{one.since:%H:%M}" if hourly else f"{one.since.day} {one.since:%b}",
-            title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC",
-            parts={"caused": one.findings.caused, "passed-on": one.findings.passed_on},
+            title=one.span,
+            parts={"caused": one.value.caused, "passed-on": one.value.passed_on},
             href=links.between("handoffs", one.since, one.until, source=name),
         )
         for one in found.over_time

@@ -27,7 +27,7 @@ from handoffaudit.dashboard.policies.forms import (
 from handoffaudit.dashboard.policies.views import Editing
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics.agents import list_pairs
-from handoffaudit.diagnostics.periods import window_of
+from handoffaudit.handoffs.periods import window_of
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, parse_text, to_text
 from handoffaudit.policy.errors import InvalidPolicy

@@ -25,7 +25,7 @@ from handoffaudit.drawing.charts import Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.policy import kinds
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES, entry_of, explanation_of
+from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES, entry_of, example_of
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 
 
@@ -122,11 +122,11 @@ def code_page(request: HttpRequest, who: TenantMembership, code: str) -> HttpRes
     links = Links(who.tenant, choice.window)
     found = codes.load_report(who.tenant, code, choice.window)
     most = max((number for _, number in found.sources), default=1)
-    explained = explanation_of(code)
+    example = example_of(code)
     context = choice.context | {
         "code": code,
-        "explained": explained,
-        "sides": sides(explained) if explained else (),
+        "example": example,
+        "sides": sides(example) if example else (),
         "entry": entry_of(code),
         "found": found,
         "handoffs": links.handoffs(code=code),
@@ -145,8 +145,8 @@ def _chart(links: Links, found: CodeReport, *, width: int, prefix: str) -> Drawi
     bars = [
         Bar(
             label=links.window.short(one.since),
-            title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC",
-            parts={"handoffs": one.number},
+            title=one.span,
+            parts={"handoffs": one.value},
             href=links.between("handoffs", one.since, one.until, code=found.code),
         )
         for one in found.over_time

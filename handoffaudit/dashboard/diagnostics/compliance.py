@@ -19,10 +19,10 @@ from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text
 from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
 from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
-from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.rates import OutcomeCounts
 
 # The downloads contain every pair; a page with more pairs than this would be too long to read.
@@ -124,8 +124,8 @@ def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -
     bars = [
         Bar(
             label=links.window.short(one.since),
-            title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC, {told(one.judged.share)} accepted",
-            parts={name: getattr(one.judged, part) for name, part in _PARTS.items()},
+            title=f"{one.span}, {told(one.value.share)} accepted",
+            parts={name: getattr(one.value, part) for name, part in _PARTS.items()},
             href=links.between("handoffs", one.since, one.until),
         )
         for one in report.validation.over_time

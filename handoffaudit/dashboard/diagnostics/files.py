@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from http import HTTPStatus
 from typing import Any
@@ -10,10 +10,12 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 import orjson
+from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import redirect
 from django.urls import path, reverse
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
@@ -23,19 +25,19 @@ from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Line, format_value
 from handoffaudit.dashboard.safe_text import excerpt, raw_text, readable
 from handoffaudit.diagnostics import file_reports, file_stats
-from handoffaudit.diagnostics.file_reports import FileFilters
+from handoffaudit.diagnostics.file_reports import REASONS, FileFilters
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.diagnostics.retention import run
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries as handoffs
-from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.policy.handoff_files import FIELD, HandoffFilesPolicy
+from handoffaudit.policy.handoff_files import FIELD, HandoffFilesModel, HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
 from handoffaudit.policy.versions import Change, Stale
 from handoffaudit.validation.formats.base import obj
 from handoffaudit.validation.formats.block import last_block
-from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, judge_report
+from handoffaudit.validation.formats.file_report import Fallback, FileFinding, judge_report
 from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.logs.lines import Kind
 from handoffaudit.validation.paths import dotted_path
@@ -164,16 +166,6 @@ def apart(path: str, other: str) -> Sequence[Piece]:
 
 TEMPLATE = "dashboard/diagnostics/files/page.html"
 
-PERIODS = {"1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
-
-REASONS = {
-    Reason.FILE_MISSING.value: "file missing",
-    Reason.JSON_PARSE_ERROR.value: "not JSON",
-    Reason.SCHEMA_INVALID.value: "fields wrong",
-}
-
-FALLBACKS = {Fallback.OK.value: "read from the response", Fallback.FAILED.value: "no block in the response"}
-
 MOST_CHANGES = 5
 
 
@@ -193,25 +185,13 @@ PAGE: PolicyPage[HandoffFilesPolicy] = PolicyPage(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveFilter:
-    """An active filter; `without` is the query without the filter."""
-
-    label: str
-    value: str
-    without: str
-
-
 @require_role(Role.VIEWER)
 @require_safe
 def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     address = reverse("dashboard:file_reports", args=[who.tenant.slug])
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
-        "asked": request.GET,
-        "periods": PERIODS,
-        "reasons": REASONS,
-        "fallbacks": FALLBACKS,
+        "form": SimpleLazyObject(lambda: _form(request.GET)),
         "cursor": cursor,
         "address": address,
         **_policy(request, who),
@@ -227,7 +207,8 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return HttpResponseRedirect(f"{address}?{query}" if query else address)
     context |= {
         "reports": page.items,
-        "chips": list(_active_filters(filters)),
+        "form": SimpleLazyObject(lambda: _form(request.GET, filters)),
+        "chips": list(filters.active()),
         "newest": f"{address}?{query}" if cursor else "",
         "next": f"{address}?{query}&cursor={page.next}".replace("?&", "?") if page.next else "",
         "server": request.build_absolute_uri("/").rstrip("/"),
@@ -260,33 +241,20 @@ def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
     return f"{reverse('dashboard:logs', args=[who.tenant.slug])}?{query}"
 
 
-def _active_filters(filters: FileFilters) -> Iterable[ActiveFilter]:
-    texts = {
-        "agent": "Agent",
-        "phase": "Phase",
-        "runtime": "Runtime",
-        "run": "Run",
-        "reason": "Reason",
-        "source": "Source",
-        "fallback": "Fallback",
-        "failed": "Failed",
-    }
-    words = REASONS | FALLBACKS
-    for name, label in texts.items():
-        if value := getattr(filters, name):
-            nothing: Any = {name: ""}
-            yield ActiveFilter(label, words.get(value, value), replace(filters, **nothing).to_query())
-    if filters.since:
-        shown = PERIODS.get(filters.period) or filters.period or f"{filters.since:%Y-%m-%d %H:%M}"
-        yield ActiveFilter("Since", shown, replace(filters, since=None, period="").to_query())
-    if filters.until:
-        yield ActiveFilter("Until", f"{filters.until:%Y-%m-%d %H:%M}", replace(filters, until=None).to_query())
+def _form(asked: QueryDict, filters: FileFilters | None = None) -> forms.Form:
+    """Return the form of the filters, which offers fallbacks as reasons only where the address has one."""
+    form = FileFilters.form(asked, filters)
+    offered = {*REASONS, asked.get("reason", "")}
+    reason: Any = form.fields["reason"]
+    reason.options = {value: label for value, label in reason.options.items() if value in offered}
+    return form
 
 
 def _policy(request: HttpRequest, who: TenantMembership) -> dict[str, Any]:
     history = [one for one in file_policy.history(who.tenant, limit=MOST_CHANGES + 1) if one.table.version]
     return {
         "strict": file_reports.current_policy(who.tenant).strict,
+        "policy_label": HandoffFilesModel.model_fields[FIELD].title,
         "policy_version": history[0].table.version if history else 0,
         "policy_changes": history[:MOST_CHANGES],
         "policy_history": reverse(f"{PAGE.url}_history", args=[who.tenant.slug]),

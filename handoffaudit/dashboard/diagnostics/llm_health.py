@@ -14,15 +14,14 @@ from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.policies.forms import number
-from handoffaudit.diagnostics.llm_health import CallTally, Latency, LLMHealth, TimeBucket, load_health
+from handoffaudit.diagnostics.llm_health import PERIODS_OF_CALLS, CallTally, Latency, LLMHealth, load_health
 from handoffaudit.diagnostics.llm_status import COUNTED_AT_MOST, Standing
-from handoffaudit.diagnostics.periods import PERIODS, Period
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import AlertKind, format_span
-from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Alert
+from handoffaudit.handoffs.periods import PERIODS, Period, TimeBucket, choose_period
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.validation.text import pluralize
 
@@ -134,9 +133,8 @@ class StatusLine:
 @require_role(Role.VIEWER)
 @require_safe
 def health_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    asked = request.GET.get("period", "") or DEFAULT
-    bad = None if asked in PERIODS else FilterError("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
-    health = load_health(who.tenant, PERIODS.get(asked, PERIODS[DEFAULT]))
+    period, bad = choose_period(request.GET.get("period", "") or DEFAULT, PERIODS_OF_CALLS)
+    health = load_health(who.tenant, period)
     context: dict[str, Any] = {
         "bad": bad,
         "alerts": open_alerts(who.tenant),
@@ -144,7 +142,7 @@ def health_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "tally": health.counted.overall,
         "no_key": health.status.standing is Standing.NO_KEY,
         "period": health.period,
-        "periods": PERIODS.values(),
+        "periods": [PERIODS[name] for name in PERIODS_OF_CALLS],
         "most": COUNTED_AT_MOST,
         "catch_up": _hours(settings.MODEL_CATCH_UP_HOURS),
         "use_lines": [
@@ -167,18 +165,17 @@ def _hours(hours: int) -> str:
 
 
 def _chart(health: LLMHealth, *, width: int, prefix: str) -> Drawing:
-    bars = [_bar(stretch, health.period) for stretch in health.counted.over_time]
+    bars = [_bar(bucket, health.period) for bucket in health.counted.over_time]
     return stacked_bars(
         bars, order=ORDER, width=width, height=210, title="Questions to the model over time", prefix=prefix
     )
 
 
-def _bar(stretch: TimeBucket, period: Period) -> Bar:
-    start, end = stretch.start, stretch.start + period.step
+def _bar(bucket: TimeBucket[CallTally], period: Period) -> Bar:
     return Bar(
-        label=f"{start.day} {start:%b}" if period.name == "7d" else f"{start:%H:%M}",
-        title=f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC",
-        parts={name: getattr(stretch.tally, name) for name in ORDER},
+        label=f"{bucket.since.day} {bucket.since:%b}" if period.name == "7d" else f"{bucket.since:%H:%M}",
+        title=bucket.span,
+        parts={name: getattr(bucket.value, name) for name in ORDER},
     )
 
 

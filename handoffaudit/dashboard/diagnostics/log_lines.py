@@ -1,22 +1,18 @@
-"""Log lines as pages show them: their filters, their fields, and the links of the fields."""
+"""Log lines as pages show them: their fields, the links of the fields, and the known events."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import singledispatch
-from typing import Any
 from urllib.parse import urlencode
 
-from django.http import QueryDict
 from django.urls import reverse
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.dashboard.filters import PERIODS, ActiveFilter
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.filters import KINDS
 from handoffaudit.diagnostics.logs.search import FoundLine
-from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 from handoffaudit.validation.logs.lines import (
     GATE_EVENTS,
@@ -24,21 +20,12 @@ from handoffaudit.validation.logs.lines import (
     BadLine,
     GateLine,
     HealthLine,
-    Kind,
     Line,
     TraceLine,
     agents_of,
     level_of,
 )
 from handoffaudit.validation.times import utc_text
-
-KIND_NAMES = {
-    Kind.HEALTH: "Health",
-    Kind.OLDER: "Older health",
-    Kind.GATE: "Gate",
-    Kind.TRACE: "Trace",
-    Kind.BAD: "Bad",
-}
 
 # A line may have up to 64 KB, so the page cuts its details.
 MOST_DETAILS = 200
@@ -108,14 +95,14 @@ def row_of(tenant: Tenant, found: FoundLine) -> LogRow:
     return LogRow(
         at=found.at,
         kind=line.kind.value,
-        kind_name=KIND_NAMES[line.kind],
+        kind_name=KINDS[line.kind],
         glance=Glance(
             readable(shown.who), readable(shown.phase), shown.event, shown.tone, cut(shown.details, MOST_DETAILS)
         ),
         text=cut(found.text, MOST_TEXT),
         source=found.source,
         number=found.number,
-        facts=[Fact("kind", KIND_NAMES[line.kind], urlencode({"kind": line.kind.value})), *facts],
+        facts=[Fact("kind", KINDS[line.kind], urlencode({"kind": line.kind.value})), *facts],
         links=list(links_of(tenant, line)),
     )
 
@@ -239,79 +226,12 @@ def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
             yield Link("Reports with this reason", f"{reports}?{urlencode({'reason': line.reason.value})}")
 
 
-FIELDS = {
-    "q": "text",
-    "kind": "kind",
-    "event": "event",
-    "agent": "agent",
-    "phase": "phase",
-    "level": "level",
-    "trace": "trace",
-    "source": "source",
-}
-
-_LABELS = {
-    "q": "Text",
-    "kind": "Kind",
-    "event": "Event or reason",
-    "agent": "Agent or component",
-    "phase": "Phase",
-    "level": "Level",
-    "trace": "Trace or run",
-    "source": "Log",
-}
-
-LEVELS = ("debug", "info", "warning", "error")
-
 EVENTS = {
-    "Reasons": [one.value for one in Reason],
-    "Fallback": [one.value for one in Fallback],
-    "Gate events": list(GATE_EVENTS),
-    "Trace events": list(TRACE_EVENTS),
+    heading: {value: value for value in values}
+    for heading, values in {
+        "Reasons": Reason,
+        "Fallback": Fallback,
+        "Gate events": GATE_EVENTS,
+        "Trace events": TRACE_EVENTS,
+    }.items()
 }
-
-MOST_CHARACTERS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class LogFilters:
-    """The filters of the log page; `times` holds since, until and the relative period, as in the handoff list."""
-
-    query: LogQuery
-    times: Filters
-
-    @classmethod
-    def from_query(cls, params: QueryDict | Mapping[str, str]) -> "LogFilters":
-        """Read the filters from a query; raise `FilterError` for a bad filter."""
-        texts = {field: params.get(name, "").strip() for name, field in FIELDS.items()}
-        for name, field in FIELDS.items():
-            if "\x00" in texts[field] or len(texts[field]) > MOST_CHARACTERS:
-                raise FilterError(name, texts[field][:40], f"use a text of at most {MOST_CHARACTERS} characters.")
-        if texts["kind"] and texts["kind"] not in KIND_NAMES:
-            raise FilterError("kind", texts["kind"], f"use one of {', '.join(KIND_NAMES)}.")
-        times = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
-        return cls(LogQuery(**texts, since=times.since, until=times.until), times)
-
-    def to_query(self) -> str:
-        pairs = {name: getattr(self.query, field) for name, field in FIELDS.items() if getattr(self.query, field)}
-        return "&".join(part for part in (urlencode(pairs), self.times.to_query()) if part)
-
-    def chips(self) -> Iterator[ActiveFilter]:
-        """Yield the active filters, each with the query without that filter."""
-        for name, field in FIELDS.items():
-            if value := getattr(self.query, field):
-                shown = KIND_NAMES[value] if name == "kind" else readable(value)
-                without = replace(self, query=_without(self.query, field))
-                yield ActiveFilter(_LABELS[name], shown, without.to_query())
-        times = self.times
-        if times.since:
-            since = PERIODS.get(times.period) or times.period or f"{times.since:%Y-%m-%d %H:%M}"
-            yield ActiveFilter("Since", since, replace(self, times=replace(times, since=None, period="")).to_query())
-        if times.until:
-            without = replace(self, times=replace(times, until=None))
-            yield ActiveFilter("Until", f"{times.until:%Y-%m-%d %H:%M}", without.to_query())
-
-
-def _without(query: LogQuery, field: str) -> LogQuery:
-    nothing: dict[str, Any] = {field: ""}
-    return replace(query, **nothing)

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
@@ -16,11 +17,11 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics import uploads
-from handoffaudit.dashboard.diagnostics.log_lines import EVENTS, KIND_NAMES, LEVELS, LogFilters, row_of
-from handoffaudit.dashboard.filters import PERIODS
+from handoffaudit.dashboard.diagnostics.log_lines import EVENTS, row_of
 from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.logs import search
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.validation.times import utc_text
 
 TEMPLATE = "dashboard/diagnostics/logs/page.html"
@@ -38,18 +39,14 @@ def logs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     address = reverse("dashboard:logs", args=[who.tenant.slug])
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
-        "asked": request.GET,
-        "kinds": KIND_NAMES,
-        "events": EVENTS,
-        "levels": LEVELS,
-        "periods": PERIODS,
+        "form": SimpleLazyObject(lambda: LogQuery.form(request.GET, event=EVENTS)),
         "logs_url": address,
         "cursor": cursor,
     }
     looked_at = timezone.now()
     try:
-        filters = LogFilters.from_query(request.GET)
-        page = search.search_lines(who.tenant, filters.query, cursor=cursor, limit=LINES)
+        filters = LogQuery.from_query(request.GET)
+        page = search.search_lines(who.tenant, filters, cursor=cursor, limit=LINES)
     except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("lines",), status=400)
     query = filters.to_query()
@@ -58,7 +55,7 @@ def logs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if not is_htmx(request) and any(not str(value).strip() for value in request.GET.values()):
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(clean)
-    chips = [replace(chip, href=views.href(chip.without)) for chip in filters.chips()]
+    chips = [replace(chip, href=views.href(chip.without)) for chip in filters.active()]
     if not page.items and not chips and not cursor and not search.list_imports(who.tenant, limit=1)[0]:
         context |= {"first": True, "server": _server(request), **uploads.form_context()}
         return render_page(request, TEMPLATE, context, partials=("lines",))
@@ -69,7 +66,6 @@ def logs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "chips": chips,
         "query": query,
         "views": views,
-        "known_event": filters.query.event in {value for values in EVENTS.values() for value in values},
         "newest": clean if cursor else "",
         "next": views.href(join_query(query, f"cursor={page.next}")) if page.next else "",
         "live": "" if cursor else _live_address(who, query, looked_at, page.reached if page.next else None),
@@ -90,13 +86,13 @@ def _live_address(who: TenantMembership, query: str, looked_at: datetime, reache
 def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer how many new lines match the filters; the answer is empty where there are none."""
     try:
-        filters = LogFilters.from_query(request.GET)
+        filters = LogQuery.from_query(request.GET)
         after = _moment("after", request.GET.get("after", ""))
         shown_from = request.GET.get("shown_from")
-        bounds = [filters.query.since, _moment("shown_from", shown_from) if shown_from else None]
+        bounds = [filters.since, _moment("shown_from", shown_from) if shown_from else None]
     except FilterError as bad:
         return live.invalid_filter(bad)
-    query = replace(filters.query, since=max((moment for moment in bounds if moment), default=None))
+    query = replace(filters, since=max((moment for moment in bounds if moment), default=None))
     number = search.count_new(who.tenant, query, after, MOST_NEW)
     href = build_url(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query())
     return live.answer(request, who, live.number(request, number, MOST_NEW, href, "line"))

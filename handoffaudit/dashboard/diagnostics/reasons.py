@@ -15,10 +15,10 @@ from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics import codes, file_stats
 from handoffaudit.diagnostics import reasons as diagnostics_reasons
 from handoffaudit.diagnostics.file_stats import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
-from handoffaudit.diagnostics.periods import Window
 from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, UnusedFile, load_reasons
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.handoffs.periods import Window
 from handoffaudit.validation.formats.file_report import Reason
 
 
@@ -200,8 +200,8 @@ def _chart(links: Links, found: Reasons, *, width: int, prefix: str) -> Drawing:
     bars = [
         Bar(
             label=links.window.short(one.since),
-            title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC, {told(one.tally.share)} used",
-            parts={"used": one.tally.used, **one.tally.file_reasons},
+            title=f"{one.span}, {told(one.value.share)} used",
+            parts={"used": one.value.used, **one.value.file_reasons},
             href=links.between("file_reports", one.since, one.until),
         )
         for one in found.over_time

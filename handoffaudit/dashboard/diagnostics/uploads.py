@@ -26,13 +26,13 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
-from handoffaudit.dashboard.diagnostics.log_lines import KIND_NAMES
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.diagnostics.logs import search, upload
+from handoffaudit.diagnostics.logs.filters import KINDS
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.logs.upload import BadGzip, TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogBlock, LogImport
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.validation.logs.lines import Kind
 from handoffaudit.validation.text import clean, pluralize
 
@@ -141,7 +141,7 @@ class ShownImport:
         numbers = {Kind.BAD.value: self.row.bad} | self.row.kinds
         for kind, note in NOTES.items():
             query = urlencode({"source": self.row.source, "kind": kind.value})
-            yield KindStat(KIND_NAMES[kind], note, numbers.get(kind.value, 0), query)
+            yield KindStat(KINDS[kind], note, numbers.get(kind.value, 0), query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from handoffaudit.dashboard.safe_text import as_json, cut, weight
 from handoffaudit.diagnostics.groups.membership import group_among, groups_by_key
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.text import clean
 
 # These rule codes expect a type or a format, not a value.

@@ -29,7 +29,7 @@ from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.logs import search
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.handoffs import leases, queries
+from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
@@ -285,8 +285,8 @@ def again(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse
     """Put a parked handoff back into the queue."""
     shown = sections.handoff_or_404(who, pk)
     try:
-        leases.retry_parked(tenant=who.tenant, reference=str(shown.pk), actor=Actor.person(who.person))
-    except leases.NotParked:
+        judge.retry_parked(tenant=who.tenant, reference=str(shown.pk), actor=Actor.person(who.person))
+    except judge.NotParked:
         messages.info(request, "It is not parked any more.")
     else:
         messages.success(request, "It is in the queue again.")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
+from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.loader import render_to_string
 from django.urls import path, reverse
@@ -18,7 +19,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
-from handoffaudit.dashboard.filters import FINDING, FLAG_NAMES, PERIODS, ActiveFilter, active_filters, names_of
+from handoffaudit.dashboard.filters import names_of
 from handoffaudit.dashboard.findings import group_name
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
@@ -27,10 +28,12 @@ from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.diagnostics.groups import membership
 from handoffaudit.diagnostics.groups import queries as group_queries
 from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.filter_fields import FilterError, is_number
+from handoffaudit.filter_set import ActiveFilter
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs import queries as handoffs_queries
-from handoffaudit.handoffs.filters import FLAGS, FilterError, Filters, first_id_at, is_number, parse_cursor
-from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.queries import Neighbours
 
 LONGEST = 200
@@ -101,15 +104,13 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if opening := redirect_to_default(request, who, "handoffs"):
         return opening
     cursor = request.GET.get("cursor", "")
+    # Only the whole page shows the form, and what it suggests.
+    known: Any = SimpleLazyObject(lambda: stats.list_known_values(who.tenant))
     context: dict[str, Any] = {
         "asked": request.GET,
-        "asked_states": request.GET.getlist("state"),
-        "states": State.values,
-        "periods": PERIODS,
-        "flags": {flag: FLAG_NAMES[flag] for flag in FLAGS},
         "cursor": cursor,
-        # Only the whole page shows the filter menus.
-        "known": SimpleLazyObject(lambda: stats.list_known_values(who.tenant)),
+        "known": known,
+        "form": SimpleLazyObject(lambda: _form(request.GET, known)),
     }
     try:
         filters = Filters.from_query(request.GET)
@@ -122,11 +123,11 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return HttpResponseRedirect(views.href(views.query))
     context |= {
         "handoffs": page.items,
-        "asked_states": filters.state,
         "filters": filters,
+        "form": SimpleLazyObject(lambda: _form(request.GET, known, filters)),
         "query": views.query,
         "views": views,
-        "chips": [_shown(chip, who, views.href(chip.without)) for chip in active_filters(filters)],
+        "chips": [replace(chip, href=views.href(chip.without)) for chip in _active_filters(who, filters)],
         "along": join_query("in=handoffs", views.query, views.carry),
         "newest": views.href(views.query) if cursor else "",
         "next": views.href(join_query(views.query, f"cursor={page.next}")) if page.next else "",
@@ -138,9 +139,21 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return response
 
 
-def _shown(chip: ActiveFilter, who: TenantMembership, href: str) -> ActiveFilter:
-    value = group_name(who.tenant, chip.value) if chip.label == FINDING else chip.value
-    return replace(chip, value=value, href=href)
+def _form(asked: QueryDict, known: stats.KnownValues, filters: Filters | None = None) -> forms.Form:
+    """Return the form of the filters; `known` are the values that it suggests."""
+    return Filters.form(asked, filters, type=known.types, source=known.sources, target=known.targets, code=known.codes)
+
+
+def _active_filters(who: TenantMembership, filters: Filters) -> Iterator[ActiveFilter]:
+    """Yield the active filters, a rule code by its title and a finding group by its name."""
+    for chip in filters.active():
+        match chip.name:
+            case "code":
+                yield replace(chip, value=code_title(chip.value))
+            case "group":
+                yield replace(chip, value=group_name(who.tenant, chip.value))
+            case _:
+                yield chip
 
 
 def _live_address(who: TenantMembership, query: str, shown: Sequence[Handoff], cursor: str) -> str:
@@ -261,7 +274,7 @@ def _in_handoffs(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
     except FilterError:
         return None
     found = handoffs_queries.find_neighbours(who.tenant, filters, handoff.pk)
-    told = ", ".join(_words(chip, who) for chip in active_filters(filters))
+    told = ", ".join(f"{chip.label.lower()} {readable(chip.value)}" for chip in _active_filters(who, filters))
     return ListContext(
         before=found.newer,
         after=found.older,
@@ -271,11 +284,6 @@ def _in_handoffs(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
         back=build_url(reverse("dashboard:handoffs", args=[who.tenant.slug]), filters.to_query(), _view(asked)),
         fits=found.fits,
     )
-
-
-def _words(chip: ActiveFilter, who: TenantMembership) -> str:
-    value = group_name(who.tenant, chip.value) if chip.label == FINDING else chip.value
-    return f"{chip.label.lower()} {readable(value)}"
 
 
 def _in_group(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> ListContext | None:

@@ -13,7 +13,8 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Membership
 from handoffaudit.problem_types import PROBLEM_TYPES
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES, Code, Explanation, entry_of, explanation_of, text_of
+from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES, Example, entry_of, example_of, text_of
+from handoffaudit.validation.codes import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class Side:
     beside: list[Line]
 
 
-def sides(explained: Explanation) -> tuple[Side, Side]:
-    before, after = _compared(text_of(explained.before), text_of(explained.after))
-    beside, beside_after = _compared(_document_text(explained.beside), _document_text(explained.beside_after))
+def sides(example: Example) -> tuple[Side, Side]:
+    before, after = _compared(text_of(example.before), text_of(example.after))
+    beside, beside_after = _compared(_document_text(example.beside), _document_text(example.beside_after))
     return Side("Before", before, beside), Side("After", after, beside_after)
 
 
@@ -83,10 +84,10 @@ def codes(request: HttpRequest) -> HttpResponse:
 @require_safe
 def code(request: HttpRequest, code: str) -> HttpResponse:
     """Show a rule code of the catalogue, or a rule code of a family whose members depend on the policy."""
-    explained = explanation_of(code)
-    if explained is None:
+    example = example_of(code)
+    if example is None:
         raise Http404(f"The product has no code {code[:80]!r}: it is of a layer of your own.")
-    context = {"code": code, "explained": explained, "sides": sides(explained), "entry": entry_of(code)}
+    context = {"code": code, "example": example, "sides": sides(example), "entry": entry_of(code)}
     return _public_page(request, "code", context, "dashboard:code", code)
 
 

@@ -19,7 +19,7 @@ from handoffaudit.dashboard.help.codes import by_layer
 from handoffaudit.dashboard.help.guides import GUIDES, LOOKED_UP, beginning, sections
 from handoffaudit.dashboard.review.page import keys_for
 from handoffaudit.problem_types import PROBLEM_TYPES
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES, explanation_of
+from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 
 PROBLEM: Final = "ProblemOut"
 
@@ -260,8 +260,7 @@ def _rank(found: Hit, words: Sequence[str]) -> int:
 
 def _everything(tenant: Tenant) -> Iterator[Hit]:
     for entry in (*CATALOGUE.values(), *FAMILIES.values()):
-        explained = explanation_of(entry.code)
-        text = f"{entry.what} {explained.why if explained else ''} {entry.hint}"
+        text = f"{entry.what} {entry.why} {entry.hint}"
         href = reverse("dashboard:code", args=[tenant.slug, entry.code])
         yield Hit("code", f"{entry.title} {entry.code}", text, href)
     for guide in (*GUIDES, *LOOKED_UP):

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import orjson
 from django.http import QueryDict
+from pydantic.fields import FieldInfo
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import MOST_BYTES
+from handoffaudit.policy.values import MOST_BYTES, is_amount, is_choice
 from handoffaudit.policy.versions import Table
 
 Choices = list[tuple[str, str]]
@@ -53,6 +54,45 @@ def menu(words: Mapping[Any, str]) -> Choices:
 
 def plain_menu(values: Iterable[str]) -> Choices:
     return [(value, value) for value in values]
+
+
+def field_of(name: str, info: FieldInfo, value: Any, error: str = "") -> Field:
+    """Return the input of a field of a policy's model: its title is the label, its description the help."""
+    of_type = info.annotation
+    if is_amount(name) and isinstance(value, float) and value.is_integer():
+        # A person types 50000, not 50000.0.
+        value = int(value)
+    return Field(
+        name=name,
+        label=info.title or name,
+        help=info.description or "",
+        value=value,
+        error=error,
+        choices=plain_menu(of_type) if is_choice(of_type) else None,
+        is_number=of_type is int,
+        is_decimal=of_type is float,
+        is_switch=of_type is bool,
+        required=True,
+    )
+
+
+def read_fields(fields: Mapping[str, FieldInfo], given: QueryDict) -> dict[str, Any]:
+    """Return the submitted values of the fields of a policy's model."""
+    return {
+        name: name in given if info.annotation is bool else read_text(info, given.get(name, ""))
+        for name, info in fields.items()
+    }
+
+
+def read_text(info: FieldInfo, text: str) -> Any:
+    """Return a submitted text as the field's type of number.
+
+    A text that is not a number stays text, so that the page can show and refuse it.
+    """
+    try:
+        return info.annotation(text) if info.annotation in (int, float) else text
+    except ValueError:
+        return text
 
 
 LONGEST_VALUE = 200

@@ -9,11 +9,12 @@ from pydantic import TypeAdapter
 
 from handoffaudit.dashboard.policies.forms import Line, format_optional, format_path, format_value
 from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.versions import WHOLE_ROW, Change
 from handoffaudit.validation.business_rules.evaluate import threshold_text, when_text
 from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleType, Operator, When
 from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.prompts.question import LONGEST_PROMPT, VERSION, Use, default_prompt, prompt
+from handoffaudit.validation.prompts.question import VERSION, Use, default_prompt, prompt
 
 LONGEST_RULE_NAME = 120
 
@@ -173,11 +174,13 @@ LONGEST_PROMPT_TEXT = 300
 
 LONGEST_CHANGE = 400
 
-PROMPT_NAMES = {"scope": "For", "name": "Its name", "text": "Prompt", "use": "Use"}
+_TEXT = PromptModel.model_fields["text"]
+
+PROMPT_NAMES = {"scope": "For", "name": "Its name", "text": str(_TEXT.title)}
 
 PROMPT_HELP = {
     "name": "of the handoff type or the workflow, as senders write it; one * in a workflow's name stands for anything",
-    "text": f"plain text, at most {LONGEST_PROMPT:,} characters; what is always added stands below",
+    "text": f"{_TEXT.description}; what is always added stands below",
 }
 
 ALL, TYPE, WORKFLOW = "all", "type", "workflow"

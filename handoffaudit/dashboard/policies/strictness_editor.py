@@ -8,77 +8,19 @@ from django.http import QueryDict
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies import forms
-from handoffaudit.dashboard.policies.forms import Draft, Field, Line, form_values, plain_menu
+from handoffaudit.dashboard.policies.forms import Draft, Field, Line, form_values
 from handoffaudit.handoffs import stats
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.kinds import strictness
-from handoffaudit.policy.strictness import AMOUNTS, CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
+from handoffaudit.policy.strictness import FIELDS, StrictnessModel, parse_row, to_plain
+from handoffaudit.policy.values import fields_of, is_amount
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
 
-NAMES = {
-    "handoff_type": "Handoff type",
-    "strictness": "Strictness",
-    "mode": "Mode",
-    "layers": "Layers",
-    "token_budget": "Token budget",
-    "output_token_budget": "Token budget of outputs",
-    "approval_length": "Approval length",
-    "recommended_length": "Recommended length",
-    "circular_policy": "Circular chains",
-    "evidence": "Citations",
-    "max_uncited_ratio": "Uncited share",
-    "grounding": "Grounding",
-    "confidence_floor": "Confidence floor",
-    "repair": "Repair what is rejected",
-    "max_retries": "Retries",
-    "max_re_retrievals": "Re-retrievals",
-    "auto_escalate_on_critical": "Escalate what is critical",
-    "min_severity_to_remediate": "Remediate from",
-    "hold_limit_hours": "Hold limit",
-    "four_eyes": "Four eyes",
-    "fail_mode": "Without the model",
-    "objective_confidence": "Objective confidence",
-    "careful_above": "Careful model above",
-    "critique": "Critique",
-    "critique_notional_usd": "Critique from (USD)",
-    "critique_score_floor": "Critique below score",
-    "critique_model": "Critique by",
-    "critique_max_usd": "Critique may cost (USD)",
-    "critique_threshold": "Critique threshold",
-    **{f"layers.{layer}": f"Layer {layer}" for layer in OPTIONAL_LAYERS},
-}
+FORM = fields_of(StrictnessModel)
 
-HELP = {
-    "handoff_type": "As senders write it, e.g. deal_data.",
-    "strictness": "lenient leaves out evidence, grounding and the model's check",
-    "mode": "shadow accepts, and keeps what it would have decided",
-    "layers": "structure always runs",
-    "token_budget": "tokens; above: rejected",
-    "output_token_budget": "tokens of a handoff in the output format; above: rejected",
-    "approval_length": "agents; a longer chain is held",
-    "recommended_length": "agents; a longer chain is warned of",
-    "circular_policy": "when the target is in the chain already, and a reason is given",
-    "evidence": "required asks every handoff, where_given those that cite at all",
-    "max_uncited_ratio": "0.0 to 1.0 of all claims; above: rejected",
-    "grounding": "a value of a claim that stands in no source: warned of, or rejected",
-    "confidence_floor": "0.0 to 1.0; below: warned of",
-    "repair": "without being asked; what passes is a new attempt",
-    "max_retries": "0 to 100; how often the sender is asked to try again",
-    "max_re_retrievals": "0 to 100; how often it is asked for other sources after that",
-    "auto_escalate_on_critical": "to a person at once, without a retry",
-    "min_severity_to_remediate": "issues less severe ask nothing of the sender",
-    "hold_limit_hours": "hours held until overdue",
-    "four_eyes": "a decision takes effect once a second person has made the same one",
-    "fail_mode": "when the model cannot be asked: open lets it pass, marked unverified; closed holds it",
-    "objective_confidence": "0.0 to 1.0; an objective met with less counts as not met; 0.0: never; suggested: 0.7",
-    "careful_above": "characters of objective and deliverable together; above: the careful model judges; 0: never",
-    "critique": "outputs: of the output format, where triggered; triggered: of any format; always: without a trigger",
-    "critique_notional_usd": "USD in notional_usd of the context or the data; this and more triggers a critique",
-    "critique_score_floor": "0.0 to 1.0; a score so far below it triggers a critique; 0.0: never",
-    "critique_model": "the fast model or the careful one; the settings name both",
-    "critique_max_usd": "USD for one critique, estimated before it is asked for; above: left out, and warned of",
-    "critique_threshold": "0.0 to 1.0; a critique's score below it rejects",
+NAMES = {name: field.title or name for name, field in FORM.items()} | {
+    f"layers.{layer}": f"Layer {layer}" for layer in OPTIONAL_LAYERS
 }
 
 GROUPS = {
@@ -129,16 +71,12 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     return [_line(change) for change in changes]
 
 
-def choices(field: str) -> list[str]:
-    return list(CHOICES[field])
-
-
 def format_field(field: str, value: Any) -> str:
     """Return a field's value as text; a boolean as "on" or "off"."""
     if field == "layers" and isinstance(value, dict):
         off = [layer for layer, on in value.items() if not on]
         return f"without {', '.join(off)}" if off else "all layers"
-    if field in AMOUNTS and isinstance(value, int | float):
+    if is_amount(field) and isinstance(value, int | float):
         return format_usd(value)
     return forms.format_value(value)
 
@@ -258,18 +196,7 @@ class Editor(Draft[TypePolicy]):
         return [ANY_OTHER_TYPE, *(name for name in stats.list_known_values(tenant).types if name not in own)]
 
     def _field(self, name: str) -> Field:
-        return Field(
-            name=name,
-            label=NAMES[name],
-            help=HELP[name],
-            value=_typed(self.values[name]) if name in AMOUNTS else self.values[name],
-            error=self.errors.get(name, ""),
-            choices=plain_menu(choices(name)) if name in CHOICES else None,
-            is_number=name in RANGES,
-            is_decimal=name in SHARES or name in AMOUNTS,
-            is_switch=name in SWITCHES,
-            required=True,
-        )
+        return forms.field_of(name, FORM[name], self.values[name], self.errors.get(name, ""))
 
 
 def editor_for(table: Table[TypePolicy], row: TypePolicy) -> Editor:
@@ -289,25 +216,7 @@ def editor_from(given: QueryDict) -> Editor:
     A text that is not a number stays text, so that the page can show and refuse it.
     """
     row = given.get("row", "")
-    values: dict[str, Any] = {name: given.get(name, "") for name in FIELDS if name != "layers"}
+    values = forms.read_fields(FORM, given)
     values["handoff_type"] = row or values["handoff_type"].strip()
     values["layers"] = {layer: layer in given.getlist("layers") for layer in OPTIONAL_LAYERS}
-    for name in RANGES:
-        values[name] = _number(values[name], int)
-    for name in (*SHARES, *AMOUNTS):
-        values[name] = _number(values[name], float)
-    for name in SWITCHES:
-        values[name] = name in given
     return Editor(row=row, values=values, **form_values(given))
-
-
-def _typed(amount: Any) -> Any:
-    """Return an amount as a person types it: 50000, not 50000.0."""
-    return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
-
-
-def _number(text: str, kind: type[int] | type[float]) -> int | float | str:
-    try:
-        return kind(text)
-    except ValueError:
-        return text

@@ -17,8 +17,8 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.review.decide import decision_of, is_version
 from handoffaudit.dashboard.review.queue import QueueFilters, selection_of
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.review import base, bulk, decide, undo
 from handoffaudit.handoffs.review import proposals as review_proposals

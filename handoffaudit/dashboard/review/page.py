@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
+from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import path, reverse
@@ -18,7 +19,6 @@ from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role, target_of
 from handoffaudit.dashboard.review.item import item_context, open_by, requested_notice, seen_by
 from handoffaudit.dashboard.review.queue import (
-    AGE_NAMES,
     MOST_WAITING,
     Queue,
     QueueFilters,
@@ -27,8 +27,8 @@ from handoffaudit.dashboard.review.queue import (
     read_queue,
 )
 from handoffaudit.dashboard.saved_views.tabs import Tabs, redirect_to_default, tabs_of
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
-from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import queue
 from handoffaudit.handoffs.transitions import REVIEWABLE
@@ -116,9 +116,8 @@ def review(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         queue = read_queue(request, who)
     except FilterError as bad:
         return _not_understood(request, bad)
-    if not is_htmx(request) and any(
-        name in QueueFilters.__slots__ and not value for name, value in request.GET.items()
-    ):
+    blank = {name for name, text in request.GET.items() if not text}
+    if not is_htmx(request) and not blank.isdisjoint(QueueFilters.parameters()):
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(reverse("dashboard:review", args=[who.tenant.slug]) + (queue.query or "?view=all"))
     context = {
@@ -207,7 +206,6 @@ def item_page(
 def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str, Any]:
     """Return the context around the queue; values that only a whole page shows are computed lazily."""
     place = queue.place
-    known = SimpleLazyObject(lambda: stats.list_known_values(who.tenant))
     concerning = cache(lambda: _concerning(who))
     progress = SimpleLazyObject(lambda: progress_of(who, queue.left_out))
     return {
@@ -217,13 +215,17 @@ def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str
         "saved": SimpleLazyObject(lambda: _tabs(request, who, place, concerning())),
         "concerning": concerning,
         "view": place.view or "all",
-        "ages": AGE_NAMES,
-        "known": known,
-        "codes": SimpleLazyObject(lambda: known.codes),
+        "form": SimpleLazyObject(lambda: _form(place, stats.list_known_values(who.tenant))),
         "progress": progress,
         "waiting_told": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
         "keys": keys_for(may_review=who.may(Role.REVIEWER)),
     }
+
+
+def _form(place: QueueFilters, known: stats.KnownValues) -> forms.Form:
+    return QueueFilters.form(
+        dict(place.pairs()), type=known.types, source=known.sources, target=known.targets, code=known.codes
+    )
 
 
 def _concerning(who: TenantMembership) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 import hashlib
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
+from django import forms
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -18,7 +18,9 @@ from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.filters import find_code
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.diagnostics.groups import membership
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.filter_fields import ChoiceFilter, FilterError, NumberFilter, TextFilter
+from handoffaudit.filter_set import FilterSet, declare
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold
 from handoffaudit.handoffs.queries import Page
 from handoffaudit.handoffs.review import assignments, bulk, queue
@@ -30,83 +32,59 @@ AGES = {"1h": timedelta(hours=1), "4h": timedelta(hours=4), "1d": timedelta(days
 
 AGE_NAMES = {"1h": "over an hour", "4h": "over 4 hours", "1d": "over a day", "7d": "over a week"}
 
-_LABELS = {
-    "q": "Search",
-    "state": "State",
-    "type": "Type",
-    "source": "From",
-    "target": "To",
-    "code": "Reason",
-    "age": "Waiting",
-    "group": "Findings",
-}
 
-_LONGEST = 200
+class _ViewFilter(ChoiceFilter):
+    """A view of the queue; the view `all` is the one of an address without a view."""
 
-_LONGEST_NUMBER = 12
+    def clean(self, value: str) -> str:
+        view: str = super().clean(value)
+        return "" if view == "all" else view
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFilters:
+class QueueFilters(FilterSet):
     """The filters of the review queue.
 
     The field names are the parameters of the address; empty fields are not written.
     """
 
-    view: str = ""
-    q: str = ""
-    state: str = ""
-    type: str = ""
-    source: str = ""
-    target: str = ""
-    code: str = ""
-    age: str = ""
-    group: str = ""
-    cursor: str = ""
+    view: str = declare(_ViewFilter(choices={view: view for view in VIEWS}, widget=forms.HiddenInput()))
+    q: str = declare(TextFilter("Search"))
+    state: str = declare(
+        ChoiceFilter("State", choices={state: state for state in sorted(map(str, REVIEWABLE))}, empty_label="Any")
+    )
+    type: str = declare(TextFilter("Type", widget=forms.Select()))
+    source: str = declare(TextFilter("From", widget=forms.Select()))
+    target: str = declare(TextFilter("To", widget=forms.Select()))
+    code: str = declare(TextFilter("Reason", widget=forms.Select()))
+    age: str = declare(ChoiceFilter("Waiting", choices=AGE_NAMES, empty_label="Any time"))
+    group: str = declare(NumberFilter("Findings", widget=forms.HiddenInput()))
+    cursor: str = declare(TextFilter())
 
     @classmethod
     def of(cls, request: HttpRequest) -> "QueueFilters":
         """Read the filters from a request; raise `FilterError` for a value that the filter does not accept."""
-        asked = request.POST if request.method == "POST" else request.GET
-        return cls.read({name: asked.get(name, "").strip() for name in cls.__slots__})
-
-    @classmethod
-    def read(cls, values: Mapping[str, str]) -> "QueueFilters":
-        for name, value in values.items():
-            if "\x00" in value or len(value) > _LONGEST:
-                raise FilterError(name, value[:40], f"use a text of at most {_LONGEST} characters without NUL.")
-        place = cls(**values)
-        if place.view not in ("", *VIEWS):
-            raise FilterError("view", place.view[:40], f"use one of {', '.join(VIEWS)}.")
-        if place.state not in ("", *REVIEWABLE):
-            raise FilterError("state", place.state[:40], f"use one of {', '.join(sorted(REVIEWABLE))}.")
-        if place.age not in ("", *AGES):
-            raise FilterError("age", place.age[:40], f"use one of {', '.join(AGES)}.")
-        if place.group and not (place.group.isdecimal() and len(place.group) <= _LONGEST_NUMBER):
-            raise FilterError("group", place.group[:40], "use the number in the address of a finding's page.")
-        return replace(place, view="") if place.view == "all" else place
-
-    @property
-    def given(self) -> list[tuple[str, str]]:
-        """Return the names and values of the filters that are set, for hidden fields or an address."""
-        return [(name, value) for name in self.__slots__ if (value := getattr(self, name))]
+        return cls.from_query(request.POST if request.method == "POST" else request.GET)
 
     @property
     def query(self) -> str:
-        return f"?{urlencode(self.given)}" if self.given else ""
+        written = self.to_query()
+        return f"?{written}" if written else ""
 
     @property
     def is_narrowed(self) -> bool:
-        return any(name not in ("view", "cursor") for name, _ in self.given)
+        return any(name not in ("view", "cursor") for name, _ in self.pairs())
 
     @property
     def chips(self) -> list[tuple[str, str, str]]:
         """Return the active filters: the label, the value, and the query without that filter."""
-        values = {"age": AGE_NAMES.get(self.age, ""), "code": code_title(self.code) if self.code else ""}
         return [
-            (_LABELS[name], values.get(name) or value, replace(self, **{name: "", "cursor": ""}).query)
-            for name, value in self.given
-            if name in _LABELS
+            (
+                chip.label,
+                code_title(chip.value) if chip.name == "code" else chip.value,
+                chip.without and f"?{chip.without}",
+            )
+            for chip in self.but(cursor="").active()
         ]
 
     @classmethod

@@ -1,7 +1,5 @@
 """Views that create, change and delete saved views and choose a default view."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib import messages
@@ -14,43 +12,29 @@ from handoffaudit.accounts import saved_views
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role, SavedView
 from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.diagnostics.log_lines import FIELDS as LOG_FIELDS
-from handoffaudit.dashboard.diagnostics.log_lines import LogFilters
 from handoffaudit.dashboard.review.queue import QueueFilters
 from handoffaudit.dashboard.saved_views.tabs import ALL, TITLES, build_url, built_in, membership_of
-from handoffaudit.dashboard.traces import page
-from handoffaudit.diagnostics.groups.queries import NARROWING, GroupFilters
-from handoffaudit.handoffs.filters import PARAMETERS, FilterError, Filters
+from handoffaudit.dashboard.traces.page import TraceFilters
+from handoffaudit.diagnostics.groups.queries import GroupFilters
+from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_set import FilterSet
+from handoffaudit.handoffs.filters import Filters
 
 # These parameters belong to the page and are not filters, so a saved view does not keep them.
 PASSING = {"saved", "cursor"}
 
 
-@dataclass(frozen=True, slots=True)
-class SavableList:
-    """A list whose filters can be saved; `written` normalizes a query and raises `FilterError` for a bad filter."""
-
-    parameters: frozenset[str]
-    written: Callable[[QueryDict], str]
-
-
-def _review(asked: QueryDict) -> str:
-    place = QueueFilters.read({name: asked.get(name, "").strip() for name in QueueFilters.__slots__})
-    return place.but(cursor="").query.removeprefix("?")
-
-
-LISTS = {
-    "handoffs": SavableList(frozenset(PARAMETERS), lambda asked: Filters.from_query(asked).to_query()),
-    "review": SavableList(frozenset(QueueFilters.__slots__), _review),
-    "groups": SavableList(frozenset(NARROWING), lambda asked: GroupFilters.from_query(asked).to_query()),
-    "traces": SavableList(frozenset(page.NARROWING), page.query_of),
-    "logs": SavableList(
-        frozenset({*LOG_FIELDS, "since", "until"}), lambda asked: LogFilters.from_query(asked).to_query()
-    ),
+LISTS: dict[str, type[FilterSet]] = {
+    "handoffs": Filters,
+    "review": QueueFilters,
+    "groups": GroupFilters,
+    "traces": TraceFilters,
+    "logs": LogQuery,
 }
 
 
-def check_query(listed: SavableList, text: str) -> str:
+def check_query(listed: type[FilterSet], text: str) -> str:
     """Return the query as the list writes it; raise `FilterError` for an unknown or bad filter."""
     try:
         asked = QueryDict(text, mutable=True)
@@ -58,10 +42,11 @@ def check_query(listed: SavableList, text: str) -> str:
         raise FilterError("query", text[:40], "use at most as many filters as the list has.") from None
     for name in PASSING & asked.keys():
         del asked[name]
-    if foreign := sorted(asked.keys() - listed.parameters):
-        known = ", ".join(sorted(listed.parameters))
+    parameters = listed.parameters()
+    if foreign := sorted(asked.keys() - set(parameters)):
+        known = ", ".join(sorted(parameters))
         raise FilterError(foreign[0][:40], str(asked[foreign[0]])[:40], f"the list has no such filter; it has {known}.")
-    return listed.written(asked)
+    return listed.from_query(asked).to_query()
 
 
 @require_role(Role.VIEWER)

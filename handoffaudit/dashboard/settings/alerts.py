@@ -1,7 +1,7 @@
 """The alert rules, each with its current value, and their version history."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.conf import settings
@@ -16,13 +16,23 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage
-from handoffaudit.dashboard.policies.forms import Field, Line, format_optional, format_value, menu, number
+from handoffaudit.dashboard.policies.forms import (
+    Field,
+    Line,
+    field_of,
+    format_optional,
+    format_value,
+    menu,
+    number,
+    read_text,
+)
 from handoffaudit.diagnostics.alert_rules import Measured, measure
 from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.rates import REJECTION_RATE
-from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched, parse_row, to_plain
+from handoffaudit.policy.alert_rules import LEVELS, AlertRule, AlertRuleModel, NoData, Watched, parse_row
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import alert_policy
+from handoffaudit.policy.values import fields_of, to_plain
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
 from handoffaudit.validation.text import pluralize
 
@@ -38,30 +48,8 @@ WHAT = {
     Watched.FAIL_OPEN: "Handoffs of the window that passed without the model's check.",
     Watched.OVERDUE_HOLDS: "Held handoffs that wait for longer than their type allows.",
 }
-UNITS = {
-    Watched.REJECTION_RATE: "0.01 to 1.0",
-    Watched.QUEUE_AGE: "seconds, 10 to 86,400",
-    Watched.FAIL_OPEN: "handoffs, 1 to 10,000",
-    Watched.OVERDUE_HOLDS: "handoffs, 1 to 10,000",
-}
-LABELS = {
-    "on": "Watched",
-    "warning": "Warning from",
-    "alert": "Alert from",
-    "window_minutes": "Window",
-    "minimum": "At least",
-    "no_data": "No handoffs",
-    "clear_minutes": "Closes after",
-    "renotify_minutes": "Told again after",
-}
-HELP = {
-    "on": "",
-    "window_minutes": "minutes, 5 to 1,440, by receipt",
-    "minimum": "judged handoffs in the window; of fewer there is no rate",
-    "no_data": "what it means that none came in the window",
-    "clear_minutes": "minutes below the warning level, 0 to 1,440",
-    "renotify_minutes": "minutes while it stands, 10 to 10,080",
-}
+FORM = fields_of(AlertRuleModel)
+LABELS = {name: field.title or name for name, field in FORM.items()}
 NO_DATA = {
     NoData.OK: "all is well",
     NoData.KEEP: "an open alert stays as it is",
@@ -117,19 +105,12 @@ class Card:
         return [self._field(name) for name in SHOWN[self.row.name]]
 
     def _field(self, name: str) -> Field:
-        level = name in ("warning", "alert")
-        return Field(
-            name=f"{self.row.name.value}-{name}",
-            label=LABELS[name],
-            value=self.given[name],
-            help=UNITS[self.row.name] if level else HELP[name],
-            error=self.errors.get(name, ""),
-            choices=menu(NO_DATA) if name == "no_data" else None,
-            is_switch=name == "on",
-            is_decimal=level,
-            is_number=name.endswith("_minutes") or name == "minimum",
-            required=name not in ("on", "no_data"),
-        )
+        made = field_of(name, FORM[name], self.given[name], self.errors.get(name, ""))
+        if name in ("warning", "alert"):
+            made = replace(made, help=str(LEVELS[self.row.name]))
+        elif name == "no_data":
+            made = replace(made, choices=menu(NO_DATA))
+        return replace(made, name=f"{self.row.name.value}-{name}")
 
 
 @require_role(Role.ADMIN)
@@ -149,7 +130,9 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     in_force = alert_policy.current(who.tenant).row(watched)
     given = (to_plain(in_force) if in_force else {"name": watched.value}) | _given(request, watched)
     try:
-        row = parse_row({name: _number(name, value) for name, value in given.items()})
+        row = parse_row(
+            {name: read_text(FORM[name], value) if isinstance(value, str) else value for name, value in given.items()}
+        )
         saved = alert_policy.upsert_row(
             tenant=who.tenant, base_version=-1 if base is None else base, row=row, actor=who.person.username
         )
@@ -177,16 +160,6 @@ def _given(request: HttpRequest, watched: Watched) -> dict[str, Any]:
         elif value is not None:
             given[name] = value.strip()[:40]
     return given
-
-
-def _number(name: str, value: Any) -> Any:
-    """Return the value as a number where the text is a number."""
-    if not isinstance(value, str) or name in ("name", "no_data"):
-        return value
-    try:
-        return float(value) if name in ("warning", "alert") else int(value)
-    except ValueError:
-        return value
 
 
 def _page(

@@ -4,10 +4,12 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import path, reverse
 from django.views.decorators.http import require_safe
@@ -26,7 +28,8 @@ from handoffaudit.dashboard.policies.strictness import PAGE as STRICTNESS
 from handoffaudit.dashboard.policies.strictness_editor import lines as plain_lines
 from handoffaudit.dashboard.settings.alerts import PAGE as THRESHOLDS
 from handoffaudit.dashboard.settings.retention import PAGE as RETENTION
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.filter_fields import LONGEST, ChoiceFilter, DayFilter, FilterError, TextFilter
+from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.policy.versions import Change
 
 ACTIONS: Final = {
@@ -150,11 +153,17 @@ def _plain(value: Any) -> str:
 
 MOST_DIGITS = 18
 
-LONGEST_NAME = 200
-
 MOST_NAMES = 500
 
-ASKED = ("person", "kind", "from", "to")
+
+@dataclass(frozen=True, slots=True)
+class AuditFilters(FilterSet):
+    """The filters of the audit log: part of the name of a person or key, what was changed, and whole days in UTC."""
+
+    person: str = declare(TextFilter("Person or key", widget=forms.TextInput(attrs={"maxlength": LONGEST})))
+    kind: str = declare(ChoiceFilter("About", choices=KINDS, empty_label="Everything"))
+    since: datetime | None = declare(DayFilter("From (UTC)", name="from"))
+    until: datetime | None = declare(DayFilter("To, included", name="to", later=1))
 
 
 @require_role(Role.ADMIN)
@@ -163,21 +172,22 @@ def audit_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     before = request.GET.get("before", "")
     usable = before.isascii() and before.isdigit() and len(before) <= MOST_DIGITS
     address = reverse("dashboard:settings_audit", args=[who.tenant.slug])
-    asked = {name: text for name in ASKED if (text := request.GET.get(name, "").strip())}
+    asked = {name: text for name in AuditFilters.parameters() if (text := request.GET.get(name, "").strip())}
     checked = "check" in request.GET
+    members = Membership.objects.filter(tenant=who.tenant).order_by("person__username")
+    names = members.values_list("person__username", flat=True)[:MOST_NAMES]
     context: dict[str, Any] = {
         "tab": "audit",
         "asked": asked,
-        "kinds": KINDS,
-        "names": Membership.objects.filter(tenant=who.tenant)
-        .order_by("person__username")
-        .values_list("person__username", flat=True)[:MOST_NAMES],
+        "form": AuditFilters.form(asked, person=list(names)),
         "newest": _with(address, asked) if usable else "",
         "checked": checked,
         "broken": audit.verify(who.tenant) if checked else None,
     }
     try:
-        found = audit.newest_first(who.tenant, wanted=_wanted(request.GET), before=int(before) if usable else None)
+        given = AuditFilters.from_query(request.GET)
+        wanted = audit.Wanted(given.person, given.kind, given.since, given.until)
+        found = audit.newest_first(who.tenant, wanted=wanted, before=int(before) if usable else None)
     except FilterError as bad:
         return render(request, "dashboard/settings/audit.html", context | {"bad": bad}, status=400)
     context["told"] = [describe_entry(who.tenant, entry) for entry in found.items]
@@ -194,17 +204,6 @@ def entry_page(request: HttpRequest, who: TenantMembership, number: int) -> Http
         raise Http404("There is no such entry.")
     context = {"tab": "audit", "item": describe_entry(who.tenant, entry), "recorded": as_recorded(entry)}
     return render(request, "dashboard/settings/audit_entry.html", context)
-
-
-def _wanted(given: QueryDict) -> audit.Wanted:
-    """Return the filters of the audit log; raise `FilterError` for a bad filter."""
-    person, kind = given.get("person", "").strip(), given.get("kind", "").strip()
-    if "\0" in person or len(person) > LONGEST_NAME:
-        raise FilterError("person", person[:40], f"use a text of at most {LONGEST_NAME} characters.")
-    if kind and kind not in KINDS:
-        raise FilterError("kind", kind[:40], f"use one of {', '.join(KINDS)}.")
-    days = Filters.from_query({name: given.get(name, "") for name in ("from", "to")})
-    return audit.Wanted(person, kind, days.since, days.until)
 
 
 def _with(address: str, query: dict[str, str]) -> str:

@@ -21,7 +21,7 @@ from handoffaudit.diagnostics.retention import run
 from handoffaudit.diagnostics.retention.run import Count, Standing
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import retention
-from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, parse_row
+from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, RetentionModel, parse_row
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
 from handoffaudit.validation.text import pluralize
 
@@ -143,6 +143,10 @@ class Card:
     @property
     def goes(self) -> str:
         return _said(self.standing.rule.name, self.standing.goes) if self.standing.goes else "nothing"
+
+    @property
+    def label(self) -> str | None:
+        return RetentionModel.model_fields["days"].title
 
     @property
     def help(self) -> str:

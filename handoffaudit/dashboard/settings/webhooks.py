@@ -16,7 +16,7 @@ from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.settings import keys
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
 from handoffaudit.handoffs.webhooks.client import Answer

@@ -1,4 +1,4 @@
-"""Template filters for documents and texts of senders."""
+"""Template filters for documents, texts of senders and texts of the OpenAPI description."""
 
 import json
 from collections import Counter
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.template import Library
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from handoffaudit.dashboard.handoffs.document_tree import steps
 from handoffaudit.dashboard.safe_text import as_json, cut
@@ -54,3 +56,13 @@ def mild_of(issues: Sequence[Mapping[str, Any]], layer: str) -> str:
     """Return a layer's findings that do not decide: `12 warnings`, otherwise `1 note`, otherwise an empty string."""
     found = Counter(issue["severity"] for issue in issues if issue["layer"] == layer)
     return next((pluralize(found[name], word) for name, word in _MILD.items() if found[name]), "")
+
+
+@register.filter
+def ticked(text: str) -> SafeString:
+    """Return the text with backticked parts as code: `{{ call.about|ticked }}`."""
+    return format_html_join("", "{}", ((_part(number, part),) for number, part in enumerate(text.split("`"))))
+
+
+def _part(number: int, part: str) -> SafeString | str:
+    return format_html("<code>{}</code>", part) if number % 2 else part

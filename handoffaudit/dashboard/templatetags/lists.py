@@ -1,19 +1,22 @@
-"""Template tags for the rows of lists."""
+"""Template tags for the rows of lists and the forms of their filters."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from django import forms
+from django.forms.utils import flatatt
 from django.template import Library
 from django.template.context import Context
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.dashboard.live import token_of
-from handoffaudit.dashboard.templatetags.ui import gravity
+from handoffaudit.dashboard.templatetags.ui import gravity, option, options
+from handoffaudit.filter_fields import ChoiceFilter, FilterField
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 
@@ -70,3 +73,66 @@ def _around(name: str, slug: str, placeholder: UUID | int) -> tuple[str, str]:
 def gravest(codes: Sequence[str]) -> str:
     """Return the rule code that a row shows first."""
     return min(codes, key=gravity, default="")
+
+
+@register.inclusion_tag("components/filter_fields.html")
+def filter_fields(form: forms.Form, names: str) -> dict[str, Any]:
+    """Render the controls of filters: `{% filter_fields form "type source" %}`."""
+    return {"controls": _controls(form, names.split())}
+
+
+@register.inclusion_tag("components/more_filters.html")
+def more_filters(form: forms.Form, besides: str) -> dict[str, Any]:
+    """Render the other filters that have a label, folded away unless one of them is active."""
+    names = [name for name, field in form.fields.items() if field.label and name not in besides.split()]
+    controls = _controls(form, names)
+    return {"controls": controls, "is_open": any(control["value"] for control in controls)}
+
+
+def _controls(form: forms.Form, names: Iterable[str]) -> list[dict[str, Any]]:
+    controls: list[dict[str, Any]] = []
+    lists: dict[int, str] = {}
+    for name in names:
+        bound = form[name]
+        declared: FilterField = bound.field  # type: ignore[assignment]
+        kind, value = declared.widget.input_type, bound.value() or ""
+        is_select, is_shared = kind == "select", id(declared.options) in lists
+        controls.append(
+            {
+                "id": bound.auto_id,
+                "name": name,
+                "label": declared.label,
+                "value": value,
+                "kind": kind,
+                "attributes": flatatt(declared.widget.attrs),
+                "options": _options(declared, name, value if is_select else "") if is_select or not is_shared else "",
+                # Fields with the same suggestions share a list.
+                "list": lists.setdefault(id(declared.options), name) if declared.options and not is_select else "",
+                "empty_label": declared.empty_label,
+            }
+        )
+    return controls
+
+
+def _options(declared: FilterField, name: str, chosen: str) -> SafeString:
+    if not isinstance(declared.options, Mapping):
+        return options(declared.options, chosen, "codes" if name == "code" else "")
+    is_free = chosen and not isinstance(declared, ChoiceFilter) and not _has_option(declared.options, chosen)
+    more = option(chosen, chosen, is_chosen=True) if is_free else SafeString()
+    return _render(declared.options, chosen) + more
+
+
+def _render(offered: Mapping[str, Any], chosen: str) -> SafeString:
+    parts = (
+        option(value, label, is_chosen=value == chosen)
+        if isinstance(label, str)
+        else format_html('<optgroup label="{}">{}</optgroup>', value, _render(label, chosen))
+        for value, label in offered.items()
+    )
+    return mark_safe("".join(parts))  # noqa: S308 -- each part is escaped
+
+
+def _has_option(offered: Mapping[str, Any], chosen: str) -> bool:
+    if isinstance(offered.get(chosen), str):
+        return True
+    return any(chosen in group for group in offered.values() if not isinstance(group, str))

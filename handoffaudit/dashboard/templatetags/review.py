@@ -1,13 +1,14 @@
-"""Template tags for the decision box, for pages whose views do not provide it."""
+"""Template tags for the decision box and for links to finding groups, for pages whose views do not provide them."""
 
 from datetime import datetime
 from typing import Any
 
-from django.template import Library
+from django.template import Context, Library
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.dashboard.review.item import Box, box_of
+from handoffaudit.diagnostics.groups.membership import group_among, groups_by_key
 from handoffaudit.handoffs.models import Handoff
 
 register = Library()
@@ -37,3 +38,17 @@ def queue_age(since: datetime) -> SafeString:
         f'<time class="queue-age" datetime="{since.isoformat()}" title="{since:%Y-%m-%d %H:%M:%S} UTC">'
         f"{waited(since)}</time>"
     )
+
+
+@register.inclusion_tag("dashboard/groups/link.html", takes_context=True)
+def group_link(context: Context, handoff: Handoff, code: str, path: str | None) -> dict[str, Any]:
+    """Link to the finding group of a finding, with the number of its handoffs; render nothing where there is no group.
+
+    Usage: `{% group_link handoff issue.code issue.field_path %}`. The groups of a handoff are loaded once
+    for all of its findings.
+    """
+    # The groups are cached on the instance, as Django caches related objects.
+    if "_finding_groups" not in vars(handoff):
+        vars(handoff)["_finding_groups"] = groups_by_key(handoff)
+    groups = vars(handoff)["_finding_groups"]
+    return {"group": group_among(groups, handoff, code, path or ""), "who": context["who"]}

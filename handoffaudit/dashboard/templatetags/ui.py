@@ -10,12 +10,12 @@ from typing import Any
 from django.template import Context, Library
 from django.template.loader import get_template
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.handoffs.counts import UNVERIFIED
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES, entry_of
+from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES, entry_of
 
 register = Library()
 
@@ -104,19 +104,27 @@ def code_title(value: str) -> str:
     return f"{title}: {readable(made_for)}" if value.partition(".")[0] in FAMILIES else readable(value)
 
 
-@register.simple_tag
 def options(values: Iterable[str], chosen: str = "", kind: str = "") -> SafeString:
-    """Render the options of a long select after its first option: `{% options known.types place.type %}`.
+    """Render the options of a long select after its first option, or of a list of suggestions.
 
     With `"codes"` as the third argument the options show titles. The chosen value is always an option, even
     if it is not among the values.
     """
-    shown = code_title if kind == "codes" else readable
     values = list(values)
     if chosen and chosen not in values:
         values.append(chosen)
-    rows = ((value, mark_safe(" selected") if value == chosen else "", shown(value)) for value in values)
-    return format_html_join("", '<option value="{}"{}>{}</option>', rows)
+    return mark_safe("".join(_option_of(value, kind, is_chosen=value == chosen) for value in values))  # noqa: S308
+
+
+# Most requests show the same few agents, types and rule codes.
+@lru_cache(maxsize=4096)
+def _option_of(value: str, kind: str, *, is_chosen: bool) -> SafeString:
+    return option(value, code_title(value) if kind == "codes" else readable(value), is_chosen=is_chosen)
+
+
+@lru_cache(maxsize=512)
+def option(value: str, label: str, *, is_chosen: bool) -> SafeString:
+    return format_html('<option value="{}"{}>{}</option>', value, " selected" if is_chosen else "", label)
 
 
 @register.simple_tag

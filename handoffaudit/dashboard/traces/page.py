@@ -1,33 +1,55 @@
 """The list of traces, ordered by their newest handoff."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django import forms
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
-from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
-from handoffaudit.dashboard.filters import PERIODS
 from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.dashboard.traces import trace
 from handoffaudit.diagnostics.traces import list_traces
+from handoffaudit.filter_fields import PERIODS, ChoiceFilter, FilterError, MomentTextFilter, TextFilter
+from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import queries, stats
-from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import State
 
 TEMPLATE = "dashboard/traces/list.html"
 
-LONGEST_AGENT = 200
-
 MOST_NEW = 100
 
-NARROWING = ("since", "agent", "state")
+
+class _StatesFilter(ChoiceFilter):
+    """A state; an address may also have several with commas between."""
+
+    def validate(self, value: str) -> None:
+        for state in value.split(","):
+            super().validate(state.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFilters(FilterSet):
+    """The filters of the list of traces, which has those with a matching handoff.
+
+    `agent` is the source or the target of the handoff.
+    """
+
+    since: str = declare(MomentTextFilter("Since", choices=PERIODS, empty_label="Any time", widget=forms.Select()))
+    agent: str = declare(TextFilter("Agent"))
+    state: str = declare(
+        _StatesFilter("With a handoff", choices={state: state for state in State.values}, empty_label="In any state")
+    )
+
+    def of_handoffs(self) -> Filters:
+        return Filters.from_query({"since": self.since, "state": self.state})
 
 
 @require_role(Role.VIEWER)
@@ -37,28 +59,25 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return _new(request, who)
     if opening := redirect_to_default(request, who, "traces"):
         return opening
-    asked = {name: request.GET.get(name, "").strip() for name in NARROWING}
-    query = _written(asked)
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
-        "asked": asked,
-        "states": State.values,
-        "periods": PERIODS,
-        "is_narrowed": bool(query),
+        "form": SimpleLazyObject(lambda: TraceFilters.form(request.GET, agent=_agents(who))),
         "cursor": cursor,
-        "known": SimpleLazyObject(lambda: _agents(who)),
     }
     try:
-        filters = Filters.from_query({name: asked[name] for name in ("since", "state")})
-        page = list_traces(who.tenant, filters, agent=_agent(asked["agent"]), cursor=cursor)
+        filters = TraceFilters.from_query(request.GET)
+        page = list_traces(who.tenant, filters.of_handoffs(), agent=filters.agent, cursor=cursor)
     except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
+    query = filters.to_query()
     views = tabs_of(request, who, "traces", query)
-    if not is_htmx(request) and any(name in request.GET and not asked[name] for name in NARROWING):
+    blank = {name for name, text in request.GET.items() if not str(text).strip()}
+    if not is_htmx(request) and not blank.isdisjoint(TraceFilters.parameters()):
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(views.href(query))
     context |= {
         "traces": page.items,
+        "is_narrowed": bool(query),
         "views": views,
         "newest": views.href(query) if cursor else "",
         "next": views.href(join_query(query, f"cursor={page.next}")) if page.next else "",
@@ -78,33 +97,15 @@ def _live_address(who: TenantMembership, query: str) -> str:
 def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer how many matching handoffs arrived since the list was rendered, in new or in listed traces."""
     try:
-        query, agent = query_of(request.GET), request.GET.get("agent", "").strip()
-        filters = Filters.from_query({name: request.GET.get(name, "") for name in ("since", "state")})
+        asked = TraceFilters.from_query(request.GET)
+        filters, agent = asked.of_handoffs(), asked.agent
         after = parse_cursor(request.GET.get("after", ""))
         narrowed = [replace(filters, source=agent), replace(filters, target=agent)] if agent else [filters]
         number = min(sum(queries.count_new(who.tenant, one, after, MOST_NEW) for one in narrowed), MOST_NEW)
-        href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), query)
+        href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query())
         return live.answer(request, who, live.number(request, number, MOST_NEW, href))
     except FilterError as bad:
         return live.invalid_filter(bad)
-
-
-def query_of(params: QueryDict) -> str:
-    """Return the query as the list writes it; raise `FilterError` for a bad filter."""
-    asked = {name: params.get(name, "").strip() for name in NARROWING}
-    Filters.from_query({name: asked[name] for name in ("since", "state")})
-    _agent(asked["agent"])
-    return _written(asked)
-
-
-def _written(asked: dict[str, str]) -> str:
-    return urlencode({name: value for name, value in asked.items() if value})
-
-
-def _agent(name: str) -> str:
-    if "\x00" in name or len(name) > LONGEST_AGENT:
-        raise FilterError("agent", name[:40], f"use a name of at most {LONGEST_AGENT} characters without NUL.")
-    return name
 
 
 def _agents(who: TenantMembership) -> list[str]:

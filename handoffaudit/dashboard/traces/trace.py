@@ -26,8 +26,9 @@ from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
 from handoffaudit.drawing.lanes import folds
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.filters import FilterError, Filters, parse_cursor
+from handoffaudit.handoffs.filters import Filters, parse_cursor
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.provenance import Origin, Sign, Suspect
 from handoffaudit.validation.text import pluralize

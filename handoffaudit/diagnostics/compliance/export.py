@@ -15,7 +15,7 @@ from handoffaudit.diagnostics.compliance.report import (
     OutcomeLines,
 )
 from handoffaudit.diagnostics.file_stats import OTHER, REASONS, FileTally
-from handoffaudit.diagnostics.periods import Window, format_utc
+from handoffaudit.handoffs.periods import Window, format_utc
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, OutcomeCounts, Share
 
 
@@ -75,7 +75,7 @@ def _json_validation(validation: HandoffAcceptance) -> dict[str, Any]:
         "compared": judged_json(validation.before),
         **{f"by_{kind}": _json_lines(kind, validation.by[kind]) for kind in KINDS},
         "over_time": [
-            {"since": format_utc(one.since), "until": format_utc(one.until), **judged_json(one.judged)}
+            {"since": format_utc(one.since), "until": format_utc(one.until), **judged_json(one.value)}
             for one in validation.over_time
         ],
     }
@@ -136,8 +136,8 @@ def _csv_rows(report: ComplianceReport) -> Iterator[list[_Cell]]:
             yield _csv_handoff_row(kind, (*line.names, "")[:2], bounds, line.judged)
         if lines.others.total:
             yield _csv_handoff_row(f"{kind}_others", ("", ""), bounds, lines.others)
-    for stretch in validation.over_time:
-        yield _csv_handoff_row("time", ("", ""), (format_utc(stretch.since), format_utc(stretch.until)), stretch.judged)
+    for bucket in validation.over_time:
+        yield _csv_handoff_row("time", ("", ""), (format_utc(bucket.since), format_utc(bucket.until)), bucket.value)
 
 
 def _csv_file_row(by: str, names: tuple[str, ...], bounds: tuple[str, str], tally: FileTally) -> list[_Cell]:
@@ -216,11 +216,11 @@ def _text_validation(report: ComplianceReport) -> Iterable[str]:
             numbers.append(_text_handoff_cells(lines.others))
         yield ""
         yield from _table(names, numbers, tuple(told.split(" and ")), head)
-    rows = [one for one in report.validation.over_time if one.judged.total]
+    rows = [one for one in report.validation.over_time if one.value.total]
     if rows:
         yield ""
         times = [(f"{one.since:%Y-%m-%d %H:%M}",) for one in rows]
-        yield from _table(times, [_text_handoff_cells(one.judged) for one in rows], ("from",), head)
+        yield from _table(times, [_text_handoff_cells(one.value) for one in rows], ("from",), head)
 
 
 def _text_handoff_cells(judged: OutcomeCounts) -> tuple[str, ...]:
@@ -231,17 +231,17 @@ def _table(
     names: Sequence[tuple[str, ...]], numbers: Sequence[tuple[str, ...]], heads: tuple[str, ...], head: tuple[str, ...]
 ) -> Iterable[str]:
     """Yield table lines with names on the left and numbers on the right. A name that does not fit has its own line."""
-    told = [" / ".join(strip_controls(name) or "(no name)" for name in row) for row in names]
-    told.insert(0, " / ".join(heads))
+    labels = [" / ".join(strip_controls(name) or "(no name)" for name in row) for row in names]
+    labels.insert(0, " / ".join(heads))
     right = [max(map(count_columns, column)) for column in zip(head, *numbers, strict=True)]
     room = WIDTH - sum(right) - len(_GAP) * len(right)
-    left = max((count_columns(name) for name in told if count_columns(name) <= room), default=0)
-    for name, cells in zip(told, [head, *numbers], strict=True):
+    left = max((count_columns(name) for name in labels if count_columns(name) <= room), default=0)
+    for name, cells in zip(labels, [head, *numbers], strict=True):
         fits = count_columns(name) <= left
         if not fits:
             yield shorten(name, WIDTH)
-        beside = pad(name if fits else "", left)
-        yield _GAP.join([beside, *(cell.rjust(wide) for cell, wide in zip(cells, right, strict=True))])
+        label = pad(name if fits else "", left)
+        yield _GAP.join([label, *(cell.rjust(wide) for cell, wide in zip(cells, right, strict=True))])
 
 
 def strip_controls(text: str) -> str:

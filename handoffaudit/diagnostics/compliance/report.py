@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import F, Sum
+from django.db.models import Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.file_stats import FileTally, Pair, Runtime
-from handoffaudit.diagnostics.periods import Window
-from handoffaudit.handoffs.db import TimeStep
-from handoffaudit.handoffs.filters import FilterError
-from handoffaudit.handoffs.models import HourlyTotal
+from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.counts import HOURLY_TOTALS
+from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.rates import OutcomeCounts, outcome_counts_of, sum_outcomes
 
 
@@ -45,20 +44,13 @@ class OutcomeLines:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeBucket:
-    since: datetime
-    until: datetime
-    judged: OutcomeCounts
-
-
-@dataclass(frozen=True, slots=True)
 class HandoffAcceptance:
     """The acceptance of handoffs without a person: overall, in the period before, by kind of line, and over time."""
 
     overall: OutcomeCounts
     before: OutcomeCounts
     by: dict[str, OutcomeLines]
-    over_time: Sequence[TimeBucket]
+    over_time: Sequence[TimeBucket[OutcomeCounts]]
 
 
 # The kinds of lines in the order of the report, with their labels.
@@ -115,8 +107,8 @@ def build_report(
         tenant=tenant.slug,
         window=window,
         made_at=now.astimezone(UTC),
-        files=_files(tenant, window, expected),
-        validation=_validation(tenant, window),
+        files=_build_files(tenant, window, expected),
+        validation=_build_validation(tenant, window),
     )
 
 
@@ -135,11 +127,11 @@ def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
 
 def count_judged(tenant: Tenant, since: datetime, until: datetime) -> OutcomeCounts:
     """Return the outcomes of all handoffs received in that time."""
-    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="").order_by()
+    rows = HOURLY_TOTALS.read(tenant, since, until, code="").order_by()
     return _sum_judged(rows.values_list("code", "state").annotate(Sum("number"))).get("", OutcomeCounts())
 
 
-def _files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) -> FileCompliance:
+def _build_files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) -> FileCompliance:
     ran = file_stats.pairs(tenant, window.since, window.until)
     listed = sum((pair.tally for pair in ran), FileTally())
     # The listed pairs are the whole if no pair was left out.
@@ -153,18 +145,18 @@ def _files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) 
     )
 
 
-def _validation(tenant: Tenant, window: Window) -> HandoffAcceptance:
-    over_time = _over_time(tenant, window)
-    overall = OutcomeCounts.of(one.judged for one in over_time)
+def _build_validation(tenant: Tenant, window: Window) -> HandoffAcceptance:
+    over_time = _count_over_time(tenant, window)
+    overall = OutcomeCounts.of(one.value for one in over_time)
     return HandoffAcceptance(
         overall=overall,
         before=count_judged(tenant, window.before_since, window.before_until),
-        by={**_by_names(tenant, window, overall), "code": _by_code(tenant, window)},
+        by={**_group_by_names(tenant, window, overall), "code": _group_by_code(tenant, window)},
         over_time=over_time,
     )
 
 
-def _by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> dict[str, OutcomeLines]:
+def _group_by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> dict[str, OutcomeLines]:
     """Return the lines by type, source, target and route; the last three come from one query."""
     since, until = window.since, window.until
     types = sum_outcomes(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS)
@@ -187,23 +179,19 @@ def _by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> dict[st
     }
 
 
-def _by_code(tenant: Tenant, window: Window) -> OutcomeLines:
+def _group_by_code(tenant: Tenant, window: Window) -> OutcomeLines:
     """Return the lines by code. A handoff with several codes counts under each code, so there is no rest to sum."""
-    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until).exclude(code="")
+    rows = HOURLY_TOTALS.read(tenant, window.since, window.until).exclude(code="")
     grouped = rows.order_by().values_list("code", "state").annotate(Sum("number"))
     lines = [OutcomeLine((code,), judged) for code, judged in _sum_judged(grouped).items() if judged.total]
     return OutcomeLines(sorted(lines, key=lambda line: (-line.judged.total, line.names))[:MOST_LINES])
 
 
-def _over_time(tenant: Tenant, window: Window) -> list[TimeBucket]:
-    seconds = int(window.step.total_seconds())
-    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until, code="")
-    stepped = rows.order_by().annotate(step=TimeStep(F("hour"), seconds=seconds))
+def _count_over_time(tenant: Tenant, window: Window) -> list[TimeBucket[OutcomeCounts]]:
+    rows = HOURLY_TOTALS.read(tenant, window.since, window.until, code="")
+    stepped = rows.order_by().annotate(step=window.scale.index_of("hour"))
     found = _sum_judged(stepped.values_list("step", "state").annotate(Sum("number")))
-    return [
-        TimeBucket(since, until, found.get(int(since.timestamp()) // seconds, OutcomeCounts()))
-        for since, until in window.stretches()
-    ]
+    return window.scale.fill(found, OutcomeCounts())
 
 
 def _sum_judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, OutcomeCounts]:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import orjson
+from django import forms
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
@@ -15,17 +15,22 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.groups.membership import BEGINNING, group_key, handoffs_of
 from handoffaudit.diagnostics.groups.stats import WEEK, Waiting, days_of, growth, is_growing, waiting, waiting_in
 from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.filter_fields import PERIODS, ChoiceFilter, FilterError, MomentTextFilter, TextFilter, parse_moment
+from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.export import Form
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.filters import SOURCE, TARGET
 from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
 from handoffaudit.handoffs.queries import of_tenant
 
-STATUSES: Final = ("open", "regressed", "muted", "all")
+STATUSES: Final = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
 
-SORTS: Final = ("newest", "most", "growing", "waiting")
-
-NARROWING: Final = ("status", "sort", "code", "agent", "source", "target", "since", "until")
+SORTS: Final = {
+    "newest": "Seen last",
+    "most": "Most handoffs",
+    "growing": "Growing most",
+    "waiting": "Most waiting for review",
+}
 
 NEW_FOR: Final = timedelta(hours=24)
 
@@ -36,53 +41,70 @@ _COLUMNS: Final = {"newest": "last_seen", "most": "number"}
 
 _PARTS: Final = {"regressed": Q(regressed_at__gt=BEGINNING), "others": Q(regressed_at__isnull=True)}
 
-_TEXTS: Final = ("code", "agent", "source", "target")
-
-_LONGEST: Final = 200
-
 # Microseconds up to the year 2286 fit into so many digits.
 _MOST_DIGITS: Final = 16
 
 
+def _is_of_agent(agent: str) -> Q:
+    return Q(source_agent_id=agent) | Q(target_agent_id=agent)
+
+
 @dataclass(frozen=True, slots=True)
-class GroupFilters:
+class GroupFilters(FilterSet):
     """Filters and order of the list of finding groups.
 
     `agent` is the source or the target. `since` and `until` have the form of the list of handoffs, and say when the
     group was seen. The orders `growing` and `waiting` leave out groups that do not grow, or have nothing waiting.
     """
 
-    status: str = "open"
-    sort: str = "newest"
-    code: str = ""
-    agent: str = ""
-    source: str = ""
-    target: str = ""
-    since: str = ""
-    until: str = ""
-
-    @classmethod
-    def from_query(cls, params: Mapping[str, str]) -> "GroupFilters":
-        """Read the filters from query parameters. Raise `FilterError` for an invalid value."""
-        asked = {name: params.get(name, "").strip() for name in NARROWING}
-        for name, known in (("status", STATUSES), ("sort", SORTS)):
-            if asked[name] and asked[name] not in known:
-                raise FilterError(name, asked[name][:40], f"use one of {', '.join(known)}.")
-        for name in _TEXTS:
-            if "\x00" in asked[name] or len(asked[name]) > _LONGEST:
-                raise FilterError(name, asked[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
-        Filters.from_query({name: asked[name] for name in ("since", "until")})
-        return cls(**{name: text for name, text in asked.items() if text})
-
-    def to_query(self, **changes: str) -> str:
-        """Return the filters as the query of an address, without default values."""
-        asked = {name: getattr(self, name) for name in NARROWING} | changes
-        usual = GroupFilters()
-        return urlencode({name: text for name, text in asked.items() if text and text != getattr(usual, name)})
+    status: str = declare(
+        ChoiceFilter(
+            "Status",
+            f"{', '.join(STATUSES)}.",
+            example="regressed",
+            choices=STATUSES,
+            usual="open",
+            widget=forms.HiddenInput(),
+        )
+    )
+    sort: str = declare(
+        ChoiceFilter(
+            "Order",
+            f"{', '.join(SORTS)}; the last two list only matching groups.",
+            choices=SORTS,
+            usual="newest",
+            empty_label="",
+        )
+    )
+    code: str = declare(TextFilter("Reason", "Only this rule code.", where="code", example="chain.circular"))
+    agent: str = declare(
+        TextFilter("Agent, either side", "Only groups with this source or target agent.", where=_is_of_agent)
+    )
+    source: str = declare(TextFilter("Source", SOURCE, where="source_agent_id"))
+    target: str = declare(TextFilter("Target", TARGET, where="target_agent_id"))
+    since: str = declare(
+        MomentTextFilter(
+            "Seen",
+            "Seen since: a date, a date and time, or 24h, 7d, 30d ago.",
+            where=lambda text: Q(last_seen__gte=parse_moment(text)),
+            example="7d",
+            choices={period: PERIODS[period] for period in ("24h", "7d", "30d")},
+            empty_label="At any time",
+            widget=forms.Select(),
+        )
+    )
+    until: str = declare(
+        MomentTextFilter(
+            "Until",
+            "First seen before this time.",
+            where=lambda text: Q(first_seen__lt=parse_moment(text)),
+            widget=forms.HiddenInput(),
+        )
+    )
 
     @property
     def is_narrowed(self) -> bool:
-        return any(getattr(self, name) for name in NARROWING if name not in ("status", "sort"))
+        return any(name not in ("status", "sort") for name, _ in self.pairs())
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,39 +133,39 @@ class GroupPage:
 def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limit: int = 25) -> GroupPage:
     """Return a page of the list of finding groups. Raise `FilterError` for an invalid cursor."""
     after = _parse_cursor(cursor) if cursor else None
-    rows = _matching(tenant, filters)
+    rows = _filter_groups(tenant, filters)
     waits = waiting(tenant) if filters.sort == "waiting" else None
     if filters.sort in _COLUMNS:
-        found = _by_column(rows, filters.sort, after, limit + 1)
+        found = _list_by_column(rows, filters.sort, after, limit + 1)
     else:
         ranks = waits.numbers if waits else growth(rows.order_by("-last_seen")[:MOST_GROWING])
-        found = _by_rank(rows, ranks, after, limit + 1)
+        found = _list_by_rank(rows, ranks, after, limit + 1)
     shown = found[:limit]
     following = _format_cursor(*shown[-1]) if len(found) > limit else None
     groups = [group for group, _ in shown]
-    return GroupPage(_with_numbers(groups, waits or waiting_in(tenant, groups)), following)
+    return GroupPage(_add_numbers(groups, waits or waiting_in(tenant, groups)), following)
 
 
 def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:
     """Return one group as the list shows it."""
-    (listed,) = _with_numbers([group], waiting_in(tenant, [group]))
+    (listed,) = _add_numbers([group], waiting_in(tenant, [group]))
     return listed
 
 
-def _with_numbers(groups: list[FindingGroup], waits: Waiting) -> list[ListedGroup]:
+def _add_numbers(groups: list[FindingGroup], waits: Waiting) -> list[ListedGroup]:
     days = days_of(groups)
     return [
-        ListedGroup(one, days[one.pk], waits.numbers.get(one.pk, 0), waits.more, tuple(_signs(one, days[one.pk])))
+        ListedGroup(one, days[one.pk], waits.numbers.get(one.pk, 0), waits.more, tuple(_list_signs(one, days[one.pk])))
         for one in groups
     ]
 
 
 def count_regressed(tenant: Tenant, most: int = 100) -> int:
     """Return how many regressed groups nobody has acknowledged, counted up to `most`."""
-    return _matching(tenant, GroupFilters("regressed")).order_by()[:most].count()
+    return _filter_groups(tenant, GroupFilters("regressed")).order_by()[:most].count()
 
 
-def _matching(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGroup]":
+def _filter_groups(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGroup]":
     rows = FindingGroup.objects.filter(tenant=tenant, number__gt=0)
     if filters.status == "muted":
         rows = rows.filter(muted_at__gt=BEGINNING)
@@ -151,25 +173,14 @@ def _matching(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGroup]"
         rows = rows.filter(muted_at__isnull=True)
     if filters.status == "regressed":
         rows = rows.filter(regressed_at__gt=BEGINNING)
-    if filters.code:
-        rows = rows.filter(code=filters.code)
-    if filters.agent:
-        rows = rows.filter(Q(source_agent_id=filters.agent) | Q(target_agent_id=filters.agent))
-    if filters.source:
-        rows = rows.filter(source_agent_id=filters.source)
-    if filters.target:
-        rows = rows.filter(target_agent_id=filters.target)
-    times = Filters.from_query({"since": filters.since, "until": filters.until})
-    if times.since:
-        rows = rows.filter(last_seen__gte=times.since)
-    return rows.filter(first_seen__lt=times.until) if times.until else rows
+    return rows.filter(*filters.conditions())
 
 
 # A place in the list: the part, the rank in the part, and the id among equal ranks.
 _After = tuple[str, int, int]
 
 
-def _by_column(
+def _list_by_column(
     rows: "QuerySet[FindingGroup]", sort: str, after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
     column = _COLUMNS[sort]
@@ -185,7 +196,7 @@ def _by_column(
     return found
 
 
-def _by_rank(
+def _list_by_rank(
     rows: "QuerySet[FindingGroup]", ranks: Mapping[int, int], after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
     """Return groups in the order of their ranks; thousands are ordered by few columns, only the page is read whole."""
@@ -220,7 +231,7 @@ def _parse_cursor(cursor: str) -> _After:
     return part, int(rank), int(pk)
 
 
-def _signs(group: FindingGroup, days: tuple[int, ...]) -> Iterable[str]:
+def _list_signs(group: FindingGroup, days: tuple[int, ...]) -> Iterable[str]:
     if group.muted_at is not None:
         yield "muted"
     elif group.regressed_at is not None:
@@ -331,18 +342,18 @@ EXPORT_COLUMNS: Final = (
 
 def export_groups(tenant: Tenant, filters: GroupFilters, form: Form) -> Iterator[bytes]:
     """Return the export file in parts: what the list shows, in its order."""
-    return export.render_rows(EXPORT_COLUMNS, _rows(tenant, filters), form)
+    return export.render_rows(EXPORT_COLUMNS, _make_rows(tenant, filters), form)
 
 
-def _rows(tenant: Tenant, filters: GroupFilters) -> Iterator[list[dict[str, Any]]]:
+def _make_rows(tenant: Tenant, filters: GroupFilters) -> Iterator[list[dict[str, Any]]]:
     cursor: str | None = ""
     while cursor is not None:
         page = list_groups(tenant, filters, cursor=cursor, limit=EXPORTED_AT_ONCE)
-        yield [_row(one) for one in page.items]
+        yield [_make_row(one) for one in page.items]
         cursor = page.next
 
 
-def _row(listed: ListedGroup) -> dict[str, Any]:
+def _make_row(listed: ListedGroup) -> dict[str, Any]:
     group = listed.group
     return {
         "id": group.pk,

@@ -17,9 +17,10 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.groups.membership import GroupedFindings, GroupKey
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
 from handoffaudit.handoffs import db
+from handoffaudit.handoffs.counts import Aggregate
 from handoffaudit.handoffs.webhooks import events, worker
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
-from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.text import storable
 
 REGRESSED: Final = "regressed"
@@ -28,11 +29,11 @@ REGRESSED: Final = "regressed"
 def notify_regressed(groups: Iterable[FindingGroup], at: datetime) -> None:
     for one in groups:
         about = f"group:{one.pk}:{REGRESSED}:{int(at.timestamp() * 1000)}"
-        events.add_event(one.tenant_id, EventType.GROUP, about, at, {"group": _payload(one)})
+        events.add_event(one.tenant_id, EventType.GROUP, about, at, {"group": _make_payload(one)})
     transaction.on_commit(worker.notify_webhook_workers)
 
 
-def _payload(group: FindingGroup) -> dict[str, Any]:
+def _make_payload(group: FindingGroup) -> dict[str, Any]:
     return {
         "id": group.pk,
         "change": REGRESSED,
@@ -52,7 +53,7 @@ def _payload(group: FindingGroup) -> dict[str, Any]:
 
 _MEMBER: Final = db.Columns.of(GroupedHandoff, "tenant", "group", "handoff", "decisive")
 
-_DAY: Final = db.Columns.of(FindingGroupDay, "group", "day", "number")
+_DAYS: Final = Aggregate(FindingGroupDay, ("group", "day"))
 
 _AT_ONCE: Final = 500
 
@@ -76,7 +77,7 @@ def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, ol
     often this is called. `old_news` means that the findings were there before: a muted group does not come back for
     them.
     """
-    known = _groups(tenant_id, handoffs.values())
+    known = _get_or_create_groups(tenant_id, handoffs.values())
     kept = {
         (handoff, group): (pk, decisive)
         for pk, handoff, group, decisive in GroupedHandoff.objects.filter(
@@ -111,7 +112,7 @@ def drop_empty() -> None:
     FindingGroup.objects.filter(number=0, muted_at=None, regressed_at=None, muted_by="").delete()
 
 
-def _groups(tenant_id: int, handoffs: Iterable[GroupedFindings]) -> dict[GroupKey, _Known]:
+def _get_or_create_groups(tenant_id: int, handoffs: Iterable[GroupedFindings]) -> dict[GroupKey, _Known]:
     """Return the group of each key, created where there is none."""
     keys: dict[GroupKey, str] = {}
     seen: dict[GroupKey, datetime] = {}
@@ -151,7 +152,7 @@ def _count(handoffs: Mapping[uuid.UUID, GroupedFindings], joined: Iterable[Membe
     for sign, members in ((1, joined), (-1, left)):
         for handoff, group in members:
             days[group, handoffs[handoff].at.date()] += sign
-    db.add_to_counts(_DAY, [[group, day, number] for (group, day), number in sorted(days.items()) if number])
+    _DAYS.add({place: (number,) for place, number in days.items()})
 
 
 def _resize(
@@ -178,24 +179,24 @@ def _resize(
         if before and before.number:
             times = [*times, before.first_seen, before.last_seen]
         if group in lost:
-            times = _times(group) or times
+            times = _find_times(group) or times
         changes: dict[str, object] = {"number": F("number") + deltas[group]}
         if times:
             changes |= {"first_seen": min(times), "last_seen": max(times)}
         if old_news:
             changes["muted_until"] = F("muted_until") + deltas[group]
         FindingGroup.objects.filter(pk=group).update(**changes)
-    _bring_back([group for group, delta in deltas.items() if delta > 0])
+    _unmute_grown([group for group, delta in deltas.items() if delta > 0])
 
 
-def _times(group: int) -> list[datetime]:
+def _find_times(group: int) -> list[datetime]:
     """Return when the first and the last handoff of a group arrived: ids are in the order of time."""
     members = GroupedHandoff.objects.filter(group=group).values_list("handoff", flat=True)
     ends = [*members.order_by("handoff")[:1], *members.order_by("-handoff")[:1]]
     return list(TracedHandoff.objects.filter(handoff__in=ends).values_list("at", flat=True))
 
 
-def _bring_back(groups: Iterable[int]) -> None:
+def _unmute_grown(groups: Iterable[int]) -> None:
     """Bring back the muted groups that have grown to their limits, and notify webhooks.
 
     The rows are locked until the transaction ends, because their numbers were changed in it: no other process brings

@@ -87,26 +87,26 @@ class Cutter:
                     apart = self._since + _size(whole[seen:at]) >= APART
                     seen, self._since = at, 0
                     if apart:
-                        yield from self._grown(whole[begin:at])
-                        yield self._block(ended=True)
+                        yield from self._grow(whole[begin:at])
+                        yield self._cut(ended=True)
                         begin = at
             self._since += _size(whole[seen:])
-            yield from self._grown(whole[begin:])
+            yield from self._grow(whole[begin:])
 
     def close(self) -> Iterator[Block]:
         """Yield the rest of a stream that has ended."""
         rest = self._whole.rest
         if rest:
-            yield from self._grown([rest])
+            yield from self._grow([rest])
         if self._lines:
-            yield self._block(ended=False, end=b"" if rest else b"\n")
+            yield self._cut(ended=False, end=b"" if rest else b"\n")
 
     @property
     def carry(self) -> bytes:
         """Return the open block, which the next part begins with."""
         return b"".join(line + b"\n" for line in self._lines) + self._whole.rest
 
-    def _grown(self, lines: list[bytes]) -> Iterator[Block]:
+    def _grow(self, lines: list[bytes]) -> Iterator[Block]:
         """Add lines to the open block; a block that would grow too long ends at a place that its own lines give."""
         size = _size(lines)
         if self._size + size <= LONGEST_BLOCK and len(self._lines) + len(lines) <= MOST_LINES:
@@ -115,18 +115,18 @@ class Cutter:
             return
         for line in lines:
             if self._size + len(line) + 1 > LONGEST_BLOCK or len(self._lines) == MOST_LINES:
-                yield self._block(ended=True)
+                yield self._cut(ended=True)
             self._lines.append(line)
             self._size += len(line) + 1
 
-    def _block(self, *, ended: bool, end: bytes = b"\n") -> Block:
+    def _cut(self, *, ended: bool, end: bytes = b"\n") -> Block:
         block = Block(b"\n".join(self._lines) + end, ended, self.first_line, len(self._lines))
         self.first_line += len(self._lines)
-        self.since = self._after_last_end()
+        self.since = self._count_after_last_end()
         self._lines, self._size = [], 0
         return block
 
-    def _after_last_end(self) -> int:
+    def _count_after_last_end(self) -> int:
         """Return how many bytes of the open block follow the last line that may end one, exact up to `APART`."""
         size = 0
         for line in reversed(self._lines):

@@ -102,7 +102,7 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
             whole = text + block.text[begun:]
             made.writes.append(Write(piece, whole, tail.first_line, tail, len(text), begun))
             tails.forget(tail)
-    elif removed := tails.removed(block):
+    elif removed := tails.find_removed(block):
         _continue_removed(made, piece, removed, tails)
     else:
         made.writes.append(Write(piece, block.text, block.first_line + made.shift))
@@ -193,7 +193,7 @@ class _Tails:
         found = [(row, text, place) for row, text, place in places if place is not None]
         return max(found, key=lambda one: len(one[1]) - one[2], default=None)
 
-    def removed(self, block: Block) -> LogBlock | None:
+    def find_removed(self, block: Block) -> LogBlock | None:
         """Return the longest tail that the block begins with, among those whose lines were removed, or None."""
         fits = (row for row in self._removed if digest_of(block.text[: row.size]) == row.digest)
         return max(fits, key=lambda row: row.size, default=None)

@@ -6,7 +6,10 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 import orjson
+from django import forms
 
+from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
+from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line, agents_of, events_of, level_of, phase_of, trace_of
 from handoffaudit.validation.text import clean, is_uuid
 
@@ -28,7 +31,7 @@ class Facets:
     traces: frozenset[str] | None = frozenset()
 
     def __or__(self, other: "Facets") -> "Facets":
-        return Facets(*(_union(getattr(self, one.name), getattr(other, one.name)) for one in fields(Facets)))
+        return Facets(*(_unite(getattr(self, one.name), getattr(other, one.name)) for one in fields(Facets)))
 
     def dumped(self) -> str:
         return orjson.dumps({one.name: _sort_values(getattr(self, one.name)) for one in fields(Facets)}).decode()
@@ -48,7 +51,7 @@ def limit_values(values: Iterable[str]) -> frozenset[str] | None:
     return kept if len(kept) <= MOST_VALUES else None
 
 
-def _union(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+def _unite(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
     return None if one is None or other is None else limit_values(one | other)
 
 
@@ -66,8 +69,19 @@ _PLAIN = re.compile(rf"[A-Za-z0-9_.:-]{{1,{LONGEST_VALUE - 1}}}")
 HEALTH_KINDS = frozenset({Kind.HEALTH.value, Kind.OLDER.value})
 
 
+KINDS = {
+    Kind.HEALTH.value: "Health",
+    Kind.OLDER.value: "Older health",
+    Kind.GATE.value: "Gate",
+    Kind.TRACE.value: "Trace",
+    Kind.BAD.value: "Bad",
+}
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
 @dataclass(frozen=True, slots=True)
-class LogQuery:
+class LogQuery(FilterSet):
     """A search for log lines; an empty text or None filters nothing.
 
     `text` may occur anywhere in the line, in any case. `agent` also matches a gate's component, `event` also a reason,
@@ -75,16 +89,32 @@ class LogQuery:
     exclusive.
     """
 
-    text: str = ""
-    agent: str = ""
-    phase: str = ""
-    kind: str = ""
-    event: str = ""
-    level: str = ""
-    trace: str = ""
-    source: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
+    text: str = declare(
+        TextFilter(
+            "Text",
+            "Text in the line, ignoring case.",
+            name="q",
+            widget=forms.TextInput(attrs={"type": "search", "data-key": "/", "placeholder": "Any part of a line"}),
+        )
+    )
+    kind: str = declare(ChoiceFilter("Kind", f"{', '.join(Kind)}; health includes the older form.", choices=KINDS))
+    event: str = declare(
+        TextFilter("Event or reason", "An event type, or a reason.", example="file_missing", widget=forms.Select())
+    )
+    agent: str = declare(TextFilter("Agent or component", "The agent, or the component of a gate."))
+    phase: str = declare(TextFilter("Phase", "The phase of the run."))
+    level: str = declare(
+        TextFilter(
+            "Level", "error, warning, info, debug", choices={level: level for level in LEVELS}, widget=forms.Select()
+        )
+    )
+    trace: str = declare(TextFilter("Trace or run", "A `trace_id`, or the run of a health line."))
+    source: str = declare(TextFilter("Log", "The name of the log."))
+    since: datetime | None = declare(SinceFilter())
+    until: datetime | None = declare(
+        MomentFilter("Until", UNTIL, widget=forms.TextInput(attrs={"placeholder": "2026-02-15"}))
+    )
+    period: str = ""
 
     def __post_init__(self) -> None:
         for name in ("agent", "phase", "trace"):
@@ -115,8 +145,8 @@ class LogQuery:
         if self.text and self.text.casefold() not in text.decode(errors="replace").casefold():
             return False
         # With escapes, a value can be written in other characters than its own.
-        asked = ((self.agent,), (self.phase,), self.trace_spellings)
-        plain = (values for values in asked if all(_PLAIN.fullmatch(value) for value in values))
+        spellings = ((self.agent,), (self.phase,), self.trace_spellings)
+        plain = (values for values in spellings if all(_PLAIN.fullmatch(value) for value in values))
         return b"\\u" in text or all(any(value.encode() in text for value in values) for values in plain)
 
     def matches(self, line: Line) -> bool:
@@ -139,5 +169,5 @@ def _cut(values: tuple[str, ...]) -> list[str]:
 
 
 def _may(wanted: "frozenset[str] | tuple[str, ...]", there: frozenset[str] | None) -> bool:
-    asked = [value for value in wanted if value]
-    return not asked or there is None or not there.isdisjoint(asked)
+    values = [value for value in wanted if value]
+    return not values or there is None or not there.isdisjoint(values)

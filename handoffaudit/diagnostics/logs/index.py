@@ -6,13 +6,12 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
 from django.utils import timezone
 
 from handoffaudit.diagnostics import counts as diagnostics_counts
@@ -20,12 +19,13 @@ from handoffaudit.diagnostics.counts import HealthDeltas, HealthKey, LogDeltas, 
 from handoffaudit.diagnostics.logs.blocks import text_of
 from handoffaudit.diagnostics.logs.filters import Facets, limit_values
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogImport, LogPart
-from handoffaudit.handoffs import notify
+from handoffaudit.handoffs import leases, notify
 from handoffaudit.validation.logs.lines import HealthLine, Kind
 from handoffaudit.validation.logs.reader import read_bytes
 from handoffaudit.validation.logs.sums import Counts, Tally, key_of
 from handoffaudit.validation.logs.tally import tally
 from handoffaudit.validation.text import clean
+from handoffaudit.validation.times import hour_of
 
 _AT_ONCE = 500
 
@@ -43,18 +43,18 @@ def leave_out_reported(tenant_id: int, summed: Tally, text: bytes) -> None:
     Such a line has the run, agent, phase, iteration, reason and time (to the second) of a report. As a log line, it
     still counts.
     """
-    known = set(_known_lines(tenant_id, summed)) if summed.runs else set()
+    known = set(_find_known_lines(tenant_id, summed)) if summed.runs else set()
     if not known:
         return
     for raw in text.split(b"\n"):
         if not raw.startswith(b"agent="):
             continue
         line = read_bytes(raw)
-        if isinstance(line, HealthLine) and _of(line) in known:
+        if isinstance(line, HealthLine) and _identify(line) in known:
             summed.counts.health[key_of(line)] -= 1
 
 
-def _known_lines(tenant_id: int, summed: Tally) -> Iterator[_Known]:
+def _find_known_lines(tenant_id: int, summed: Tally) -> Iterator[_Known]:
     rows = FileReport.objects.filter(tenant_id=tenant_id, at__range=(summed.first_at, summed.last_at))
     fields = ("run_id", "agent", "phase", "iteration", "reason", "at")
     runs = sorted(map(clean, summed.runs))
@@ -63,7 +63,7 @@ def _known_lines(tenant_id: int, summed: Tally) -> Iterator[_Known]:
             yield (*names, at.replace(microsecond=0))
 
 
-def _of(line: HealthLine) -> _Known:
+def _identify(line: HealthLine) -> _Known:
     names = (clean(line.run_id), clean(line.agent), clean(line.phase), clean(line.iteration, 40))
     return (*names, str(line.reason or ""), line.at.replace(microsecond=0))
 
@@ -72,7 +72,7 @@ log = structlog.get_logger(__name__)
 
 TASK = "handoffaudit.diagnostics.tasks.read_logs"
 
-CLAIMED_AT_ONCE = 16
+LEASED_AT_ONCE = 16
 
 _LEVEL_LENGTH, _EVENT_LENGTH = 10, 40
 
@@ -98,12 +98,12 @@ def read_block(block: LogBlock, text: bytes, counts: Counts | None = None, *, re
     if reports:
         leave_out_reported(block.tenant_id, fresh, text[block.counted :])
     if not block.counted:
-        return BlockSummary(block, fresh, _facets(fresh), fresh.bad, fresh.first_at, fresh.last_at)
+        return BlockSummary(block, fresh, _collect_facets(fresh), fresh.bad, fresh.first_at, fresh.last_at)
     before = tally(text[: block.counted])
     return BlockSummary(
         block,
         fresh,
-        _facets(before) | _facets(fresh),
+        _collect_facets(before) | _collect_facets(fresh),
         before.bad + fresh.bad,
         min((one for one in (before.first_at, fresh.first_at) if one), default=None),
         max((one for one in (before.last_at, fresh.last_at) if one), default=None),
@@ -115,18 +115,14 @@ def lease_blocks(limit: int, token: uuid.UUID) -> list[LogBlock]:
 
     A block that was left behind is leased alone: if it kills its worker, no other block suffers.
     """
-    now = timezone.now()
     unread = LogBlock.objects.filter(parsed_at=None)
-    fresh = unread.filter(claim_expires_at=None)
-    behind = unread.filter(claim_expires_at__lt=now, tries__lt=settings.CLAIM_TRIES)
+    fresh = unread.filter(leases.NEVER_LEASED)
+    behind = unread.filter(leases.expired(), tries__lt=settings.LEASE_TRIES)
     for waiting, most in ((fresh, limit), (behind, 1)):
         picked = list(waiting.order_by("id").values_list("pk", flat=True)[:most])
-        expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
         # The UPDATE checks again: of two workers that picked the same block, one finds it taken.
-        free = LogBlock.objects.filter(pk__in=picked, parsed_at=None).filter(
-            Q(claim_expires_at=None) | Q(claim_expires_at__lt=now)
-        )
-        if picked and free.update(claim=token, claim_expires_at=expires, tries=F("tries") + 1):
+        free = LogBlock.objects.filter(leases.free(), pk__in=picked, parsed_at=None)
+        if picked and leases.take(free, token, **leases.COUNT_TRY):
             taken = LogBlock.objects.filter(pk__in=picked, claim=token, parsed_at=None)
             return list(taken.select_related("imported").order_by("id"))
     return []
@@ -136,7 +132,7 @@ def drain(seconds: float = math.inf) -> bool:
     """Read blocks until none waits, or for so many seconds; return whether none waits."""
     park_exhausted()
     end = time.monotonic() + seconds
-    while blocks := lease_blocks(CLAIMED_AT_ONCE, uuid.uuid4()):
+    while blocks := lease_blocks(LEASED_AT_ONCE, uuid.uuid4()):
         for block in blocks:
             _read_one(block)
         if time.monotonic() > end:
@@ -150,8 +146,7 @@ def _read_one(block: LogBlock) -> None:
     except Exception:
         # After any error, other blocks must go on. This block is tried again alone, and finally parked.
         log.exception("a block of a log can't be read", block=str(block.pk))
-        later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**block.tries))
-        LogBlock.objects.filter(pk=block.pk, claim=block.claim).update(claim=None, claim_expires_at=later)
+        leases.release(leases.held(LogBlock, block.pk, block.claim), block.tries)
 
 
 def store_summaries(reads: list[BlockSummary]) -> None:
@@ -194,7 +189,7 @@ def mark(one: BlockSummary) -> dict[str, Any]:
 
 def _mark_read(one: BlockSummary) -> bool:
     block = one.block
-    still = LogBlock.objects.filter(pk=block.pk, claim=block.claim, parsed_at=None, digest=block.digest)
+    still = leases.held(LogBlock, block.pk, block.claim).filter(parsed_at=None, digest=block.digest)
     return bool(still.update(**mark(one)))
 
 
@@ -212,7 +207,7 @@ def add_counts(
             lines[place] += sign * number
     bad = sum(one.bad for one in summed)
     if bad:
-        lines[LogKey(diagnostics_counts.hour_of(started_at), Kind.BAD.value, "", "", "")] += sign * bad
+        lines[LogKey(hour_of(started_at), Kind.BAD.value, "", "", "")] += sign * bad
 
 
 def count(tenant_id: int, health: HealthDeltas, lines: LogDeltas) -> None:
@@ -246,28 +241,25 @@ def finish(pk: uuid.UUID) -> None:
 
 def park_exhausted() -> int:
     """Give up on blocks tried as often as allowed, record the error on their imports, and return their number."""
-    given_up = LogBlock.objects.filter(
-        parsed_at=None, claim_expires_at__lt=timezone.now(), tries__gte=settings.CLAIM_TRIES
-    )
+    given_up = LogBlock.objects.filter(leases.exhausted(), parsed_at=None)
     number = 0
     for block in given_up.order_by("id")[:100]:
         still = given_up.filter(pk=block.pk)
-        if still.update(parsed_at=timezone.now(), claim=None, claim_expires_at=None):
+        if leases.end(still, parsed_at=timezone.now()):
             number += 1
             last = block.first_line + block.lines - 1
-            said = (
+            message = (
                 f"Lines {block.first_line:,} to {last:,} could not be read in {block.tries} tries and are not counted."
             )
-            LogImport.objects.filter(pk=block.imported_id).update(error=said)
-            log.error("a block of a log is parked", block=str(block.pk), said=said)
+            LogImport.objects.filter(pk=block.imported_id).update(error=message)
+            log.error("a block of a log is parked", block=str(block.pk), said=message)
             finish(block.imported_id)
     return number
 
 
 def anything_waits() -> bool:
     """Return whether a worker should be woken for a new block, or for one whose lease has expired."""
-    unread = LogBlock.objects.filter(parsed_at=None)
-    return unread.filter(Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())).exists()
+    return LogBlock.objects.filter(leases.free(), parsed_at=None).exists()
 
 
 def wake() -> None:
@@ -275,7 +267,7 @@ def wake() -> None:
     transaction.on_commit(lambda: notify.send(TASK))
 
 
-def _facets(summed: Tally) -> Facets:
+def _collect_facets(summed: Tally) -> Facets:
     return Facets(
         limit_values(kind for kind, number in summed.kinds.items() if number),
         limit_values(summed.agents),

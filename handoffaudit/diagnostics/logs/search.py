@@ -14,7 +14,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.blocks import lines_of, text_of
 from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line
 from handoffaudit.validation.logs.reader import read_bytes
 
@@ -183,7 +183,7 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
     seconds; the page then has the cursor to continue from. Raise `FilterError` for an invalid cursor.
     """
     start = Cursor.read(cursor) if cursor else None
-    rows = _in_time(tenant, query)
+    rows = _filter_by_time(tenant, query)
     newest = Newest(limit, start)
     deadline, crowded = Deadline(SEARCH_SECONDS), False
     if start:
@@ -230,11 +230,11 @@ def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, n
 
 def _open(block: LogBlock, query: LogQuery, newest: Newest) -> None:
     """Keep the matching lines of a block that are among the newest."""
-    for place, raw in _matching(block, query):
+    for place, raw in _match_lines(block, query):
         newest.add(place, raw, block)
 
 
-def _in_time(tenant: Tenant, query: LogQuery) -> "QuerySet[LogBlock]":
+def _filter_by_time(tenant: Tenant, query: LogQuery) -> "QuerySet[LogBlock]":
     rows = LogBlock.objects.filter(tenant=tenant, removed_at=None).exclude(parsed_at=None).exclude(last_at=None)
     if query.source:
         rows = rows.filter(source=query.source)
@@ -250,9 +250,9 @@ def lines_around(
 ) -> Page:
     """Return lines of a trace (or run) or of an agent, at most `minutes` before or after `at`, newest first."""
     since, until = at - timedelta(minutes=minutes), at + timedelta(minutes=minutes)
-    asked = [LogQuery(trace=trace_id, since=since, until=until)] if trace_id else []
-    asked += [LogQuery(agent=agent, since=since, until=until) for agent in dict.fromkeys(agents) if agent]
-    pages = [search_lines(tenant, query, limit=limit) for query in asked]
+    queries = [LogQuery(trace=trace_id, since=since, until=until)] if trace_id else []
+    queries += [LogQuery(agent=agent, since=since, until=until) for agent in dict.fromkeys(agents) if agent]
+    pages = [search_lines(tenant, query, limit=limit) for query in queries]
     lines = {(line.block, line.number): line for page in pages for line in page.items}
     ordered = sorted(lines.values(), key=lambda line: (line.at or since, line.number), reverse=True)
     cut = len(ordered) > limit or any(page.next for page in pages)
@@ -275,7 +275,7 @@ def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Pa
     for block in rows.alias(end=ends).filter(end__gt=after + 1).iterator(chunk_size=_ROWS):
         if deadline.is_over:
             return Page(items, str(max(after, block.first_line - 1)))
-        for index, raw in _raw_lines(block):
+        for index, raw in _read_raw_lines(block):
             number = block.first_line + index
             if number <= max(after, block.first_line + block.known - 1):
                 continue
@@ -316,11 +316,11 @@ def _number(cursor: str) -> int:
     return int(cursor)
 
 
-def _matching(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]]:
+def _match_lines(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]]:
     """Yield the matching lines of a block with their positions."""
     if block.first_at is None:
         return
-    text = _text(block)
+    text = _read_text(block)
     if not query.may_stand_in(text):
         return
     at = block.first_at
@@ -337,12 +337,12 @@ def _matching(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]
         yield Cursor(at, block.pk.int, index), raw
 
 
-def _raw_lines(block: LogBlock) -> Iterator[tuple[int, bytes]]:
+def _read_raw_lines(block: LogBlock) -> Iterator[tuple[int, bytes]]:
     """Return the lines of a block that are not empty, with their indexes."""
-    return ((index, raw) for index, raw in enumerate(lines_of(_text(block))) if raw.strip())
+    return ((index, raw) for index, raw in enumerate(lines_of(_read_text(block))) if raw.strip())
 
 
-def _text(block: LogBlock) -> bytes:
+def _read_text(block: LogBlock) -> bytes:
     try:
         return text_of(block.pk)
     except LogText.DoesNotExist:
@@ -378,11 +378,11 @@ def count_new(tenant: Tenant, query: LogQuery, after: datetime, most: int) -> in
             break
         if query.may_match(Facets.loaded(block.facets)):
             looked += 1
-            number += _new_lines(block, query)
+            number += _count_new_lines(block, query)
     return min(number, most)
 
 
-def _new_lines(block: LogBlock, query: LogQuery) -> int:
+def _count_new_lines(block: LogBlock, query: LogQuery) -> int:
     try:
         lines = lines_of(text_of(block.pk))
     except LogText.DoesNotExist:

@@ -60,12 +60,12 @@ def store_log(
     *,
     first_line: int = 1,
     read_here: bool = False,
-    told: Callable[[LogImport], None] | None = None,
+    on_progress: Callable[[LogImport], None] | None = None,
 ) -> LogImport:
     """Store the new lines of a log in bounded memory, and have them read by a worker, or here (`read_here`).
 
     `stream` gives the bytes in pieces of any size. `first_line` is the number of the line that it begins with, for a
-    log that comes in parts. `told` is called with the import after each batch.
+    log that comes in parts. `on_progress` is called with the import after each batch.
 
     If the stream breaks off or this process ends, the stored lines stay, and the same log sent again continues from
     there. An exception of the stream is raised, and kept as the import's error.
@@ -73,15 +73,15 @@ def store_log(
     taking = LogWriter(begin_import(tenant, source, sent_by), read_here=read_here)
     try:
         with ThreadPoolExecutor(2, thread_name_prefix="log-blocks") as pool:
-            for part in _parts(cut_blocks(taking.watched(stream), first_line)):
+            for part in _batch_blocks(cut_blocks(taking.watch(stream), first_line)):
                 taking.add(part, pool)
-                if told:
-                    told(taking.refreshed())
+                if on_progress:
+                    on_progress(taking.refresh())
     except Exception as error:
         taking.break_off(str(error))
         raise
     taking.end()
-    return taking.refreshed()
+    return taking.refresh()
 
 
 def begin_import(tenant: Tenant, source: str, sent_by: str) -> LogImport:
@@ -96,7 +96,7 @@ def broken_message(why: str) -> str:
     return clean(f"It broke off: {why}", 500)
 
 
-def _parts(found: Iterator[Block]) -> Iterator[list[Block]]:
+def _batch_blocks(found: Iterator[Block]) -> Iterator[list[Block]]:
     """Yield blocks in batches; blocks before an error of the stream are a batch too."""
     part: list[Block] = []
     size = 0
@@ -131,19 +131,19 @@ class LogWriter:
         self._shift = shift
         self._begins = not self._occurrences
 
-    def watched(self, stream: Iterable[bytes]) -> Iterator[bytes]:
+    def watch(self, stream: Iterable[bytes]) -> Iterator[bytes]:
         for piece in stream:
             self._size += len(piece)
             yield piece
 
-    def refreshed(self) -> LogImport:
+    def refresh(self) -> LogImport:
         self._row.refresh_from_db()
         return self._row
 
     def add(self, part: list[Block], pool: ThreadPoolExecutor, note: Note | None = None) -> None:
         """Store blocks in one transaction, which calls `note` with the digests of the blocks and the new shift."""
         digests = pool.map(digest_of, [block.text for block in part])
-        pieces = [self._piece(block, digest) for block, digest in zip(part, digests, strict=True)]
+        pieces = [self._make_piece(block, digest) for block, digest in zip(part, digests, strict=True)]
         self._store(pieces, pool, note)
 
     def end(self) -> None:
@@ -153,7 +153,7 @@ class LogWriter:
     def break_off(self, why: str) -> None:
         LogImport.objects.filter(pk=self._row.pk).update(size=self._size, error=broken_message(why))
 
-    def _piece(self, block: Block, digest: str) -> Piece:
+    def _make_piece(self, block: Block, digest: str) -> Piece:
         self._occurrences[digest] += 1
         return Piece(block, digest, self._occurrences[digest] - 1)
 
@@ -170,7 +170,7 @@ class LogWriter:
     def _store_once(self, pieces: list[Piece], pool: ThreadPoolExecutor, note: Note | None) -> None:
         planned = plan_writes(self._row, pieces, self._shift, begins=self._begins)
         packing = pool.map(compress, [write.text for write in planned.writes])
-        made = [self._made(write) for write in planned.writes]
+        made = [self._prepare_row(write) for write in planned.writes]
         # This is done before the transaction, which others wait for, and while other threads compress.
         reports = self._read_here and index.has_reports(self._row.tenant_id)
         counts = Counts()
@@ -179,7 +179,7 @@ class LogWriter:
             index.mark(read)
         texts = list(packing)
         with store.write_turn(), transaction.atomic():
-            ours = self._inserted([one.row for one in made if one.tail is None])
+            ours = self._insert([one.row for one in made if one.tail is None])
             for one in made:
                 if one.tail is not None:
                     self._put_in_place(one)
@@ -212,7 +212,7 @@ class LogWriter:
         for pk in {one.tail.imported_id for one in made if one.tail is not None}:
             index.finish(pk)
 
-    def _made(self, write: Write) -> _Made:
+    def _prepare_row(self, write: Write) -> _Made:
         """Return the row to store for a write, without storing anything."""
         row = copy(write.tail) if write.tail else LogBlock(occurrence=write.piece.occurrence)
         if write.tail:
@@ -231,7 +231,7 @@ class LogWriter:
         row.claim = row.claim_expires_at = None
         return _Made(write, row, write.tail)
 
-    def _inserted(self, rows: list[LogBlock]) -> set[uuid.UUID]:
+    def _insert(self, rows: list[LogBlock]) -> set[uuid.UUID]:
         """Insert rows and return the ids of those inserted; rows that another import stored since are left to it."""
         LogBlock.objects.bulk_create(rows, ignore_conflicts=True)
         return set(LogBlock.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))

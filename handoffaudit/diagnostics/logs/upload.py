@@ -14,13 +14,14 @@ from typing import Final
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs import index, store
 from handoffaudit.diagnostics.logs.blocks import APART, Cutter, compress, decompress
 from handoffaudit.diagnostics.models import LogImport, LogPart
+from handoffaudit.handoffs import leases
 
 # A request stores logs up to this size itself, which takes a moment. `handoffaudit import-log --url` sends smaller
 # parts.
@@ -60,7 +61,7 @@ def receive_log(
         if not keep_broken or size > INLINE_BYTES or lines > INLINE_LINES:
             raise
         broken = error
-    return store.store_log(tenant, source, sent_by, _with_error(begun, broken), first_line=first_line)
+    return store.store_log(tenant, source, sent_by, _end_with_error(begun, broken), first_line=first_line)
 
 
 def _resume(begun: list[bytes], stream: Iterator[bytes]) -> Iterator[bytes]:
@@ -71,7 +72,7 @@ def _resume(begun: list[bytes], stream: Iterator[bytes]) -> Iterator[bytes]:
     yield from stream
 
 
-def _with_error(begun: list[bytes], broken: Exception | None) -> Iterator[bytes]:
+def _end_with_error(begun: list[bytes], broken: Exception | None) -> Iterator[bytes]:
     yield from begun
     if broken:
         raise broken
@@ -82,7 +83,7 @@ def _receive_parts(
 ) -> LogImport:
     row = store.begin_import(tenant, source, sent_by)
     try:
-        for number, part in enumerate(_parts(stream)):
+        for number, part in enumerate(_cut_parts(stream)):
             _put(row, number, part, first_line)
     except BaseException as error:
         if keep_broken:
@@ -99,7 +100,7 @@ def _receive_parts(
     return row
 
 
-def _parts(stream: Iterator[bytes]) -> Iterator[bytes]:
+def _cut_parts(stream: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the parts of a stream; content before an error of the stream is a part too."""
     part: list[bytes] = []
     size = lines = 0
@@ -144,7 +145,7 @@ class _Lost(Exception):
 
 def anything_waits() -> bool:
     """Return whether a worker should be woken."""
-    return _free().exists() or _abandoned().exists() or _exhausted().exists()
+    return _free().exists() or _filter_abandoned().exists() or _filter_exhausted().exists()
 
 
 def drain(seconds: float = math.inf) -> bool:
@@ -162,13 +163,11 @@ def drain(seconds: float = math.inf) -> bool:
 
 def lease_part(token: uuid.UUID) -> LogPart | None:
     """Lease the next part of the oldest import of a log that no other worker is storing."""
-    now = timezone.now()
     for pk in list(_free().order_by("imported_id", "number").values_list("pk", flat=True)[:2]):
         # The UPDATE checks again: of two workers that picked the same part, one finds it taken.
         free = LogPart.objects.filter(_is_free(), pk=pk, stored_at=None)
-        expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
-        if free.update(claim=token, claim_expires_at=expires, tries=F("tries") + 1):
-            return LogPart.objects.select_related("imported").filter(pk=pk, claim=token).first()
+        if leases.take(free, token, **leases.COUNT_TRY):
+            return leases.held(LogPart, pk, token).select_related("imported").first()
     return None
 
 
@@ -184,8 +183,7 @@ def _has_bytes() -> Q:
 
 
 def _is_free() -> Q:
-    over = Q(claim_expires_at__lt=timezone.now(), tries__lt=settings.CLAIM_TRIES)
-    return Q(claim_expires_at=None) | over
+    return leases.NEVER_LEASED | leases.expired() & Q(tries__lt=settings.LEASE_TRIES)
 
 
 def _free() -> "QuerySet[LogPart]":
@@ -206,8 +204,7 @@ def _store_one(part: LogPart, pool: ThreadPoolExecutor) -> None:
     except Exception:
         # After any error, other logs must go on. This part is tried again, and finally parked.
         log.exception("a part of a log can't be stored", part=str(part.pk))
-        later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**part.tries))
-        LogPart.objects.filter(pk=part.pk, claim=part.claim).update(claim=None, claim_expires_at=later)
+        leases.release(leases.held(LogPart, part.pk, part.claim), part.tries)
 
 
 def _store(part: LogPart, pool: ThreadPoolExecutor) -> None:
@@ -221,7 +218,7 @@ def _store(part: LogPart, pool: ThreadPoolExecutor) -> None:
     occurrences = Counter(digest for digests in before for digest in digests.split())
 
     def note(digests: list[str], shift: int) -> None:
-        stored = LogPart.objects.filter(pk=part.pk, claim=part.claim, stored_at=None)
+        stored = leases.held(LogPart, part.pk, part.claim).filter(stored_at=None)
         if not stored.update(stored_at=timezone.now(), packed=b"", digests="\n".join(digests)):
             raise _Lost
         if following is None:
@@ -238,30 +235,32 @@ def _store(part: LogPart, pool: ThreadPoolExecutor) -> None:
         index.finish(part.imported_id)
 
 
-def _exhausted() -> "QuerySet[LogPart]":
-    return LogPart.objects.filter(stored_at=None, claim_expires_at__lt=timezone.now(), tries__gte=settings.CLAIM_TRIES)
+def _filter_exhausted() -> "QuerySet[LogPart]":
+    return LogPart.objects.filter(leases.exhausted(), stored_at=None)
 
 
 def park_exhausted() -> None:
     """Give up on imports with a part that was tried as often as allowed, and record the error on the imports."""
-    for part in _exhausted().order_by("id")[:100]:
-        said = f"The lines from {part.first_line:,} on could not be stored in {part.tries} tries and are not counted."
-        if _exhausted().filter(pk=part.pk).update(claim=uuid.uuid4()):
+    for part in _filter_exhausted().order_by("id")[:100]:
+        message = (
+            f"The lines from {part.first_line:,} on could not be stored in {part.tries} tries and are not counted."
+        )
+        if _filter_exhausted().filter(pk=part.pk).update(claim=uuid.uuid4()):
             LogPart.objects.filter(imported=part.imported_id).delete()
-            LogImport.objects.filter(pk=part.imported_id).update(error=said)
-            log.error("an import of a log is parked", log_import=str(part.imported_id), said=said)
+            LogImport.objects.filter(pk=part.imported_id).update(error=message)
+            log.error("an import of a log is parked", log_import=str(part.imported_id), said=message)
             index.finish(part.imported_id)
 
 
-def _abandoned() -> "QuerySet[LogImport]":
+def _filter_abandoned() -> "QuerySet[LogImport]":
     late = timezone.now() - ABANDONED
     return LogImport.objects.filter(received_at=None, error="", started_at__lt=late, parts__isnull=False).distinct()
 
 
 def _end_abandoned() -> None:
     """Record that the rest of an abandoned log will not come; the lines that came are stored."""
-    said = store.broken_message("the server ended while the log came in. What came of it is kept.")
-    LogImport.objects.filter(pk__in=list(_abandoned().values_list("pk", flat=True)[:100])).update(error=said)
+    message = store.broken_message("the server ended while the log came in. What came of it is kept.")
+    LogImport.objects.filter(pk__in=list(_filter_abandoned().values_list("pk", flat=True)[:100])).update(error=message)
 
 
 MAGIC: Final = b"\x1f\x8b"
@@ -285,8 +284,8 @@ class BadGzip(Exception):
 class TooLarge(Exception):
     """The content is larger than a limit. The message names the size, the limit and its setting."""
 
-    def __init__(self, said: str, limit: int) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, limit: int) -> None:
+        super().__init__(message)
         self.limit = limit
 
 
@@ -301,13 +300,13 @@ def limit_stream(
     """
     came = size = 0
 
-    def counted() -> Iterator[bytes]:
+    def count_bytes() -> Iterator[bytes]:
         nonlocal came
         for piece in stream:
             came += len(piece)
             yield piece
 
-    whole = counted()
+    whole = count_bytes()
     head = b""
     for piece in whole:
         head += piece
@@ -322,11 +321,11 @@ def limit_stream(
                 f"has more than {most:,} bytes{' unpacked' * is_packed}, which are the most ({setting})", most
             )
         if is_packed and size > max(FREE_BYTES, ratio * came):
-            said = (
+            message = (
                 f"unpacks to more than {ratio} times its size ({size:,} bytes from {came:,}), which is the most"
                 " (HANDOFFAUDIT_MAX_LOG_RATIO)"
             )
-            raise TooLarge(said, ratio)
+            raise TooLarge(message, ratio)
         yield piece
 
 
@@ -345,7 +344,7 @@ def decompress_stream(packed: Iterable[bytes]) -> Iterator[bytes]:
                 rest = rest.lstrip(b"\0") if members else rest
                 if not rest:
                     break
-                member, members = _begun(members), members + 1
+                member, members = _begin_member(members), members + 1
             part, rest, ended = _read_member(member, rest)
             member = None if ended else member
             if part:
@@ -354,7 +353,7 @@ def decompress_stream(packed: Iterable[bytes]) -> Iterator[bytes]:
         raise BadGzip("it ends before its gzip data does")
 
 
-def _begun(members: int) -> "zlib._Decompress":
+def _begin_member(members: int) -> "zlib._Decompress":
     if members == MOST_MEMBERS:
         raise BadGzip(f"it has more than {MOST_MEMBERS:,} members")
     return zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -5,6 +5,7 @@ import uuid
 from django.db import models
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.leases import Leased
 from handoffaudit.handoffs.models import new_id
 
 
@@ -38,7 +39,7 @@ class LogImport(models.Model):
         return f"{self.source}, {self.lines} lines"
 
 
-class LogPart(models.Model):
+class LogPart(Leased):
     """A part of an uploaded log that waits for a worker to store its lines, compressed in `packed`.
 
     The parts of an import are stored in their order, and are deleted with the last one. `first_line`, `since` and
@@ -57,9 +58,6 @@ class LogPart(models.Model):
     shift = models.BigIntegerField(default=0)
     digests = models.TextField(blank=True)
     stored_at = models.DateTimeField(null=True)
-    claim = models.UUIDField(null=True)
-    claim_expires_at = models.DateTimeField(null=True)
-    tries = models.PositiveSmallIntegerField(default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["imported", "number"], name="one_log_part")]
@@ -69,7 +67,7 @@ class LogPart(models.Model):
         return f"part {self.number} of {self.imported_id}"
 
 
-class LogBlock(models.Model):
+class LogBlock(Leased):
     """Consecutive lines of a log.
 
     The content decides where a block is cut, so that the same lines make the same block wherever they are in a file
@@ -99,9 +97,6 @@ class LogBlock(models.Model):
     last_at = models.DateTimeField(null=True)
     facets = models.TextField(blank=True)
     parsed_at = models.DateTimeField(null=True)
-    claim = models.UUIDField(null=True)
-    claim_expires_at = models.DateTimeField(null=True)
-    tries = models.PositiveSmallIntegerField(default=0)
     removed_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -15,12 +15,12 @@ from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import singleton_lock
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.diagnostics.models.logs import NOWHERE
 from handoffaudit.diagnostics.retention.kinds import KINDS, DueRows, RetentionTarget, Rows
-from handoffaudit.handoffs import leases
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import Data, Retention
@@ -32,7 +32,7 @@ TASK: Final = "handoffaudit.diagnostics.tasks.remove_old"
 
 MARK: Final = "retention"
 
-CLAIM: Final = "retention.claim"
+LEASE: Final = NamedLease(Watermark, "retention.claim")
 
 REMOVED: Final = "retention.remove"
 
@@ -65,7 +65,7 @@ def first_after() -> timedelta:
 
 def anything_due() -> bool:
     """Return whether a run is unfinished or a look at old data is due, and no process does it. Cheap, for a sweep."""
-    if not singleton_lock.is_free(CLAIM):
+    if not LEASE.is_free():
         return False
     now = timezone.now()
     fresh = Q(at__gt=now - EVERY, at__lte=now + EVERY)
@@ -77,35 +77,35 @@ def anything_due() -> bool:
 
 def remove_due(seconds: float) -> bool:
     """Remove due data for so many seconds or until handoffs wait. Return False if more could be removed at once."""
-    claim = singleton_lock.acquire(CLAIM)
-    if claim is None:
+    held_until = LEASE.acquire()
+    if held_until is None:
         return True
     end, pause = time.monotonic() + seconds, timedelta()
     try:
         for tenant in Tenant.objects.order_by("pk"):
-            for one in _due(tenant):
+            for one in _list_due(tenant):
                 while True:
                     begun = time.monotonic()
-                    if not _goes_on(tenant, one):
+                    if not _remove_batch(tenant, one):
                         break
-                    if leases.is_anything_waiting():
+                    if judge.is_anything_waiting():
                         spent = time.monotonic() - begun
                         pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
                         return True
                     if time.monotonic() > end:
                         return False
-                    claim = singleton_lock.renew(CLAIM, claim)
-                    if claim is None:
+                    held_until = LEASE.renew(held_until)
+                    if held_until is None:
                         return True
         Watermark.objects.update_or_create(name=MARK, defaults={"at": timezone.now()})
     except _Overtaken:
         log.warning("retention: another process goes on with the run")
     finally:
-        singleton_lock.release(CLAIM, claim, pause)
+        LEASE.release(held_until, pause)
     return True
 
 
-def _due(tenant: Tenant) -> Iterator[RetentionRun]:
+def _list_due(tenant: Tenant) -> Iterator[RetentionRun]:
     """Yield the tenant's unfinished runs and the runs that are due."""
     now = timezone.now()
     table = retention.current(tenant)
@@ -118,10 +118,10 @@ def _due(tenant: Tenant) -> Iterator[RetentionRun]:
         elif row.days is not None and (begins is None or begins <= now):
             fresh = one is not None and one.days == row.days and now - AGAIN < one.started_at <= now
             if not fresh:
-                yield _begun(tenant, row.name, row.days, now)
+                yield _begin(tenant, row.name, row.days, now)
 
 
-def _begun(tenant: Tenant, data: Data, days: int, now: datetime) -> RetentionRun:
+def _begin(tenant: Tenant, data: Data, days: int, now: datetime) -> RetentionRun:
     columns: dict[str, Any] = {
         "days": days,
         "before": now - timedelta(days=days),
@@ -133,7 +133,7 @@ def _begun(tenant: Tenant, data: Data, days: int, now: datetime) -> RetentionRun
     return RetentionRun.objects.update_or_create(tenant=tenant, kind=data.value, defaults=columns)[0]
 
 
-def _goes_on(tenant: Tenant, one: RetentionRun) -> bool:
+def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     """Remove the next batch of a run. Return False if the run has ended."""
     data = Data(one.kind)
     row = retention.current(tenant).row(data)
@@ -153,21 +153,21 @@ def _goes_on(tenant: Tenant, one: RetentionRun) -> bool:
         if number:
             columns |= {"removed": F("removed") + number, "removed_at": timezone.now()}
             columns |= {"removed_before": one.before, "removed_days": one.days}
-        _note(one, columns)
+        _update(one, columns)
     one.refresh_from_db()
     return True
 
 
 @transaction.atomic
 def _finish(tenant: Tenant, one: RetentionRun) -> None:
-    _note(one, {"finished_at": timezone.now()})
+    _update(one, {"finished_at": timezone.now()})
     if one.number:
         detail = {"removed": one.number, "kept_days": one.days, "before": one.before.isoformat(timespec="seconds")}
         audit.record(tenant=tenant, actor=SYSTEM.name, action=REMOVED, target=one.kind, detail=detail)
         log.info("retention has removed what was old", tenant=tenant.slug, kind=one.kind, number=one.number)
 
 
-def _note(one: RetentionRun, columns: dict[str, Any]) -> None:
+def _update(one: RetentionRun, columns: dict[str, Any]) -> None:
     still = RetentionRun.objects.filter(pk=one.pk, started_at=one.started_at, reached=one.reached, finished_at=None)
     if not still.update(**columns):
         raise _Overtaken
@@ -214,17 +214,17 @@ def list_standings(
     now = now or timezone.now()
     table = table or retention.current(tenant)
     runs = {one.kind: one for one in RetentionRun.objects.filter(tenant=tenant)}
-    return [_standing_of(tenant, table, row, runs.get(row.name), now) for row in table.rows]
+    return [_make_standing(tenant, table, row, runs.get(row.name), now) for row in table.rows]
 
 
-def _standing_of(
+def _make_standing(
     tenant: Tenant, table: Table[Retention], row: Retention, last: RetentionRun | None, now: datetime
 ) -> Standing:
     kept = KINDS[row.name]
-    next_at = _next_at(table, row, last, now)
+    next_at = _find_next(table, row, last, now)
     there = _count(kept, kept.there(tenant))
     goes = count_going(tenant, row.name, row.days, next_at) if next_at and row.days else None
-    return Standing(row, there, _oldest(kept.there(tenant)), next_at, goes, last)
+    return Standing(row, there, _find_oldest(kept.there(tenant)), next_at, goes, last)
 
 
 def count_going(tenant: Tenant, data: Data, days: int | None, at: datetime) -> Count:
@@ -245,14 +245,15 @@ def removal_message(tenant: Tenant, data: Data) -> str:
     run = last_removal(tenant, data)
     if run is None or run.removed_before is None or run.removed_at is None:
         return ""
-    return f" What was from before {_day(run.removed_before)} was removed on {_day(run.removed_at)} by retention."
+    before, day = _format_day(run.removed_before), _format_day(run.removed_at)
+    return f" What was from before {before} was removed on {day} by retention."
 
 
-def _day(moment: datetime) -> str:
+def _format_day(moment: datetime) -> str:
     return f"{moment.day} {moment:%b %Y}"
 
 
-def _next_at(table: Table[Retention], row: Retention, last: RetentionRun | None, now: datetime) -> datetime | None:
+def _find_next(table: Table[Retention], row: Retention, last: RetentionRun | None, now: datetime) -> datetime | None:
     if row.days is None:
         return None
     begins = max(begins_at(table) or now, now)
@@ -269,6 +270,6 @@ def _count(kept: RetentionTarget, rows: Rows) -> Count:
     return Count(sum(weights[:COUNTED_AT_MOST]), len(weights) > COUNTED_AT_MOST)
 
 
-def _oldest(rows: Rows) -> datetime | None:
+def _find_oldest(rows: Rows) -> datetime | None:
     pk: uuid.UUID | None = rows.order_by("pk").values_list("pk", flat=True).first()
     return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC) if pk else None

@@ -89,15 +89,15 @@ def judge_twice(part: Sequence[Handoff], in_force: ValidationConfig, draft: Vali
 
     Call with no open transaction.
     """
-    histories, bodies = _beside(part)
+    histories, bodies = _load_context(part)
 
     def one(handoff: Handoff) -> Pair:
         body = bodies.get(handoff.pk)
         if body is None:
             return Pair(handoff, is_removed=True)
         try:
-            model = _Noting(client.model_for(handoff.tenant_id, handoff.pk))
-            return _pair(handoff, body, histories[handoff.pk], (in_force, draft), model)
+            model = _OutageRecorder(client.model_for(handoff.tenant_id, handoff.pk))
+            return _judge_pair(handoff, body, histories[handoff.pk], (in_force, draft), model)
         finally:
             connections.close_all()
 
@@ -110,13 +110,13 @@ def judge_from_stored_answers(handoff: Handoff, in_force: ValidationConfig, draf
 
     Raises `AnswerNotStored`, or `HandoffBody.DoesNotExist` where the documents were removed.
     """
-    histories, bodies = _beside([handoff])
+    histories, bodies = _load_context([handoff])
     meter = _Meter(handoff.tenant_id)
     body = bodies.get(handoff.pk)
     if body is None:
         raise HandoffBody.DoesNotExist
-    pair = _pair(handoff, body, histories[handoff.pk], (in_force, draft), meter)
-    if meter.asked:
+    pair = _judge_pair(handoff, body, histories[handoff.pk], (in_force, draft), meter)
+    if meter.costs:
         raise AnswerNotStored
     return pair
 
@@ -131,8 +131,8 @@ def estimate_cost_of_prompts(
     meter = _Meter(tenant_id)
     touched = looked_at = 0
     until = time.monotonic() + MOST_SECONDS
-    for handoff, body, history in _one_by_one(newest):
-        touched += _pair(handoff, body, history, (in_force, draft), meter).now is not None
+    for handoff, body, history in _load_each(newest):
+        touched += _judge_pair(handoff, body, history, (in_force, draft), meter).now is not None
         looked_at += 1
         if time.monotonic() > until:
             break
@@ -141,30 +141,30 @@ def estimate_cost_of_prompts(
         handoffs=total,
         looked_at=looked_at,
         touched=round(touched * share),
-        questions=round(len(meter.asked) * share),
-        usd=sum(meter.asked.values()) * share,
+        questions=round(len(meter.costs) * share),
+        usd=sum(meter.costs.values()) * share,
         left=max(0.0, settings.MODEL_DAILY_USD - limits.sum_spent_today(tenant_id)),
     )
 
 
-def _one_by_one(handoffs: Sequence[Handoff]) -> Iterator[tuple[Handoff, HandoffBody, History]]:
+def _load_each(handoffs: Sequence[Handoff]) -> Iterator[tuple[Handoff, HandoffBody, History]]:
     for part in chunk_by_size(handoffs):
-        histories, bodies = _beside(part)
+        histories, bodies = _load_context(part)
         for handoff in part:
             if handoff.pk in bodies:
                 yield handoff, bodies[handoff.pk], histories[handoff.pk]
 
 
-def _beside(part: Sequence[Handoff]) -> tuple[Mapping[Any, History], Mapping[Any, HandoffBody]]:
+def _load_context(part: Sequence[Handoff]) -> tuple[Mapping[Any, History], Mapping[Any, HandoffBody]]:
     return lineage.load_histories(list(part)), HandoffBody.objects.in_bulk([handoff.pk for handoff in part])
 
 
-def _pair(
+def _judge_pair(
     handoff: Handoff,
     body: HandoffBody,
     history: History,
     configs: tuple[ValidationConfig, ValidationConfig],
-    model: "_Noting | _Meter",
+    model: "_OutageRecorder | _Meter",
 ) -> Pair:
     record = reading_of(handoff, body).record
     if record is None:
@@ -182,7 +182,7 @@ def _pair(
     return Pair(handoff, now, then)
 
 
-class _Noting:
+class _OutageRecorder:
     """An LLM that remembers why it could not be asked.
 
     A question over its cost limit is no outage: both verdicts are made without it.
@@ -208,7 +208,7 @@ class _Meter:
 
     def __init__(self, tenant_id: int) -> None:
         self.tenant_id = tenant_id
-        self.asked: dict[str, float] = {}
+        self.costs: dict[str, float] = {}
         self._models = {Role.FAST: settings.MODEL_FAST, Role.CAREFUL: settings.MODEL_CAREFUL}
         self._prices = prices_here()
 
@@ -220,5 +220,5 @@ class _Meter:
         size = len(question.instructions.encode()) + len(question.content.encode("utf-8", "replace"))
         usd = estimate_call_cost(model, size, question.max_tokens, self._prices)
         if question.max_cost_usd is None or usd <= question.max_cost_usd:
-            self.asked[key] = usd
+            self.costs[key] = usd
         raise Unavailable(Reason.TOO_DEAR, "Nothing is asked while the cost is added up.")

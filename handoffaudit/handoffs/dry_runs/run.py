@@ -12,14 +12,13 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import lineage, notify
+from handoffaudit.handoffs import leases, lineage, notify
 from handoffaudit.handoffs.dry_runs import prompts
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, verdict_on_stored
 from handoffaudit.policy import load
 from handoffaudit.policy.models import Kind
-from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.verdict import Outcome, Verdict
@@ -73,7 +72,7 @@ def plan(
         since=since,
         started_by=actor[:200],
     )
-    trial.total = _chosen_handoffs(trial)[: trial.most].count()
+    trial.total = _filter_handoffs(trial)[: trial.most].count()
     return trial
 
 
@@ -96,8 +95,8 @@ def begin(trial: Trial) -> Trial:
 
 def estimate_cost(trial: Trial) -> prompts.Cost:
     """Estimate the cost of a planned dry run of prompts."""
-    newest = list(_chosen_handoffs(trial)[: min(trial.total, prompts.SAMPLE)])
-    return prompts.estimate_cost_of_prompts(newest, trial.total, trial.tenant_id, *_configs(trial))
+    newest = list(_filter_handoffs(trial)[: min(trial.total, prompts.SAMPLE)])
+    return prompts.estimate_cost_of_prompts(newest, trial.total, trial.tenant_id, *_load_configs(trial))
 
 
 def _make_room(tenant: Tenant) -> None:
@@ -107,8 +106,10 @@ def _make_room(tenant: Tenant) -> None:
     """
     unfinished = Trial.objects.filter(tenant=tenant, finished_at=None).order_by("-id")
     too_many = list(unfinished.values_list("pk", flat=True)[MOST_UNFINISHED - 1 :])
-    Trial.objects.filter(pk__in=too_many, finished_at=None).update(
-        finished_at=timezone.now(), error="It was not run to its end: newer trials took its place.", claim=None
+    leases.end(
+        Trial.objects.filter(pk__in=too_many, finished_at=None),
+        finished_at=timezone.now(),
+        error="It was not run to its end: newer trials took its place.",
     )
 
 
@@ -129,8 +130,8 @@ def cancel(*, tenant: Tenant, pk: uuid.UUID, actor: str) -> bool:
     The worker of the dry run notices the lost lease and stops.
     """
     found = Trial.objects.filter(tenant=tenant, pk=pk, finished_at=None)
-    told = f"{actor[:200]} stopped it."
-    return bool(found.update(finished_at=timezone.now(), error=told, claim=None, claim_expires_at=None))
+    message = f"{actor[:200]} stopped it."
+    return leases.end(found, finished_at=timezone.now(), error=message)
 
 
 def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
@@ -139,7 +140,7 @@ def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
     A dry run of prompts uses its stored answers. Raises `InvalidPolicy` for a draft that could no longer be saved,
     `prompts.AnswerNotStored` where an answer is gone, and `HandoffBody.DoesNotExist` where the documents are gone.
     """
-    in_force, draft = _configs(trial)
+    in_force, draft = _load_configs(trial)
     if trial.kind == Kind.PROMPTS:
         pair = prompts.judge_from_stored_answers(handoff, in_force, draft)
         if pair.now and pair.then:
@@ -152,44 +153,37 @@ def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
 def run_waiting(*, with_model: bool = False) -> int:
     """Run all waiting dry runs, either with or without the LLM, and return the number finished."""
     finished = 0
-    while trial := _claim(with_model=with_model):
+    while trial := _take(with_model=with_model):
         finished += _run(trial)
     return finished
 
 
 def is_anything_waiting(*, with_model: bool = False) -> bool:
-    return _waiting(with_model=with_model).exists()
+    return _filter_waiting(with_model=with_model).exists()
 
 
-def _waiting(*, with_model: bool) -> "QuerySet[Trial]":
-    free = Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())
+def _filter_waiting(*, with_model: bool) -> "QuerySet[Trial]":
     of_prompts = Q(kind=Kind.PROMPTS)
-    return Trial.objects.filter(free, of_prompts if with_model else ~of_prompts, finished_at=None)
+    return Trial.objects.filter(leases.free(), of_prompts if with_model else ~of_prompts, finished_at=None)
 
 
-def _claim(*, with_model: bool) -> Trial | None:
-    for pk in _waiting(with_model=with_model).order_by("id").values_list("pk", flat=True)[:10]:
-        token = uuid.uuid4()
-        if (
-            _waiting(with_model=with_model)
-            .filter(pk=pk)
-            .update(claim=token, claim_expires_at=_expiry(with_model=with_model))
-        ):
+def _take(*, with_model: bool) -> Trial | None:
+    for pk in _filter_waiting(with_model=with_model).order_by("id").values_list("pk", flat=True)[:10]:
+        free = _filter_waiting(with_model=with_model).filter(pk=pk)
+        if leases.take(free, uuid.uuid4(), seconds=_lease_seconds(with_model=with_model), **leases.COUNT_TRY):
             trial = Trial.objects.get(pk=pk)
-            trial.tries += 1
             if trial.tries <= TRIES:
-                Trial.objects.filter(pk=pk, claim=token).update(tries=trial.tries)
                 return trial
             _finish(trial, "It could not be judged. The worker's log says why.")
     return None
 
 
-def _expiry(*, with_model: bool) -> datetime:
+def _lease_seconds(*, with_model: bool) -> float:
     calls = prompts.CALLS_OF_ONE * settings.MODEL_SECONDS if with_model else 0
-    return timezone.now() + timedelta(seconds=settings.CLAIM_SECONDS + calls)
+    return float(settings.LEASE_SECONDS + calls)
 
 
-def _configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
+def _load_configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
     """Return the current configuration, and the same configuration with the draft."""
     draft = load.draft(trial.tenant_id, Kind(trial.kind), orjson.loads(trial.draft))
     return load.load(trial.tenant_id), draft
@@ -197,10 +191,10 @@ def _configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
 
 def _run(trial: Trial) -> bool:
     """Judge batch after batch. Return False where the lease expired and another worker continues."""
-    in_force, draft = _configs(trial)
+    in_force, draft = _load_configs(trial)
     with_model = trial.kind == Kind.PROMPTS
     while trial.judged < trial.total:
-        found = list(_next(trial))
+        found = list(_list_next(trial))
         if not found:
             break
         # Large handoffs form small batches: a worker must judge a batch within its lease.
@@ -213,7 +207,7 @@ def _run(trial: Trial) -> bool:
     return _finish(trial)
 
 
-def _chosen_handoffs(trial: Trial) -> "QuerySet[Handoff]":
+def _filter_handoffs(trial: Trial) -> "QuerySet[Handoff]":
     rows = Handoff.objects.filter(tenant=trial.tenant_id).exclude(state__in=WAITING_STATES)
     if trial.handoff_types:
         rows = rows.filter(handoff_type__in=trial.handoff_types)
@@ -222,8 +216,8 @@ def _chosen_handoffs(trial: Trial) -> "QuerySet[Handoff]":
     return rows.order_by("-id")
 
 
-def _next(trial: Trial) -> "QuerySet[Handoff]":
-    rows = _chosen_handoffs(trial)
+def _list_next(trial: Trial) -> "QuerySet[Handoff]":
+    rows = _filter_handoffs(trial)
     if trial.reached:
         rows = rows.filter(id__lt=trial.reached)
     part = prompts.AT_ONCE if trial.kind == Kind.PROMPTS else PART
@@ -234,13 +228,13 @@ def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: V
     """Judge a batch with the LLM. Return why the dry run ends, empty where it continues."""
     ended = ""
     for pair in prompts.judge_twice(part, in_force, draft):
-        if pair.now and pair.then and _decides(pair.now) != _decides(pair.then):
-            _note(trial, pair.handoff, pair.now, pair.then)
+        if pair.now and pair.then and _read_outcomes(pair.now) != _read_outcomes(pair.then):
+            _record_change(trial, pair.handoff, pair.now, pair.then)
         trial.removed += pair.is_removed
         if pair.outage:
             trial.unasked += 1
             ended = ended or (f"The model can't be asked: {pair.outage.detail}" if pair.ends_it else "")
-    _reached(trial, part)
+    _count_judged(trial, part)
     return ended
 
 
@@ -254,23 +248,23 @@ def _judge(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft:
             continue
         before = PriorContext(histories[handoff.pk])
         now, then = (verdict_on_stored(handoff, body, before, config) for config in (in_force, draft))
-        if _decides(now) != _decides(then):
-            _note(trial, handoff, now, then)
-    _reached(trial, part)
+        if _read_outcomes(now) != _read_outcomes(then):
+            _record_change(trial, handoff, now, then)
+    _count_judged(trial, part)
     return ""
 
 
-def _reached(trial: Trial, part: list[Handoff]) -> None:
+def _count_judged(trial: Trial, part: list[Handoff]) -> None:
     trial.judged += len(part)
     trial.reached = part[-1].pk
 
 
-def _decides(verdict: Verdict) -> tuple[Outcome, Outcome]:
+def _read_outcomes(verdict: Verdict) -> tuple[Outcome, Outcome]:
     # Shadow mode rejects nothing, but people run dry runs to see what a draft would reject there.
     return verdict.outcome, verdict.would_decide
 
 
-def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
+def _record_change(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
     before, after = now.outcome, then.outcome
     if before is after:
         before, after = now.would_decide, then.would_decide
@@ -279,33 +273,36 @@ def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
     if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
         # Where the verdict got worse, the new verdict holds the decisive findings. Where it got better, the old verdict
         # does.
-        levels = _deciding(then if after is not Outcome.ACCEPTED else now)
+        levels = _list_decisive(then if after is not Outcome.ACCEPTED else now)
         codes = list(levels)[:MOST_CODES]
         row: dict[str, Any] = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
         row |= {"levels": [levels[code] for code in codes], "deciding": len(levels)}
         trial.changed.append(row | {"before": before.value, "after": after.value})
 
 
-def _deciding(verdict: Verdict) -> dict[str, str]:
+def _list_decisive(verdict: Verdict) -> dict[str, str]:
     """Return the decisive rule codes with their severity in this verdict, the gravest first.
 
     A draft may raise a warning to an error, so the severity belongs to the verdict.
     """
-    deciding = [issue for issue in verdict.issues if blocks(issue)] or list(verdict.issues)
+    deciding = [issue for issue in verdict.issues if issue.blocks] or list(verdict.issues)
     found: dict[str, str] = {}
     for issue in sorted(deciding, key=lambda one: (-list(Severity).index(one.severity), one.code)):
         found.setdefault(issue.code, issue.severity.value)
     return found
 
 
-def _keep(trial: Trial, **columns: object) -> bool:
-    """Store the progress of the dry run. Return False where the lease was lost."""
-    columns |= {"judged": trial.judged, "reached": trial.reached, "flips": trial.flips, "changed": trial.changed}
-    columns["unasked"] = trial.unasked
-    columns["removed"] = trial.removed
-    columns.setdefault("claim_expires_at", _expiry(with_model=trial.kind == Kind.PROMPTS))
-    return bool(Trial.objects.filter(pk=trial.pk, claim=trial.claim).update(**columns))
+def _keep(trial: Trial) -> bool:
+    """Store the progress of the dry run and renew its lease. Return False where the lease was lost."""
+    seconds = _lease_seconds(with_model=trial.kind == Kind.PROMPTS)
+    return leases.renew(leases.held(Trial, trial.pk, trial.claim), seconds=seconds, **_read_progress(trial))
 
 
 def _finish(trial: Trial, error: str = "") -> bool:
-    return _keep(trial, finished_at=timezone.now(), error=error[:500], claim=None, claim_expires_at=None)
+    held = leases.held(Trial, trial.pk, trial.claim)
+    return leases.end(held, finished_at=timezone.now(), error=error[:500], **_read_progress(trial))
+
+
+def _read_progress(trial: Trial) -> dict[str, Any]:
+    names = ("judged", "reached", "flips", "changed", "unasked", "removed")
+    return {name: getattr(trial, name) for name in names}

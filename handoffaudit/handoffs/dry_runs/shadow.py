@@ -14,11 +14,14 @@ from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.counts import HOURLY_COUNTS, HOURLY_TOTALS
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyCount, HourlyTotal, State
+from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, State
+from handoffaudit.handoffs.periods import HOUR
 from handoffaudit.handoffs.rates import OutcomeCounts, Share
-from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.times import hour_of
 
 PERIOD = timedelta(days=7)
 
@@ -29,8 +32,6 @@ MOST_READ = 5_000
 MOST_EXPLAINED = 500
 
 MOST_NAMED = 6
-
-_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,36 +99,36 @@ def find_start(tenant: Tenant, now: datetime | None = None) -> datetime:
 
     The current hour is included. A busy tenant gets as many hours as the limits of rows to read allow.
     """
-    hour = _hour(now or timezone.now())
-    week = hour + _HOUR - PERIOD
-    return min(hour, max(_few_enough(tenant, week), _few_enough_in_shadow(tenant, week)))
+    hour = hour_of(now or timezone.now())
+    week = hour + HOUR - PERIOD
+    return min(hour, max(_limit_counted(tenant, week), _limit_shadowed(tenant, week)))
 
 
-def _few_enough(tenant: Tenant, since: datetime) -> datetime:
+def _limit_counted(tenant: Tenant, since: datetime) -> datetime:
     # There are few hourly totals. The counts by type and agent of a busy tenant would be too many to read.
-    hours = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, code="").values_list("hour")
+    hours = HOURLY_TOTALS.read(tenant, since, code="").values_list("hour")
     counted = 0
     for hour, number in hours.annotate(sum=Sum("number")).order_by("-hour"):
         counted += number
         if counted > MOST_COUNTED:
-            after: datetime = hour + _HOUR
+            after: datetime = hour + HOUR
             return after
     return since
 
 
-def _few_enough_in_shadow(tenant: Tenant, since: datetime) -> datetime:
+def _limit_shadowed(tenant: Tenant, since: datetime) -> datetime:
     newest = _filter_shadowed(tenant, since).order_by("-id").values_list("received_at", flat=True)
     # This slice is one step along the index of handoffs in shadow mode.
     edge = next(iter(newest[MOST_READ : MOST_READ + 1]), None)
-    return since if edge is None else _hour(edge) + _HOUR
+    return since if edge is None else hour_of(edge) + HOUR
 
 
 def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str, BlockStats]:
     """Return the outcomes by row of the table. Types without a row of their own count for the last row."""
     sums = {row: _Sums() for row in rows}
-    counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, code="").order_by()
+    counted = HOURLY_COUNTS.read(tenant, since, code="").order_by()
     _add(sums, _sum_by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")))
-    shadowed = _sum_by_row(_final(_filter_shadowed(tenant, since)).order_by(), rows)
+    shadowed = _sum_by_row(_exclude_superseded(_filter_shadowed(tenant, since)).order_by(), rows)
     _add_would(sums, shadowed.values_list("row", "would_decide").annotate(sum=Count("id")))
     return {row: found.since(since) for row, found in sums.items()}
 
@@ -139,16 +140,16 @@ def count_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequen
     """
     if not starts:
         return {}
-    begun = {row: _hour(start) + _HOUR for row, start in starts.items()}
+    begun = {row: hour_of(start) + HOUR for row, start in starts.items()}
     sums = {row: _Sums() for row in starts}
-    counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=min(begun.values()), code="").order_by()
+    counted = HOURLY_COUNTS.read(tenant, min(begun.values()), code="").order_by()
     by_hour = _sum_by_row(counted, rows).values_list("row", "hour", "state").annotate(sum=Sum("number"))
     _add(sums, ((row, state, number) for row, hour, state, number in by_hour if row in begun and hour >= begun[row]))
     windows = {row: (first_id_at(start), first_id_at(begun[row])) for row, start in starts.items()}
     _add(sums, _count_within(tenant, windows, rows))
-    shadowed = _sum_by_row(_final(_filter_shadowed(tenant, min(starts.values()))).order_by(), rows).values_list(
-        "row", "would_decide", "id"
-    )
+    shadowed = _sum_by_row(
+        _exclude_superseded(_filter_shadowed(tenant, min(starts.values()))).order_by(), rows
+    ).values_list("row", "would_decide", "id")
     _add_would(sums, ((row, would, 1) for row, would, pk in shadowed if row in windows and windows[row][0] <= pk))
     return {row: sums[row].since(start) for row, start in starts.items()}
 
@@ -172,11 +173,11 @@ def _count_within(
 
 def list_reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Reasons:
     """Return why handoffs of the row would be blocked."""
-    of_row = list(_of_row(tenant, row, rows, since))
+    of_row = list(_list_of_row(tenant, row, rows, since))
     explained = [one[0] for one in of_row[:MOST_EXPLAINED]]
     # The handoffs belong to the tenant already. With a tenant filter as well, SQLite reads all findings of the tenant.
     found = Finding.objects.filter(handoff__in=explained).values_list("handoff_id", "code", "severity")
-    deciding = {(pk, code) for pk, code, severity in found if _decides(code, severity)}
+    deciding = {(pk, code) for pk, code, severity in found if _is_decisive(code, severity)}
     return Reasons(
         explained=len(explained),
         codes=Counter(code for _, code in deciding).most_common(MOST_NAMED),
@@ -185,7 +186,7 @@ def list_reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime)
     )
 
 
-def _decides(code: str, severity: str) -> bool:
+def _is_decisive(code: str, severity: str) -> bool:
     return severity in ("error", "critical") or entry_of(code).holds
 
 
@@ -193,7 +194,7 @@ def _filter_shadowed(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(tenant=tenant, id__gte=first_id_at(since)).exclude(would_decide="")
 
 
-def _final(rows: "QuerySet[Handoff]") -> "QuerySet[Handoff]":
+def _exclude_superseded(rows: "QuerySet[Handoff]") -> "QuerySet[Handoff]":
     return rows.exclude(state=State.SUPERSEDED)
 
 
@@ -212,14 +213,12 @@ def _add_would(sums: Mapping[str, _Sums], shadowed: Iterable[tuple[str, str, int
         sums[row].would[would] += number
 
 
-def _hour(moment: datetime) -> datetime:
-    return moment.replace(minute=0, second=0, microsecond=0)
-
-
-def _of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:
+def _list_of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:
     # A type filter in the query would make the database use the index of types and read each of its handoffs.
     newest = (
-        _final(_filter_shadowed(tenant, since)).order_by("-id").values_list("id", "handoff_type", "source_agent_id")
+        _exclude_superseded(_filter_shadowed(tenant, since))
+        .order_by("-id")
+        .values_list("id", "handoff_type", "source_agent_id")
     )
     own = set(rows) - {ANY_OTHER_TYPE}
     for one in newest[:MOST_READ]:

@@ -12,7 +12,7 @@ from handoffaudit.handoffs.hooks import events, records, status, store
 from handoffaudit.handoffs.hooks import status as hooks_status
 from handoffaudit.handoffs.hooks.events import Event, Name
 from handoffaudit.handoffs.hooks.status import ObjectiveCheck, Phase, Ruling, Status
-from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import WAITING_STATES, HandedOut, Handoff, HookEvent, State
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.text import sentences
@@ -42,46 +42,46 @@ class HookVerdict:
     why: str = "The handoff is no longer there."
 
 
-def wait_for_verdict(asked: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
+def wait_for_verdict(request: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
     """Return the handoff as soon as its verdict is final, or in its current state at the deadline."""
 
     def look() -> Handoff:
-        return queries.get(asked.tenant, str(pk))
+        return queries.get(request.tenant, str(pk))
 
-    left = asked.deadline - time.monotonic() if wait else 0.0
+    left = request.deadline - time.monotonic() if wait else 0.0
     try:
-        waits = left > 0 and not long_poll.are_too_many(asked.tenant.pk)
+        waits = left > 0 and not long_poll.are_too_many(request.tenant.pk)
         handoff = long_poll.wait_while(look, WAITING_STATES, left) if waits else look()
     except Handoff.DoesNotExist:
         return HookVerdict()
-    records.keep_handoff(asked.kept, handoff)
+    records.keep_handoff(request.kept, handoff)
     return HookVerdict(handoff, queries.current_verdict(handoff), handoff.state not in WAITING_STATES)
 
 
-def unstored_verdict(one: HookVerdict) -> Ruling:
+def rule_unstored(one: HookVerdict) -> Ruling:
     return Ruling(Status.NOT_APPLICABLE, f"It was not checked. {one.why}")
 
 
-def decide(asked: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Ruling:
+def decide(request: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Ruling:
     """Combine the objective check with the phase rules, and store the result as the validation state of the phase."""
-    status = hooks_status.combine(check, asked.phase)
-    phase = hooks_status.counting_phase(check, asked.phase)
+    status = hooks_status.combine(check, request.phase)
+    phase = hooks_status.counting_phase(check, request.phase)
     verdict = one.verdict if one.final else None
     contrary = hooks_status.find_contradiction(status, one.handoff.state if one.handoff else "")
     status = contrary.status if contrary else status
     kept = status is not Status.NOT_APPLICABLE
-    state = records.keep_state(asked.kept, check, phase, status, contrary) if kept else None
+    state = records.keep_state(request.kept, check, phase, status, contrary) if kept else None
     failed = status is Status.FAILED
     # Phase rules belong to the client, not to the handoff type, so the shadow mode of the type does not cover their
     # failures.
     shadow = failed and (verdict or {}).get("mode") == _SHADOW and phase.status is not Status.FAILED
-    again = asked.event.name is Name.STOPPED and asked.event.sent_back_before
+    again = request.event.name is Name.STOPPED and request.event.sent_back_before
     return Ruling(
         status=status,
         reason=sentences(
             [
                 contrary.message if contrary else "",
-                _describe_reason(asked.phase, check, phase, verdict, failed=failed, shadow=shadow),
+                _describe_reason(request.phase, check, phase, verdict, failed=failed, shadow=shadow),
             ]
         ),
         blocked=failed and not shadow and not again,
@@ -123,19 +123,19 @@ def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: 
     if event is None and posted.readable:
         return {}
     if event is None:
-        return _log_answer("", _not_an_event(store.store_unreadable(tenant, sender, sent, given_key)))
+        return _log_answer("", _answer_unreadable(store.store_unreadable(tenant, sender, sent, given_key)))
     phase = status.read_phase(posted.phase)
     if not event.about_a_delegation and not phase.rules:
-        said = sentences([_no_delegation(event), phase.flaw])
-        return _log_answer(event.name, status.make_answer(event.name, Ruling(Status.NOT_APPLICABLE, said)))
+        explanation = sentences([_describe_no_delegation(event), phase.flaw])
+        return _log_answer(event.name, status.make_answer(event.name, Ruling(Status.NOT_APPLICABLE, explanation)))
     if event.about_a_delegation:
         event_log.log_invocation(event.name, _invocation(event))
     kept = records.begin_event(tenant, event, given_key, posted.phase)
     before = records.first_answer(kept)
     if before is not None:
         return _log_answer(event.name, before)
-    asked = HookRequest(tenant, sender, event, records.phase_of(kept), kept, deadline)
-    answer = status.make_answer(event.name, _rule(asked))
+    request = HookRequest(tenant, sender, event, records.phase_of(kept), kept, deadline)
+    answer = status.make_answer(event.name, _rule(request))
     records.keep_answer(kept, answer)
     return _log_answer(event.name, answer)
 
@@ -157,35 +157,37 @@ def _log_answer(event: str, answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _not_an_event(receipt: Receipt) -> dict[str, Any]:
-    said = " ".join(issue.message for issue in receipt.issues) or receipt.detail or "It names no event."
-    ruling = Ruling(Status.NOT_APPLICABLE, f"This is no hook event: {said}", handoff_id=receipt.id or None)
+def _answer_unreadable(receipt: Receipt) -> dict[str, Any]:
+    explanation = " ".join(issue.message for issue in receipt.issues) or receipt.detail or "It names no event."
+    ruling = Ruling(Status.NOT_APPLICABLE, f"This is no hook event: {explanation}", handoff_id=receipt.id or None)
     return status.make_answer(None, ruling)
 
 
-def _rule(asked: HookRequest) -> Ruling:
-    if not asked.event.about_a_delegation:
-        return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _no_delegation(asked.event)), HookVerdict())
-    if asked.event.name is Name.HANDING_OUT:
-        return _handle_task(asked)
-    if asked.event.name is Name.STARTED:
-        return _handle_start(asked)
-    if asked.event.name is Name.STOPPED:
-        return _handle_stop(asked)
-    return _handle_launch(asked) if asked.event.call.launched else _handle_return(asked)
+def _rule(request: HookRequest) -> Ruling:
+    if not request.event.about_a_delegation:
+        return decide(
+            request, ObjectiveCheck(Status.NOT_APPLICABLE, _describe_no_delegation(request.event)), HookVerdict()
+        )
+    if request.event.name is Name.HANDING_OUT:
+        return _handle_task(request)
+    if request.event.name is Name.STARTED:
+        return _handle_start(request)
+    if request.event.name is Name.STOPPED:
+        return _handle_stop(request)
+    return _handle_launch(request) if request.event.call.launched else _handle_return(request)
 
 
-def _no_delegation(event: Event) -> str:
+def _describe_no_delegation(event: Event) -> str:
     return f"{event.call.tool or 'This'} is no delegation tool."
 
 
-def _handle_task(asked: HookRequest) -> Ruling:
+def _handle_task(request: HookRequest) -> Ruling:
     """Decide before the call starts: here a handoff can still be blocked."""
-    task, row = _task(asked, wait=True)
+    task, row = _store_task(request, wait=True)
     if row is None or task.handoff is None:
-        return unstored_verdict(task)
+        return rule_unstored(task)
     state = task.handoff.state if task.final else ""
-    ruling = decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _TASK_STATES.get(state, "")), task)
+    ruling = decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, _TASK_STATES.get(state, "")), task)
     if ruling.blocked or state == State.REJECTED:
         # A task that is not handed out has no end to wait for.
         store.mark_ended(row)
@@ -203,49 +205,49 @@ _TASK_STATES: Final[Mapping[str, str]] = {
 }
 
 
-def _task(asked: HookRequest, *, wait: bool) -> tuple[HookVerdict, HandedOut | None]:
+def _store_task(request: HookRequest, *, wait: bool) -> tuple[HookVerdict, HandedOut | None]:
     """Return the handoff that hands the task out, and the row that records the task."""
-    event, tenant = asked.event, asked.tenant
+    event, tenant = request.event, request.tenant
     parent = store.find_task_of_agent(tenant.pk, event, event.agent_id) if event.name is not Name.STARTED else None
-    receipt = store.store_task(tenant, asked.sender, event, parent)
+    receipt = store.store_task(tenant, request.sender, event, parent)
     if not receipt.id:
         return HookVerdict(why=receipt.detail), None
     row = store.record_task(tenant.pk, event, uuid.UUID(receipt.id))
-    return wait_for_verdict(asked, uuid.UUID(receipt.id), wait=wait), row
+    return wait_for_verdict(request, uuid.UUID(receipt.id), wait=wait), row
 
 
-def _handle_launch(asked: HookRequest) -> Ruling:
+def _handle_launch(request: HookRequest) -> Ruling:
     """Handle a call that returned while its agent still works, so that the task stays open."""
-    row = store.task_of_call(asked.tenant.pk, asked.event) if store.knows_call(asked.event) else None
+    row = store.task_of_call(request.tenant.pk, request.event) if store.knows_call(request.event) else None
     if row is None or row.handoff is None:
-        task, row = _task(asked, wait=False)
+        task, row = _store_task(request, wait=False)
     else:
-        task = wait_for_verdict(asked, row.handoff, wait=False)
+        task = wait_for_verdict(request, row.handoff, wait=False)
     if row is None:
-        return unstored_verdict(task)
-    store.record_agent(row, asked.event.returned_agent, certain=True)
-    said = "The agent works in the background: what comes of it is not known yet."
-    return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, said), replace(task, verdict=None))
+        return rule_unstored(task)
+    store.record_agent(row, request.event.returned_agent, certain=True)
+    explanation = "The agent works in the background: what comes of it is not known yet."
+    return decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, explanation), replace(task, verdict=None))
 
 
-def _handle_start(asked: HookRequest) -> Ruling:
-    row, several = _task_of_agent(asked)
+def _handle_start(request: HookRequest) -> Ruling:
+    row, several = _find_task_of_agent(request)
     if several:
-        return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _SEVERAL), HookVerdict())
+        return decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, _SEVERAL), HookVerdict())
     if row is None or row.handoff is None:
-        task, row = _task(asked, wait=False)
+        task, row = _store_task(request, wait=False)
     else:
-        task = wait_for_verdict(asked, row.handoff, wait=False)
-    said = f"{asked.event.target or 'An agent'} began: what comes of it is not known yet."
-    return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, said), replace(task, verdict=None))
+        task = wait_for_verdict(request, row.handoff, wait=False)
+    explanation = f"{request.event.target or 'An agent'} began: what comes of it is not known yet."
+    return decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, explanation), replace(task, verdict=None))
 
 
 _SEVERAL: Final = "Several tasks of such an agent are open: which one it has is known when the call returns."
 
 
-def _task_of_agent(asked: HookRequest) -> tuple[HandedOut | None, bool]:
+def _find_task_of_agent(request: HookRequest) -> tuple[HandedOut | None, bool]:
     """Return the task of the agent, or None and whether several tasks could be its task."""
-    event, tenant_id = asked.event, asked.tenant.pk
+    event, tenant_id = request.event, request.tenant.pk
     row = store.find_task_of_agent(tenant_id, event, event.agent_id)
     if row is not None:
         return row, False
@@ -256,51 +258,51 @@ def _task_of_agent(asked: HookRequest) -> tuple[HandedOut | None, bool]:
     return None, bool(found)
 
 
-def _handle_stop(asked: HookRequest) -> Ruling:
+def _handle_stop(request: HookRequest) -> Ruling:
     """Handle the end of an agent: a hook can send the agent back once, with the reason."""
-    row, several = _task_of_agent(asked)
+    row, several = _find_task_of_agent(request)
     if several:
-        return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _SEVERAL), HookVerdict())
-    if row is None and asked.event.session_id and asked.event.agent_id:
-        row = store.task_of_agent(asked.tenant.pk, asked.event)
-    ruling = _rule_on_return(asked, row)
+        return decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, _SEVERAL), HookVerdict())
+    if row is None and request.event.session_id and request.event.agent_id:
+        row = store.task_of_agent(request.tenant.pk, request.event)
+    ruling = _rule_on_return(request, row)
     if row is not None:
         end = store.mark_continued if ruling.blocked else store.mark_ended
         end(row)
     return ruling
 
 
-def _handle_return(asked: HookRequest) -> Ruling:
+def _handle_return(request: HookRequest) -> Ruling:
     """Handle a call that returned: hooks can report on its result, but no longer block it."""
-    event, tenant_id = asked.event, asked.tenant.pk
+    event, tenant_id = request.event, request.tenant.pk
     row = store.task_of_call(tenant_id, event) if store.knows_call(event) else None
     row = row or store.find_task_of_agent(tenant_id, event, event.returned_agent)
     if row is not None:
         store.record_agent(row, event.returned_agent, certain=True)
         store.mark_ended(row)
-    return _rule_on_return(asked, row)
+    return _rule_on_return(request, row)
 
 
-def _rule_on_return(asked: HookRequest, row: HandedOut | None) -> Ruling:
-    result = _result(asked, row)
+def _rule_on_return(request: HookRequest, row: HandedOut | None) -> Ruling:
+    result = _store_result(request, row)
     if result.handoff is None:
-        return unstored_verdict(result)
-    return decide(asked, status.check_objective(result.verdict, final=result.final), result)
+        return rule_unstored(result)
+    return decide(request, status.check_objective(result.verdict, final=result.final), result)
 
 
-def _result(asked: HookRequest, row: HandedOut | None) -> HookVerdict:
+def _store_result(request: HookRequest, row: HandedOut | None) -> HookVerdict:
     """Return the handoff that hands the task back.
 
     The agent's last message and the result of its call are one handoff when their text is equal.
     """
-    said = store.deliverable_of(asked.event)
-    same = row.returned if row is not None and row.deliverable == said else None
-    for known in (asked.kept.handoff, same):
-        if known and (one := wait_for_verdict(asked, known)).handoff:
+    deliverable = store.deliverable_of(request.event)
+    same = row.returned if row is not None and row.deliverable == deliverable else None
+    for known in (request.kept.handoff, same):
+        if known and (one := wait_for_verdict(request, known)).handoff:
             return one
-    receipt = store.store_result(asked.tenant, asked.sender, asked.event, row)
+    receipt = store.store_result(request.tenant, request.sender, request.event, row)
     if not receipt.id:
         return HookVerdict(why=receipt.detail)
     if row is not None:
-        store.record_result(row, uuid.UUID(receipt.id), said)
-    return wait_for_verdict(asked, uuid.UUID(receipt.id))
+        store.record_result(row, uuid.UUID(receipt.id), deliverable)
+    return wait_for_verdict(request, uuid.UUID(receipt.id))

@@ -58,7 +58,7 @@ class Event:
     @property
     def returned_agent(self) -> str:
         """Return the ID of the agent that produced the result of the call."""
-        return _text(obj(self.call.result).get("agentId"))
+        return _read_text(obj(self.call.result).get("agentId"))
 
     @property
     def sent_back_before(self) -> bool:
@@ -66,7 +66,7 @@ class Event:
 
     @property
     def last_message(self) -> str:
-        return _text(self.document.get("last_assistant_message"))
+        return _read_text(self.document.get("last_assistant_message"))
 
     @property
     def target(self) -> str:
@@ -115,13 +115,13 @@ def read_event(sent: bytes) -> Posted:
         return Posted(None, readable=False)
     if named and not isinstance(named, str):
         return Posted(None, readable=False)
-    return Posted(_event(Name(named) if named else Name.CALL, document, raw), readable=True, phase=phase)
+    return Posted(_parse_event(Name(named) if named else Name.CALL, document, raw), readable=True, phase=phase)
 
 
-def _event(name: Name, document: dict[str, Any], raw: bytes) -> Event:
+def _parse_event(name: Name, document: dict[str, Any], raw: bytes) -> Event:
     call = delegation(document)
     spelled = ("sessionId", "workflowId") if name is Name.CALL else ("session_id", "workflow_id")
-    session_id, workflow_id = (_text(document.get(field)) for field in spelled)
+    session_id, workflow_id = (_read_text(document.get(field)) for field in spelled)
     session = clean_or_empty(session_id)
     return Event(
         name=name,
@@ -131,13 +131,13 @@ def _event(name: Name, document: dict[str, Any], raw: bytes) -> Event:
         session_id=session_id,
         session=session,
         workflow=clean_or_empty(workflow_id) or session,
-        tool_use_id=_text(document.get("tool_use_id")),
-        agent_id=_text(document.get("agent_id")),
-        agent_type=_text(document.get("agent_type")),
+        tool_use_id=_read_text(document.get("tool_use_id")),
+        agent_id=_read_text(document.get("agent_id")),
+        agent_type=_read_text(document.get("agent_type")),
     )
 
 
-def _text(value: object) -> str:
+def _read_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 

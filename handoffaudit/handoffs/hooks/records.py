@@ -23,7 +23,7 @@ def begin_event(tenant: Tenant, event: Event, given_key: str, phase: object) -> 
     """Return the row of this event: a new row, or the existing row where the event arrived before."""
     return HookEvent.objects.get_or_create(
         tenant_id=tenant.pk,
-        key=_key(event, given_key, phase),
+        key=_make_key(event, given_key, phase),
         defaults={
             "name": event.name.value,
             "at": timezone.now(),
@@ -35,7 +35,7 @@ def begin_event(tenant: Tenant, event: Event, given_key: str, phase: object) -> 
     )[0]
 
 
-def _key(event: Event, given: str, phase: object) -> str:
+def _make_key(event: Event, given: str, phase: object) -> str:
     """Return the key that identifies an event when it arrives again.
 
     The key comes from the sender, or else from the call, or else from the whole event. Without a sender's key, phase
@@ -54,8 +54,8 @@ def first_answer(row: HookEvent) -> dict[str, Any] | None:
     """Return the first answer to the event. None where there is none, or where its status is UNKNOWN."""
     if not row.answer or row.status == Status.UNKNOWN:
         return None
-    said: dict[str, Any] = orjson.loads(row.answer)
-    return said
+    answer: dict[str, Any] = orjson.loads(row.answer)
+    return answer
 
 
 def phase_of(row: HookEvent) -> Phase:
@@ -88,14 +88,14 @@ def keep_state(
         defaults={
             "workflow_id": row.workflow_id,
             "phase_id": row.phase_id,
-            "content": orjson.dumps(_content(row, check, phase, status, contrary)).decode(),
+            "content": orjson.dumps(_build_content(row, check, phase, status, contrary)).decode(),
         },
     )
     content: dict[str, Any] = orjson.loads(kept.content)
     return content
 
 
-def _content(
+def _build_content(
     row: HookEvent, check: ObjectiveCheck, phase: Phase, status: Status, contrary: Contradiction | None
 ) -> dict[str, Any]:
     now = utc_text(timezone.now())

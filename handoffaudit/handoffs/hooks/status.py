@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from handoffaudit.handoffs.hooks.events import Name
 from handoffaudit.handoffs.models import State
-from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.errors import InvalidConfigError
+from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.phase_rules import (
     Overall,
     PhaseRule,
@@ -20,9 +21,9 @@ from handoffaudit.validation.phase_rules import (
 )
 from handoffaudit.validation.text import clean
 
-NOT_MET: Final = "semantic.objective_not_met"
+NOT_MET: Final = semantic.OBJECTIVE_NOT_MET.code
 
-UNAVAILABLE: Final = "semantic.unavailable"
+UNAVAILABLE: Final = semantic.UNAVAILABLE.code
 
 HYBRID: Final = "hybrid"
 
@@ -108,8 +109,8 @@ def check_objective(verdict: Mapping[str, Any] | None, *, final: bool) -> Object
     if NOT_MET in issues:
         issue = issues[NOT_MET]
         # The LLM may have answered PASSED with less confidence than the type requires. The check has still failed.
-        told = f"{Status.FAILED} with confidence {issue['metadata'].get('confidence'):.2f}"
-        return ObjectiveCheck(Status.FAILED, f"{told}: {issue['message']}", model)
+        text = f"{Status.FAILED} with confidence {issue['metadata'].get('confidence'):.2f}"
+        return ObjectiveCheck(Status.FAILED, f"{text}: {issue['message']}", model)
     if UNAVAILABLE in issues:
         return ObjectiveCheck(Status.NOT_APPLICABLE, issues[UNAVAILABLE]["message"])
     layer = next((one for one in verdict["layers"] if one["name"] == _LAYER), None)
@@ -204,19 +205,19 @@ def make_answer(name: Name | None, ruling: Ruling) -> dict[str, Any]:
         "reason": reason,
         "handoff_id": ruling.handoff_id,
         "validation_state": ruling.state,
-        **_host_answer(name, ruling, reason),
+        **_make_host_answer(name, ruling, reason),
     }
 
 
-def _host_answer(name: Name | None, ruling: Ruling, reason: str) -> dict[str, Any]:
+def _make_host_answer(name: Name | None, ruling: Ruling, reason: str) -> dict[str, Any]:
     """Return the answer in the format of the agent host, empty where nothing is wrong.
 
     An empty answer leaves the permissions of the host's own user as they are. `defer` would park the call until
     somebody resumes it.
     """
     if name is Name.HANDING_OUT and ruling.permission:
-        said = {"permissionDecision": ruling.permission, "permissionDecisionReason": reason}
-        return {"hookSpecificOutput": {"hookEventName": name.value, **said}}
+        output = {"permissionDecision": ruling.permission, "permissionDecisionReason": reason}
+        return {"hookSpecificOutput": {"hookEventName": name.value, **output}}
     if name in (Name.HANDED_BACK, Name.STOPPED) and ruling.blocked:
         return {"decision": BLOCK}
     return {}

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.hooks.events import Event, Name, deliverable_digest, digest, raw_digest
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import HandedOut, Handoff, HandoffBody, State
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.formats import claude_code, delegation
@@ -24,26 +24,30 @@ from handoffaudit.validation.text import clean
 
 def find_task_of_agent(tenant_id: int, event: Event, agent_id: str) -> HandedOut | None:
     """Return the task of this agent in the event's session."""
-    return _session(tenant_id, event).filter(agent=digest(agent_id)).first() if _joinable(event, agent_id) else None
+    return (
+        _filter_session(tenant_id, event).filter(agent=digest(agent_id)).first()
+        if _is_joinable(event, agent_id)
+        else None
+    )
 
 
 def find_candidates(tenant_id: int, event: Event) -> list[HandedOut]:
     """Return the open tasks for this type of agent that have no known agent yet, at most two."""
-    if not _joinable(event, event.agent_id):
+    if not _is_joinable(event, event.agent_id):
         return []
-    rows = _session(tenant_id, event).filter(agent="", over=False, target=event.target).exclude(handoff=None)
+    rows = _filter_session(tenant_id, event).filter(agent="", over=False, target=event.target).exclude(handoff=None)
     return list(rows.order_by("id")[:2])
 
 
 def record_task(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
     """Record the handoff that handed the event's task out. The task is open unless its end was reported before."""
     with transaction.atomic():
-        row = _row(tenant_id, event, handoff)
+        row = _lock_row(tenant_id, event, handoff)
         if row.handoff is None:
             HandedOut.objects.filter(pk=row.pk).update(handoff=handoff, target=event.target)
             row.handoff = handoff
         if not row.over:
-            _mark(tenant_id, [row.handoff], is_open=True)
+            _set_open(tenant_id, [row.handoff], is_open=True)
     return row
 
 
@@ -73,7 +77,7 @@ def _take_on(row: HandedOut, agent: str, *, certain: bool) -> None:
                 HandedOut.objects.filter(pk=other.pk).update(agent="")
             else:
                 HandedOut.objects.filter(pk=other.pk).update(agent="", over=True)
-                _mark(row.tenant_id, [other.handoff], is_open=False)
+                _set_open(row.tenant_id, [other.handoff], is_open=False)
         HandedOut.objects.filter(pk=row.pk).update(agent=agent)
     row.agent = agent
 
@@ -99,14 +103,17 @@ def _end(row: HandedOut, *, over: bool) -> None:
         HandedOut.objects.filter(pk=row.pk).update(over=over)
         # Read the row again: meanwhile, another event may have handed the task out.
         handoffs = HandedOut.objects.filter(pk=row.pk).values_list("handoff", flat=True)
-        _mark(row.tenant_id, handoffs, is_open=not over)
+        _set_open(row.tenant_id, handoffs, is_open=not over)
     row.over = over
 
 
 def task_of_call(tenant_id: int, event: Event) -> HandedOut:
     """Return the task of this tool call. Create the task where no event reported it."""
     return HandedOut.objects.get_or_create(
-        tenant_id=tenant_id, session=digest(event.session_id), tool_use=_call_key(event), defaults=_given_columns(event)
+        tenant_id=tenant_id,
+        session=digest(event.session_id),
+        tool_use=_call_key(event),
+        defaults=_list_given_columns(event),
     )[0]
 
 
@@ -116,7 +123,7 @@ def task_of_agent(tenant_id: int, event: Event) -> HandedOut:
         tenant_id=tenant_id,
         session=digest(event.session_id),
         agent=digest(event.agent_id),
-        defaults=_given_columns(event),
+        defaults=_list_given_columns(event),
     )[0]
 
 
@@ -124,7 +131,7 @@ def knows_call(event: Event) -> bool:
     return bool(_call_key(event))
 
 
-def _row(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
+def _lock_row(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
     if event.name is Name.STARTED:
         row = task_of_agent(tenant_id, event)
     elif knows_call(event):
@@ -132,16 +139,16 @@ def _row(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
     else:
         session = digest(event.session_id)
         row = HandedOut.objects.get_or_create(
-            tenant_id=tenant_id, session=session, handoff=handoff, defaults=_given_columns(event)
+            tenant_id=tenant_id, session=session, handoff=handoff, defaults=_list_given_columns(event)
         )[0]
     return HandedOut.objects.select_for_update().get(pk=row.pk)
 
 
-def _given_columns(event: Event) -> Mapping[str, str]:
+def _list_given_columns(event: Event) -> Mapping[str, str]:
     return {"target": event.target}
 
 
-def _joinable(event: Event, agent_id: str) -> bool:
+def _is_joinable(event: Event, agent_id: str) -> bool:
     return bool(event.session_id and agent_id)
 
 
@@ -149,11 +156,11 @@ def _call_key(event: Event) -> str:
     return digest(event.tool_use_id) if event.session_id and event.tool_use_id else ""
 
 
-def _session(tenant_id: int, event: Event) -> "QuerySet[HandedOut]":
+def _filter_session(tenant_id: int, event: Event) -> "QuerySet[HandedOut]":
     return HandedOut.objects.filter(tenant=tenant_id, session=digest(event.session_id))
 
 
-def _mark(tenant_id: int, handoffs: Iterable[uuid.UUID | None], *, is_open: bool) -> None:
+def _set_open(tenant_id: int, handoffs: Iterable[uuid.UUID | None], *, is_open: bool) -> None:
     wanted = [pk for pk in handoffs if pk]
     Handoff.objects.filter(tenant=tenant_id, pk__in=wanted).exclude(open=is_open).update(open=is_open)
 
@@ -165,7 +172,7 @@ _DIGEST: Final = 32
 
 def store_unreadable(tenant: Tenant, sender: Actor, sent: bytes, given_key: str) -> Receipt:
     """Store a request body that is no event, like any unreadable submission."""
-    named = _id(given_key, "event", digest("given", given_key)) if given_key else None
+    named = _make_id(given_key, "event", digest("given", given_key)) if given_key else None
     submission = Submission(sent, format=claude_code.NAME, envelope=Envelope(handoff_id=named))
     return store.accept(tenant, sender, submission)
 
@@ -173,7 +180,7 @@ def store_unreadable(tenant: Tenant, sender: Actor, sent: bytes, given_key: str)
 def store_task(tenant: Tenant, sender: Actor, event: Event, parent: HandedOut | None) -> Receipt:
     """Store a task that is handed out, or that an agent started without an event that handed it out."""
     envelope = Envelope(
-        handoff_id=_task_id(event), parent_handoff_id=_name_of(tenant, parent.handoff if parent else None)
+        handoff_id=_make_task_id(event), parent_handoff_id=_find_name(tenant, parent.handoff if parent else None)
     )
     return store.accept(tenant, sender, Submission(event.raw, format=claude_code.NAME, envelope=envelope))
 
@@ -181,8 +188,8 @@ def store_task(tenant: Tenant, sender: Actor, event: Event, parent: HandedOut | 
 def store_result(tenant: Tenant, sender: Actor, event: Event, row: HandedOut | None) -> Receipt:
     """Store the returned work as the result of the call that requested it."""
     envelope = Envelope(
-        handoff_id=_result_id(event),
-        parent_handoff_id=_name_of(tenant, row.handoff if row else None),
+        handoff_id=_make_result_id(event),
+        parent_handoff_id=_find_name(tenant, row.handoff if row else None),
         retry_of=_find_rejected(tenant, row),
     )
     document, form = event.raw, delegation.NAME
@@ -201,11 +208,11 @@ def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[b
 
     Returns the bare event where the request is unknown.
     """
-    asked = _call_of(tenant, row)
-    if not asked.get("prompt") or not event.last_message:
+    call = _read_call(tenant, row)
+    if not call.get("prompt") or not event.last_message:
         return event.raw, claude_code.NAME
     document: dict[str, Any] = {
-        "tool": {"name": "Agent", "parameters": asked, "result": event.last_message},
+        "tool": {"name": "Agent", "parameters": call, "result": event.last_message},
         "sessionId": event.session_id,
         "workflowId": event.workflow,
         "event": orjson.Fragment(event.raw.removeprefix(b"\xef\xbb\xbf")),
@@ -213,7 +220,7 @@ def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[b
     return orjson.dumps(document), delegation.NAME
 
 
-def _call_of(tenant: Tenant, row: HandedOut | None) -> dict[str, Any]:
+def _read_call(tenant: Tenant, row: HandedOut | None) -> dict[str, Any]:
     """Return the parameters of the call that handed a task out."""
     if row is None or row.handoff is None:
         return {}
@@ -222,7 +229,7 @@ def _call_of(tenant: Tenant, row: HandedOut | None) -> dict[str, Any]:
     return obj(obj(document).get("tool_input"))
 
 
-def _name_of(tenant: Tenant, pk: uuid.UUID | None) -> str | None:
+def _find_name(tenant: Tenant, pk: uuid.UUID | None) -> str | None:
     return Handoff.objects.filter(tenant=tenant, pk=pk).values_list("handoff_id", flat=True).first() if pk else None
 
 
@@ -234,23 +241,23 @@ def _find_rejected(tenant: Tenant, row: HandedOut | None) -> str | None:
     return before.values_list("handoff_id", flat=True).first()
 
 
-def _task_id(event: Event) -> str:
+def _make_task_id(event: Event) -> str:
     if event.session_id and event.tool_use_id:
-        return _id(event.tool_use_id, "out", digest("out", event.session_id, event.tool_use_id))
+        return _make_id(event.tool_use_id, "out", digest("out", event.session_id, event.tool_use_id))
     if event.name is Name.STARTED and event.session_id and event.agent_id:
-        return _id(event.agent_id, "out", digest("out", event.session_id, "", event.agent_id))
-    return _id("event", "out", raw_digest(event.raw))
+        return _make_id(event.agent_id, "out", digest("out", event.session_id, "", event.agent_id))
+    return _make_id("event", "out", raw_digest(event.raw))
 
 
-def _result_id(event: Event) -> str:
+def _make_result_id(event: Event) -> str:
     if event.name is Name.STOPPED:
-        said = deliverable_of(event)
-        return _id(event.agent_id, "back", digest("back", event.session_id, event.agent_id, said))
+        deliverable = deliverable_of(event)
+        return _make_id(event.agent_id, "back", digest("back", event.session_id, event.agent_id, deliverable))
     if event.session_id and event.tool_use_id:
-        return _id(event.tool_use_id, "back", digest("back", event.session_id, event.tool_use_id))
-    return _id("event", "back", raw_digest(event.raw))
+        return _make_id(event.tool_use_id, "back", digest("back", event.session_id, event.tool_use_id))
+    return _make_id("event", "back", raw_digest(event.raw))
 
 
-def _id(label: str, direction: str, made: str) -> str:
+def _make_id(label: str, direction: str, made: str) -> str:
     """Return an ID that the digest makes unique. The label before the digest is for people."""
     return f"{clean(label, _LABEL)}:{direction}:{made[:_DIGEST]}"

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -78,19 +78,30 @@ def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A submission that is not stored, with the HTTP status of the response."""
+class Receipt:
+    """The outcome of a submission, with the HTTP `status` of the response.
+
+    202: stored. 200: stored before, with the same content. 422: stored as rejected. 409: another handoff with other
+    content has the id. 403 or 413: refused. `id` is empty if nothing was stored.
+    """
 
     status: int
-    title: str
-    detail: str
+    id: str = ""
+    handoff_id: str = ""
+    state: str = ""
+    issues: tuple[Issue, ...] = ()
+    title: str = ""
+    detail: str = ""
 
 
 @dataclass(slots=True)
-class NewHandoff:
-    """The columns of a handoff about to be stored.
+class PreparedHandoff:
+    """A handoff about to be stored: its columns, and the submission that it was made of.
 
-    Not a model instance: creating one takes a third of the time of the whole ingest.
+    Not a model instance: creating one takes a third of the time of the whole ingest. `issues` are set if no record can
+    be read: the handoff is then stored as rejected. `named` is False if the sender gave no usable id, so that the
+    submission cannot repeat a stored handoff. `lifted` is the document in the current version, if the sender sent an
+    older one and asked to have it lifted.
     """
 
     id: uuid.UUID
@@ -104,6 +115,8 @@ class NewHandoff:
     received_at: datetime
     size_bytes: int
     content_hash: str
+    submission: Submission
+    issues: tuple[Issue, ...]
     handoff_id: str = ""
     handoff_type: str = ""
     source_agent_id: str = ""
@@ -116,43 +129,37 @@ class NewHandoff:
     adapt: bool = False
     repair: bool = False
     repaired: bool = False
-
-    def as_model(self) -> Handoff:
-        return Handoff(**asdict(self))
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedHandoff:
-    """A handoff about to be stored.
-
-    `issues` are set if no record can be read: the handoff is then stored as rejected. `named` is False if the sender
-    gave no usable id, so that the submission cannot repeat a stored handoff. `lifted` is the document in the current
-    version, if the sender sent an older one and asked to have it lifted.
-    """
-
-    handoff: NewHandoff
-    submission: Submission
-    named: bool
-    issues: tuple[Issue, ...]
+    named: bool = False
     lifted: bytes | None = None
 
+    def as_model(self) -> Handoff:
+        return Handoff(**{name: getattr(self, name) for name in COLUMNS})
 
-def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datetime) -> PreparedHandoff | Refusal:
+
+# The columns of the handoff's row.
+COLUMNS = tuple(
+    field.name for field in fields(PreparedHandoff) if field.name not in ("submission", "issues", "named", "lifted")
+)
+
+
+def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datetime) -> PreparedHandoff | Receipt:
+    """Return the handoff of a submission, or the receipt of its refusal."""
     size = len(submission.document) + len(submission.context or b"") + len(submission.evidence or b"")
     if size > settings.MAX_BODY_BYTES:
-        return Refusal(
+        return Receipt(
             413,
-            "Document too large",
-            f"The document, its context and evidence have {size:,} bytes; {settings.MAX_BODY_BYTES:,} are the most.",
+            title="Document too large",
+            detail=f"The document, its context and evidence have {size:,} bytes;"
+            f" {settings.MAX_BODY_BYTES:,} are the most.",
         )
     reading = read_record(submission)
     record = reading.record
     beside, told = parse_leniently(submission.document) if submission.issues else (submission.envelope, record)
     if told and told.tenant_id and told.tenant_id != tenant_slug:
-        return Refusal(
+        return Receipt(
             403,
-            "Another tenant",
-            f"tenant_id is {told.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
+            title="Another tenant",
+            detail=f"tenant_id is {told.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
             "Send it with a key of that tenant, or name the key's tenant.",
         )
     content_hash = _content_hash(submission, record)
@@ -161,9 +168,10 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
         _fill(handoff, record)
     elif submission.issues:
         _place(handoff, beside, told)
-    named = _set_names(handoff, submission, told)
-    lifted = json_text.compact(record.document) if record and record.original_document is not None else None
-    return PreparedHandoff(handoff=handoff, submission=submission, named=named, issues=reading.issues, lifted=lifted)
+    _set_names(handoff, submission, told)
+    if record and record.original_document is not None:
+        handoff.lifted = json_text.compact(record.document)
+    return handoff
 
 
 def read_record(submission: Submission) -> Reading:
@@ -199,10 +207,10 @@ def _content_hash(submission: Submission, record: Record | None) -> str:
 
 def _prepare_unread(
     tenant_id: int, submission: Submission, reading: Reading, now: datetime, content_hash: str
-) -> NewHandoff:
-    """Return the columns that do not depend on the record."""
+) -> PreparedHandoff:
+    """Return the handoff with the columns that do not depend on the record."""
     envelope = submission.envelope
-    return NewHandoff(
+    return PreparedHandoff(
         id=new_id(),
         tenant_id=tenant_id,
         format=(reading.format or submission.format or "")[:20].replace("\x00", ""),
@@ -214,13 +222,15 @@ def _prepare_unread(
         received_at=now,
         size_bytes=len(submission.document),
         content_hash=content_hash,
+        submission=submission,
+        issues=reading.issues,
         lineage=envelope.retry_of or "",
         adapt=envelope.adapt,
         repair=submission.repair,
     )
 
 
-def _fill(handoff: NewHandoff, record: Record) -> None:
+def _fill(handoff: PreparedHandoff, record: Record) -> None:
     handoff.format = record.format
     handoff.handoff_type = record.handoff_type
     handoff.source_agent_id = record.source_agent_id
@@ -233,7 +243,7 @@ def _fill(handoff: NewHandoff, record: Record) -> None:
     handoff.data_hash = json_text.repetition_key(record)
 
 
-def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:
+def _place(handoff: PreparedHandoff, beside: Envelope, told: Record | None) -> None:
     """Set the trace, parent, type and agents of a faulty submission, as far as they can be read.
 
     Format and data hash stay empty. The stored bytes are the whole submission, which has no format, and a handoff that
@@ -248,7 +258,7 @@ def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:
         handoff.sender_timestamp = told.timestamp
 
 
-def _set_names(handoff: NewHandoff, submission: Submission, record: Record | None) -> bool:
+def _set_names(handoff: PreparedHandoff, submission: Submission, record: Record | None) -> None:
     given = record.handoff_id if record else None
     if record and given and record.arrived.get("handoff_id", given) != given:
         # Several sent ids may be cut or cleaned to the same id, so that id names no handoff. The structure layer
@@ -256,4 +266,4 @@ def _set_names(handoff: NewHandoff, submission: Submission, record: Record | Non
         given = None
     given = given or submission.envelope.handoff_id
     handoff.handoff_id = given or str(handoff.id)
-    return given is not None
+    handoff.named = given is not None

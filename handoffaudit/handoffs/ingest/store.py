@@ -1,6 +1,5 @@
 """Storage of submissions: the handoff, its body and its first event in one transaction."""
 
-import threading
 import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,22 +13,17 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.database_faults import WriteTurn
 from handoffaudit.handoffs import attempts, counts, db, event_log, notify, results, transitions
-from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Refusal, prepare, read_submission
+from handoffaudit.handoffs.ingest.prepare import COLUMNS, PreparedHandoff, Receipt, prepare, read_submission
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import is_asked_again, verdicts_of_unread
-from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.submission import Submission
 
-HANDOFF = db.Columns.of(
-    Handoff,
-    *("id", "tenant", "handoff_id", "format", "handoff_type", "source_agent_id", "target_agent_id", "trace_id"),
-    *("parent_handoff_id", "retry_of", "step", "state", "received_at", "sender_timestamp", "size_bytes"),
-    *("content_hash", "data_hash", "chain_length", "attempt", "lineage", "adapt", "repair", "repaired"),
-)
+HANDOFF = db.Columns.of(Handoff, *COLUMNS)
 
-_columns_of = attrgetter(*HANDOFF.names)
+_handoff_row = attrgetter(*COLUMNS)
 
 BODY = db.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", "lifted")
 
@@ -61,45 +55,44 @@ class ExistingHandoff:
     state: str
 
 
-def is_plain(arrival: PreparedHandoff) -> bool:
+def is_plain(handoff: PreparedHandoff) -> bool:
     """Return whether storing writes only three rows: the handoff has no findings and retries no other handoff."""
-    return db.is_postgresql() and not arrival.issues and not arrival.handoff.retry_of
+    return db.is_postgresql() and not handoff.issues and not handoff.retry_of
 
 
-def store_one(arrival: PreparedHandoff, sender: Actor) -> ExistingHandoff | None:
+def store_one(handoff: PreparedHandoff, sender: Actor) -> ExistingHandoff | None:
     """Store a plain handoff and return None, or return the stored handoff that already has the id."""
-    values = [*_handoff_row(arrival), *_body_row(arrival)[1:], *_event_row(arrival, sender)[1:]]
+    values = [*_handoff_row(handoff), *_body_row(handoff)[1:], *_event_row(handoff, sender)[1:]]
     with db.server_cursor() as cursor:
         stored = cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone()
     if stored:
         transaction.on_commit(notify.notify_workers)
-        event_log.log_received([arrival.handoff], sender)
+        event_log.log_received([handoff], sender)
         return None
-    return _find_existing([arrival])[arrival.handoff.handoff_id]
+    return _find_existing([handoff])[handoff.handoff_id]
 
 
-def store_many(arrivals: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
+def store_many(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
     """Store the handoffs whose id is new; call inside a transaction.
 
     Return for each handoff the stored one that already has the id, or None if the handoff is new.
     """
-    known = _find_existing(arrivals)
+    known = _find_existing(handoffs)
     answers: list[ExistingHandoff | None] = []
     new: list[PreparedHandoff] = []
-    for arrival in arrivals:
-        handoff = arrival.handoff
-        before = known.get(handoff.handoff_id) if arrival.named else None
-        if before and str(before.pk) not in known and may_replace(before, arrival):
-            _replace(before, arrival, new, sender)
+    for handoff in handoffs:
+        before = known.get(handoff.handoff_id) if handoff.named else None
+        if before and str(before.pk) not in known and may_replace(before, handoff):
+            _replace(before, handoff, new, sender)
             known[str(before.pk)], before = before, None
         answers.append(before)
         if before is None:
-            new.append(arrival)
+            new.append(handoff)
             known[handoff.handoff_id] = ExistingHandoff(handoff.id, handoff.content_hash, handoff.state)
     attempts.take_turns(new)
     attempts.number(new)
     insert_handoffs(new, sender)
-    unread = [(one.handoff.as_model(), one.issues) for one in new if one.issues]
+    unread = [(one.as_model(), one.issues) for one in new if one.issues]
     deltas = results.store_unreadable(verdicts_of_unread(unread))
     deltas.update(attempts.supersede(new, sender))
     # Workers lock in this order too: rows first, then counts.
@@ -107,13 +100,13 @@ def store_many(arrivals: list[PreparedHandoff], sender: Actor) -> list[ExistingH
     return answers
 
 
-def may_replace(known: ExistingHandoff, arrival: PreparedHandoff) -> bool:
+def may_replace(known: ExistingHandoff, handoff: PreparedHandoff) -> bool:
     """Return whether the arriving handoff replaces the stored, unreadable handoff that has its id.
 
     The content must differ, and no reviewer may have declined the stored handoff for good. The stored handoff is
     renamed to its own UUID, so no other handoff may have that UUID as its `handoff_id`.
     """
-    handoff, name = arrival.handoff, str(known.pk)
+    name = str(known.pk)
     if known.state not in _REPLACEABLE or known.content_hash == handoff.content_hash:
         return False
     if Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists() or handoff.handoff_id == name:
@@ -126,24 +119,24 @@ def may_replace(known: ExistingHandoff, arrival: PreparedHandoff) -> bool:
     return first in (None, State.REJECTED)
 
 
-def _replace(known: ExistingHandoff, arrival: PreparedHandoff, new: list[PreparedHandoff], sender: Actor) -> None:
+def _replace(known: ExistingHandoff, handoff: PreparedHandoff, new: list[PreparedHandoff], sender: Actor) -> None:
     """Rename the unreadable handoff to its own UUID and make the new document its next attempt.
 
     If another process was first, the insert raises an error and the caller tries again.
     """
     name = str(known.pk)
     columns: dict[str, object] = {"handoff_id": name}
-    if arrival.handoff.retry_of:
+    if handoff.retry_of:
         # The sender names the lineage itself. The unreadable handoff joins that lineage, with a number that later
         # attempts need not follow.
-        lineage = attempts.find_lineage(arrival.handoff.tenant_id, arrival.handoff.retry_of)
+        lineage = attempts.find_lineage(handoff.tenant_id, handoff.retry_of)
         columns |= {"lineage": lineage, "attempt": 1}
     else:
-        arrival.handoff.retry_of = name
+        handoff.retry_of = name
     for one in new:
-        if one.handoff.id == known.pk:
+        if one.id == known.pk:
             for column, value in columns.items():
-                setattr(one.handoff, column, value)
+                setattr(one, column, value)
     for row in Handoff.objects.select_for_update().filter(pk=known.pk, state=known.state):
         reason = f"it can't be read: {row.handoff_id} is the id of what was sent after it"
         transitions.record_event(row, sender, reason, **columns)
@@ -152,14 +145,14 @@ def _replace(known: ExistingHandoff, arrival: PreparedHandoff, new: list[Prepare
 def insert_handoffs(new: list[PreparedHandoff], sender: Actor, reason: str = "") -> None:
     """Insert the handoff, body and first event of each, with `reason` in the event; call inside a transaction."""
     # Every process inserts in the same order, so that two batches with the same ids cannot deadlock.
-    db.insert_rows(HANDOFF, [_handoff_row(one) for one in sorted(new, key=lambda one: one.handoff.handoff_id)])
-    db.insert_rows(BODY, [_body_row(arrival) for arrival in new])
-    db.insert_rows(EVENT, [_event_row(arrival, sender, reason) for arrival in new])
-    event_log.log_received([one.handoff for one in new], sender)
+    db.insert_rows(HANDOFF, [_handoff_row(one) for one in sorted(new, key=attrgetter("handoff_id"))])
+    db.insert_rows(BODY, [_body_row(handoff) for handoff in new])
+    db.insert_rows(EVENT, [_event_row(handoff, sender, reason) for handoff in new])
+    event_log.log_received(new, sender)
 
 
-def _find_existing(arrivals: list[PreparedHandoff]) -> dict[str, ExistingHandoff]:
-    named = [arrival.handoff for arrival in arrivals if arrival.named]
+def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff]:
+    named = [handoff for handoff in handoffs if handoff.named]
     if not named:
         return {}
     with connection.cursor() as cursor:
@@ -173,51 +166,29 @@ def _find_existing(arrivals: list[PreparedHandoff]) -> dict[str, ExistingHandoff
         }
 
 
-def _handoff_row(arrival: PreparedHandoff) -> tuple[Any, ...]:
-    row: tuple[Any, ...] = _columns_of(arrival.handoff)
-    return row
+def _body_row(handoff: PreparedHandoff) -> tuple[Any, ...]:
+    sent = handoff.submission
+    return handoff.id, sent.document, sent.context, sent.evidence, handoff.lifted
 
 
-def _body_row(arrival: PreparedHandoff) -> tuple[Any, ...]:
-    sent = arrival.submission
-    return arrival.handoff.id, sent.document, sent.context, sent.evidence, arrival.lifted
-
-
-def _event_row(arrival: PreparedHandoff, sender: Actor, reason: str = "") -> tuple[Any, ...]:
-    reason = "it can't be read" if arrival.issues else reason
-    row = arrival.handoff
-    return row.id, row.tenant_id, row.received_at, sender.kind.value, sender.name, "", row.state, reason
+def _event_row(handoff: PreparedHandoff, sender: Actor, reason: str = "") -> tuple[Any, ...]:
+    reason = "it can't be read" if handoff.issues else reason
+    start = handoff.id, handoff.tenant_id, handoff.received_at
+    return *start, sender.kind.value, sender.name, "", handoff.state, reason
 
 
 CLASHES = (IntegrityError, psycopg.errors.UniqueViolation)
 
 CLASH_TRIES = 5
 
-_one_writer = threading.RLock()
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The outcome of a submission, with the HTTP `status` of the response.
-
-    202: stored. 200: stored before, with the same content. 422: stored as rejected. 409: another handoff with other
-    content has the id. 403 or 413: refused. `id` is empty if nothing was stored.
-    """
-
-    status: int
-    id: str = ""
-    handoff_id: str = ""
-    state: str = ""
-    issues: tuple[Issue, ...] = ()
-    title: str = ""
-    detail: str = ""
+_one_writer = WriteTurn()
 
 
 def accept(tenant: Tenant, sender: Actor, submission: Submission) -> Receipt:
     """Store one submission and return its receipt."""
     prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now())
-    if isinstance(prepared, Refusal):
-        return _refusal_receipt(prepared)
+    if isinstance(prepared, Receipt):
+        return prepared
     if is_plain(prepared):
         known = store_one(prepared, sender)
         if known is None or not may_replace(known, prepared):
@@ -236,15 +207,15 @@ def accept_many(tenant: Tenant, sender: Actor, submissions: Sequence[Submission]
     now = timezone.now()
     prepared = [prepare(tenant.pk, tenant.slug, submission, now) for submission in submissions]
     known = iter(_store([one for one in prepared if isinstance(one, PreparedHandoff)], sender))
-    return [_refusal_receipt(one) if isinstance(one, Refusal) else _receipt(one, next(known)) for one in prepared]
+    return [one if isinstance(one, Receipt) else _receipt(one, next(known)) for one in prepared]
 
 
-def _store(arrivals: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
+def _store(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
     for last in (False,) * (CLASH_TRIES - 1) + (True,):
         try:
             with write_turn(), transaction.atomic():
-                known = store_many(arrivals, sender)
-                transaction.on_commit(partial(_notify_workers_of, arrivals))
+                known = store_many(handoffs, sender)
+                transaction.on_commit(partial(_notify_workers_of, handoffs))
                 return known
         except CLASHES:
             # Another process stored one of these ids between the look-up and the insert; the next look-up finds the id.
@@ -267,20 +238,15 @@ def write_turn() -> AbstractContextManager[object]:
     return nullcontext() if db.is_postgresql() else _one_writer
 
 
-def _notify_workers_of(arrivals: list[PreparedHandoff]) -> None:
-    if any(arrival.handoff.state == State.RECEIVED for arrival in arrivals):
+def _notify_workers_of(handoffs: list[PreparedHandoff]) -> None:
+    if any(handoff.state == State.RECEIVED for handoff in handoffs):
         notify.notify_workers()
 
 
-def _refusal_receipt(refusal: Refusal) -> Receipt:
-    return Receipt(status=refusal.status, title=refusal.title, detail=refusal.detail)
-
-
-def _receipt(arrival: PreparedHandoff, known: ExistingHandoff | None) -> Receipt:
-    handoff = arrival.handoff
+def _receipt(handoff: PreparedHandoff, known: ExistingHandoff | None) -> Receipt:
     if known is None:
-        status = 422 if arrival.issues else 202
-        return Receipt(status, str(handoff.id), handoff.handoff_id, handoff.state, arrival.issues)
+        status = 422 if handoff.issues else 202
+        return Receipt(status, str(handoff.id), handoff.handoff_id, handoff.state, handoff.issues)
     if known.content_hash == handoff.content_hash:
         return Receipt(200, str(known.pk), handoff.handoff_id, known.state)
     return Receipt(

@@ -1,19 +1,18 @@
 """Queue of handoffs for the LLM: one row for each handoff, leased one at a time."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from handoffaudit.handoffs import db, transitions
+from handoffaudit.handoffs import attempts, db, leases, transitions
 from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCheck
-
-CHECKS = ModelCheck._meta.db_table  # noqa: SLF001 -- Django's documented API
+from handoffaudit.handoffs.results import JudgedHandoff
 
 CHECK = db.Columns.of(ModelCheck, "handoff", "tenant", "kind", "since", "tries")
 
@@ -34,6 +33,14 @@ class Job:
     handoff: Handoff
     kind: CheckKind
     alone: bool = False
+
+    def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
+        """Lock the handoff and its lineage; return the judged handoff if the lease is still held."""
+        return list(judged) if lock_if_held(self) else []
+
+    def end(self) -> None:
+        """Remove the check from the queue."""
+        finish(self)
 
 
 def enqueue(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
@@ -61,35 +68,31 @@ def take_left_behind() -> Job | None:
 
 def is_any_left_behind() -> bool:
     """Return whether a worker died while it held the lease of a check."""
-    late = ModelCheck.objects.filter(claim_expires_at__lt=timezone.now(), tries__lt=settings.CLAIM_TRIES)
+    late = ModelCheck.objects.filter(leases.expired(), tries__lt=settings.LEASE_TRIES)
     return late.exclude(claim=None).exists()
 
 
 def _take(condition: str, *, alone: bool) -> Job | None:
-    token, now = uuid.uuid4(), timezone.now()
-    seconds = CALLS_OF_A_LEASE * settings.MODEL_SECONDS + settings.CLAIM_SECONDS
-    picked = f"""
-        SELECT handoff_id FROM "{CHECKS}" WHERE {condition} AND tries < %s
-        ORDER BY kind, handoff_id LIMIT 1
-    """  # noqa: S608
-    # PostgreSQL may run a subquery of IN again for other rows and exceed the limit. An array is computed once.
-    among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if db.is_postgresql() else f"IN ({picked})"
-    sql = f"""
-        UPDATE "{CHECKS}" SET claim = %s, claim_expires_at = %s, tries = tries + %s
-        WHERE handoff_id {among} RETURNING handoff_id, kind
-    """  # noqa: S608
-    stored = token if db.is_postgresql() else token.hex
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(sql, [stored, now + timedelta(seconds=seconds), int(alone), now, settings.CLAIM_TRIES])
-        found = cursor.fetchone()
-    if not found:
+    with transaction.atomic():
+        token, checks = leases.take_first(
+            ModelCheck,
+            f"{condition} AND tries < %s",
+            [timezone.now(), settings.LEASE_TRIES],
+            order="kind, handoff_id",
+            limit=1,
+            changes=f"tries = tries + {int(alone)}",
+            seconds=CALLS_OF_A_LEASE * settings.MODEL_SECONDS + settings.LEASE_SECONDS,
+        )
+    if not checks:
         return None
-    pk = found[0] if isinstance(found[0], uuid.UUID) else uuid.UUID(found[0])
-    return Job(token, Handoff.objects.select_related("tenant").get(pk=pk), CheckKind(found[1]), alone)
+    [check] = checks
+    handoff = Handoff.objects.select_related("tenant").get(pk=check.handoff_id)
+    return Job(token, handoff, CheckKind(check.kind), alone)
 
 
 def lock_if_held(due: Job) -> bool:
-    """Return whether the lease is still held, and lock its row until the caller's transaction ends."""
+    """Lock the handoff, its lineage and the check until the transaction ends; return whether the lease is held."""
+    attempts.lock([due.handoff])
     return _of(due).select_for_update().exists()
 
 
@@ -101,13 +104,12 @@ def release(due: Job) -> None:
     """Release a check that failed by itself, for a retry after a pause that grows with each try."""
     row = ModelCheck.objects.filter(pk=due.handoff.pk).first()
     tries = (row.tries if row else 0) + (0 if due.alone else 1)
-    later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**tries))
-    _of(due).update(claim=None, claim_expires_at=later, tries=tries)
+    leases.release(_of(due), tries, tries=tries)
 
 
 def end_leases() -> None:
     """Expire all leases. Call where no process with a lease can still exist."""
-    ModelCheck.objects.exclude(claim=None).update(claim_expires_at=timezone.now())
+    leases.renew(ModelCheck.objects.exclude(claim=None), seconds=0)
 
 
 def postpone(due: Job) -> None:
@@ -115,11 +117,11 @@ def postpone(due: Job) -> None:
     now = timezone.now()
     waited = now - _of(due).get().since
     later = now + min(max(waited, SOONEST_AGAIN), LATEST_AGAIN)
-    _of(due).update(claim=None, claim_expires_at=later, tries=0)
+    leases.end(_of(due), at=later, tries=0)
 
 
 def _of(due: Job) -> "QuerySet[ModelCheck]":
-    return ModelCheck.objects.filter(pk=due.handoff.pk, claim=due.token)
+    return leases.held(ModelCheck, due.handoff.pk, due.token)
 
 
 def count_under_way(kind: CheckKind) -> int:
@@ -130,21 +132,20 @@ def count_under_way(kind: CheckKind) -> int:
 
 def count_waiting(most: int) -> int:
     """Return the number of checks without a lease, counted up to `most`."""
-    free = Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())
-    return ModelCheck.objects.filter(free, tries__lt=settings.CLAIM_TRIES)[:most].count()
+    return ModelCheck.objects.filter(leases.free(), tries__lt=settings.LEASE_TRIES)[:most].count()
 
 
 def park_exhausted() -> int:
     """Park the handoffs whose check used all its tries without a result, and return their number."""
-    spent = ModelCheck.objects.filter(claim_expires_at__lt=timezone.now(), tries__gte=settings.CLAIM_TRIES)
-    return sum(_park(check) for check in spent.order_by("handoff_id")[:100])
+    spent = ModelCheck.objects.filter(leases.exhausted()).order_by("handoff_id")
+    return sum(_park(check) for check in spent[:100])
 
 
 def _park(check: ModelCheck) -> bool:
     with transaction.atomic():
         # Lock the handoff first, as workers that store a verdict do: a handoff with a late verdict must not be parked.
         handoff = Handoff.objects.select_for_update().get(pk=check.handoff_id)
-        deleted, _ = ModelCheck.objects.filter(pk=check.pk, claim=check.claim, tries=check.tries).delete()
+        deleted, _ = leases.held(ModelCheck, check.pk, check.claim).filter(tries=check.tries).delete()
         if not deleted or check.kind != CheckKind.FIRST:
             return False
         transitions.park(handoff, f"{check.tries} tries to have the model check it failed")

@@ -1,25 +1,24 @@
 """LLM checks from the queue, and rechecks of handoffs that were decided while the LLM was unavailable."""
 
 import threading
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import zip_longest
 
 import structlog
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import alerts, attempts, counts, lineage, long_poll, remediation, results
+from handoffaudit.handoffs import judge, lineage, remediation
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs, limits
 from handoffaudit.handoffs.llm.jobs import Job
 from handoffaudit.handoffs.models import (
     CheckKind,
-    Event,
     Handoff,
     HandoffBody,
     ModelCall,
@@ -28,26 +27,16 @@ from handoffaudit.handoffs.models import (
     State,
 )
 from handoffaudit.handoffs.repair import run
-from handoffaudit.handoffs.repair.run import RepairResult
 from handoffaudit.handoffs.results import JudgedHandoff
-from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_stored
 from handoffaudit.llm.breaker import is_outage
 from handoffaudit.policy import load
-from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.layers import MODEL_LAYERS
+from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.prompts.question import Reason, Unavailable
-from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
 
 BUDGET_PAUSE = timedelta(minutes=10)
 
 _STANDING = (State.ACCEPTED, State.HELD, State.APPROVED)
-
-_UNAVAILABLE = "semantic.unavailable"
-
-_BY_MODEL = frozenset(layer.name for layer in MODEL_LAYERS)
-
-_GRAVE = (Severity.ERROR, Severity.CRITICAL)
 
 _OF_ALL = frozenset({Reason.BREAKER_OPEN, Reason.NO_KEY, Reason.BUDGET})
 
@@ -105,22 +94,32 @@ def filter_unverified(tenant_id: int | OuterRef) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(tenant=tenant_id, unverified=True, state__in=_STANDING, id__gte=first_id_at(oldest))
 
 
-def store_recheck(due: Job, judged: JudgedHandoff, repaired: list[RepairResult]) -> bool:
-    """Store the LLM's new verdict. A handoff whose LLM check failed again stays as it is."""
-    with transaction.atomic():
-        attempts.lock([due.handoff])
-        if not jobs.lock_if_held(due):
-            return False
-        handoff = filter_unverified(due.handoff.tenant_id).filter(pk=due.handoff.pk).first()
-        if handoff and judged.verdict.unverified and _concerns_it_alone(judged):
-            jobs.postpone(due)
-            return False
-        jobs.finish(due)
-        if handoff is None or judged.verdict.unverified:
-            return False
-        _apply_recheck(handoff, judged, repaired)
-    long_poll.announce([handoff.pk])
-    return True
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """The lease on a recheck. A handoff whose LLM check failed again, or whose state changed, stays as it is."""
+
+    due: Job
+
+    def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
+        held = self.due.hold(judged)
+        if not held:
+            return []
+        [one] = held
+        handoff = filter_unverified(one.handoff.tenant_id).filter(pk=one.handoff.pk).first()
+        if handoff and one.verdict.unverified and _concerns_it_alone(one):
+            jobs.postpone(self.due)
+            return []
+        if handoff is None or one.verdict.unverified:
+            self.due.end()
+            return []
+        if handoff.state == State.HELD:
+            return [replace(one, handoff=handoff, from_state=handoff.state)]
+        # The recommended action was decided when the handoff was accepted.
+        verdict = replace(one.verdict, remediation=None, recommended_action=None)
+        return [replace(one, handoff=handoff, from_state=handoff.state, verdict=verdict, repaired=())]
+
+    def end(self) -> None:
+        self.due.end()
 
 
 def _concerns_it_alone(judged: JudgedHandoff) -> bool:
@@ -129,57 +128,10 @@ def _concerns_it_alone(judged: JudgedHandoff) -> bool:
     Without a pause, such a handoff would stay the oldest and be asked about again and again.
     """
     for issue in judged.verdict.issues:
-        if issue.code == _UNAVAILABLE:
+        if issue.code == semantic.UNAVAILABLE.code:
             said = Unavailable(Reason(issue.metadata["reason"]), "", status=issue.metadata["http_status"])
             return said.reason not in _OF_ALL and not is_outage(said)
     return False
-
-
-def _apply_recheck(handoff: Handoff, judged: JudgedHandoff, repaired: list[RepairResult]) -> None:
-    held = handoff.state == State.HELD
-    state = results.STATES[judged.verdict.outcome] if held else State(handoff.state)
-    # A finding that only a newer policy produces is no mistake of the earlier decision.
-    flagged = not held and judged.verdict.outcome is Outcome.REJECTED and _model_rejects(judged.verdict)
-    if not held:
-        # The recommended action was decided when the handoff was accepted.
-        judged = replace(judged, verdict=replace(judged.verdict, remediation=None, recommended_action=None))
-    [settled] = remediation.settle([judged])
-    verdict, place = settled.verdict, counts.CountKey.of(handoff)
-    deltas = counts.count_transition(place, handoff.codes, handoff.state, State.VALIDATING)
-    deltas.update(counts.count_transition(place, results.list_codes(verdict), State.VALIDATING, state))
-    results.replace(settled, state, flagged=flagged)
-    Event.objects.create(
-        tenant_id=handoff.tenant_id,
-        handoff_id=handoff.pk,
-        at=verdict.validated_at,
-        actor_kind=SYSTEM.kind,
-        actor=SYSTEM.name,
-        from_state=handoff.state,
-        to_state=state,
-        reason=_describe_recheck(settled, flagged=flagged),
-    )
-    if held:
-        remediation.store([settled])
-        deltas.update(run.store(repaired))
-    counts.apply(deltas)
-    if flagged:
-        alerts.raise_alert(handoff.tenant_id, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
-
-
-def _model_rejects(verdict: Verdict) -> bool:
-    return any(issue.layer in _BY_MODEL and issue.severity in _GRAVE for issue in verdict.issues)
-
-
-def _describe_recheck(judged: JudgedHandoff, *, flagged: bool) -> str:
-    said = results.describe_reason(judged.verdict)
-    if not any(one.name in _BY_MODEL and one.status is not LayerStatus.SKIPPED for one in judged.verdict.layers):
-        by = "judged again: the model is no longer asked about it"
-        return f"{by} ({said})" if said else by
-    if flagged:
-        said = f"it would have been rejected ({said})"
-    elif judged.verdict.outcome is Outcome.REJECTED and not _model_rejects(judged.verdict):
-        said = f"nothing against it; what is demanded now would reject it ({said})"
-    return f"checked later by the model: {said or 'nothing against it'}"
 
 
 log = structlog.get_logger(__name__)
@@ -233,26 +185,9 @@ def check(due: Job) -> bool:
     )
     model = client.model_for(handoff.tenant_id, handoff.pk)
     verdict = verdict_on_stored(handoff, body, before, config, model=model)
-    judged = JudgedHandoff(handoff, State.VALIDATING, verdict, config.policy_for(handoff.handoff_type))
     # A handoff that was accepted is not repaired afterwards.
     decides = due.kind == CheckKind.FIRST or handoff.state == State.HELD
     repaired = run.repair_judged(handoff, body, verdict, before, config, model) if decides else []
-    if due.kind == CheckKind.RECHECK:
-        return store_recheck(due, judged, repaired)
-    return _store(due, judged, repaired)
-
-
-def _store(due: Job, judged: JudgedHandoff, repaired: list[RepairResult]) -> bool:
-    with transaction.atomic():
-        attempts.lock([due.handoff])
-        if not jobs.lock_if_held(due):
-            return False
-        stored = remediation.settle([judged])
-        deltas = results.store(stored)
-        remediation.store(stored)
-        deltas.update(run.store(repaired))
-        deltas.update(attempts.supersede_overtaken([due.handoff]))
-        jobs.finish(due)
-        counts.apply(deltas)
-    long_poll.announce([due.handoff.pk])
-    return True
+    policy = config.policy_for(handoff.handoff_type)
+    judged = JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired)
+    return bool(judge.finish([judged], Recheck(due) if due.kind == CheckKind.RECHECK else due))

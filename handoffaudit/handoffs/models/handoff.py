@@ -7,6 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.leases import Leased
 
 
 def new_id() -> uuid.UUID:
@@ -32,7 +33,7 @@ WAITING_STATES = (State.RECEIVED, State.VALIDATING)
 _UNREADABLE_CODES = frozenset({"structure.json_parse", "structure.unrecognised_format"})
 
 
-class Handoff(models.Model):
+class Handoff(Leased):
     """A handoff with the fields that lists, filters and the queue need.
 
     The row is small; the documents are in `HandoffBody`.
@@ -87,8 +88,6 @@ class Handoff(models.Model):
     # A hook event handed the task out, and its end has not been reported.
     open = models.BooleanField(default=False, db_default=False)
 
-    claim = models.UUIDField(null=True)
-    claim_expires_at = models.DateTimeField(null=True)
     tries = models.PositiveSmallIntegerField(default=0, db_default=0)
     parked = models.BooleanField(default=False, db_default=False)
 
@@ -141,6 +140,20 @@ class Handoff(models.Model):
 
     def __str__(self) -> str:
         return f"{self.handoff_id}: {self.source_agent_id} → {self.target_agent_id}"
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        """Return the marks beside the state, by their names in the API."""
+        return {
+            "warnings": self.warnings,
+            "shadowed": bool(self.would_decide),
+            "overdue": self.overdue,
+            "parked": self.parked,
+            "escalated": self.escalated,
+            "unverified": self.unverified,
+            "flagged": self.flagged,
+            "open": self.open,
+        }
 
     @property
     def is_unreadable(self) -> bool:
@@ -287,3 +300,8 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.from_state} → {self.to_state}"
+
+    @property
+    def author(self) -> dict[str, str]:
+        """Return who caused the event, as the API shows the actor."""
+        return {"kind": self.actor_kind, "name": self.actor}

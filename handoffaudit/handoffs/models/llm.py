@@ -3,6 +3,7 @@
 from django.db import models
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.leases import Leased
 from handoffaudit.handoffs.models.handoff import Handoff, new_id
 
 
@@ -13,7 +14,7 @@ class CheckKind(models.TextChoices):
     REPAIR = "repair"
 
 
-class ModelCheck(models.Model):
+class ModelCheck(Leased):
     """A handoff that waits for an LLM check, the first one or one repeated after the LLM was unavailable.
 
     The row is deleted after the check. The queue is a table of its own, so that workers never scan the handoffs for
@@ -26,9 +27,6 @@ class ModelCheck(models.Model):
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     kind = models.CharField(max_length=10, choices=CheckKind.choices)
     since = models.DateTimeField()
-    claim = models.UUIDField(null=True)
-    claim_expires_at = models.DateTimeField(null=True)
-    tries = models.PositiveSmallIntegerField(default=0)
 
     class Meta:
         indexes = [models.Index(fields=["kind", "handoff"], name="model_check_by_kind")]

@@ -3,6 +3,7 @@
 from django.db import models
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs.leases import Leased
 from handoffaudit.handoffs.models.handoff import Handoff, new_id
 
 
@@ -69,8 +70,13 @@ class Proposal(models.Model):
     def __str__(self) -> str:
         return f"{self.decision} of {self.handoff_id} by {self.actor}"
 
+    @property
+    def author(self) -> dict[str, str]:
+        """Return who made the proposal, as the API shows the actor."""
+        return {"kind": self.actor_kind, "name": self.actor}
 
-class Trial(models.Model):
+
+class Trial(Leased):
     """A dry run: a draft policy evaluated on past handoffs, to count how many verdicts would change.
 
     `draft` is the policy content, as JSON. The newest handoff is judged first, and `reached` is the last one judged.
@@ -98,9 +104,6 @@ class Trial(models.Model):
     reached = models.UUIDField(null=True)
     flips = models.JSONField(default=dict)
     changed = models.JSONField(default=list)
-    claim = models.UUIDField(null=True)
-    claim_expires_at = models.DateTimeField(null=True)
-    tries = models.PositiveSmallIntegerField(default=0)
 
     class Meta:
         indexes = [

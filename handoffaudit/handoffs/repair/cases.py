@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import attempts, lineage, queries, remediation
-from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Refusal, prepare, read_record
+from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Receipt, prepare, read_record
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import (
@@ -25,10 +25,10 @@ from handoffaudit.handoffs.verdicts import (
     verdict_on_unreadable,
 )
 from handoffaudit.policy import load
-from handoffaudit.validation.codes import blocks
+from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import Strictness, ValidationConfig
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.layers import MODEL_LAYERS
+from handoffaudit.validation.layers import MODEL_LAYERS, critique, semantic
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable
@@ -46,17 +46,17 @@ class Preview:
     config: ValidationConfig
 
 
-def preview(tenant: Tenant, submission: Submission) -> Preview | Refusal:
+def preview(tenant: Tenant, submission: Submission) -> Preview | Receipt:
     """Judge a submission against the tenant's handoffs and current policy, without storing the submission."""
-    arrival = prepare(tenant.pk, tenant.slug, submission, timezone.now())
-    if isinstance(arrival, Refusal):
-        return arrival
-    attempts.number([arrival])
-    handoff = arrival.handoff.as_model()
+    prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now())
+    if isinstance(prepared, Receipt):
+        return prepared
+    attempts.number([prepared])
+    handoff = prepared.as_model()
     log = remediation.load_records([handoff]).get(attempts.lineage_of(handoff))
     before = PriorContext(lineage.load_histories([handoff])[handoff.pk], log)
     config = load.load(tenant.pk)
-    return Preview(handoff, verdict_on_prepared(arrival, before, config), before, config)
+    return Preview(handoff, verdict_on_prepared(prepared, before, config), before, config)
 
 
 AT_ONCE: Final = 2
@@ -71,7 +71,9 @@ _places = threading.BoundedSemaphore(AT_ONCE + 1)
 _BY_MODEL: Final = frozenset(layer.name for layer in MODEL_LAYERS)
 
 # With one of these findings, a layer has not judged the data.
-_NOT_SAID: Final = frozenset({"semantic.unavailable", "critique.call_failed", "critique.skipped_budget"})
+_NOT_SAID: Final = frozenset(
+    code.code for code in (semantic.UNAVAILABLE, critique.CALL_FAILED, critique.SKIPPED_BUDGET)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Case:
     @property
     def held_against_it(self) -> tuple[Issue, ...]:
         """Return the blocking findings of the LLM layers."""
-        return tuple(issue for issue in self.verdict.issues if issue.layer in _BY_MODEL and blocks(issue))
+        return tuple(issue for issue in self.verdict.issues if issue.layer in _BY_MODEL and issue.blocks)
 
 
 def case_of(
@@ -108,8 +110,8 @@ def case_of(
     submission = Submission(
         document=bytes(body.original),
         format=handoff.format or None,
-        context=_bytes(body.context),
-        evidence=_bytes(body.evidence),
+        context=_convert_bytes(body.context),
+        evidence=_convert_bytes(body.evidence),
         envelope=envelope_of(handoff, body),
     )
     return Case(handoff.tenant, handoff, submission, verdict, before, config, model)
@@ -124,14 +126,14 @@ def case_of_stored(handoff: Handoff) -> Case:
     body = HandoffBody.objects.get(pk=handoff.pk)
     before = PriorContext(lineage.load_histories([handoff])[handoff.pk], remediation.load_record(handoff))
     verdict = verdict_on_stored(handoff, body, before, config)
-    found = _add_findings(verdict, tuple(_stored_findings(handoff, body, config)))
+    found = _add_findings(verdict, tuple(_read_stored_findings(handoff, body, config)))
     return case_of(handoff, body, found, before, config, model_of_web(handoff))
 
 
-def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Refusal:
+def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Receipt:
     """Return the case of a submission that is not stored."""
     found = preview(tenant, submission)
-    if isinstance(found, Refusal):
+    if isinstance(found, Receipt):
         return found
     model = model_of_web(found.handoff)
     return Case(tenant, found.handoff, submission, found.verdict, found.before, found.config, model, is_stored=False)
@@ -149,12 +151,12 @@ class _AFewAtOnce:
     model: LanguageModel
 
     def ask(self, question: Question) -> Answer:
-        with _turn(_places, 0), _turn(_turns, WAIT_SECONDS):
+        with _take_turn(_places, 0), _take_turn(_turns, WAIT_SECONDS):
             return self.model.ask(question)
 
 
 @contextmanager
-def _turn(turns: threading.BoundedSemaphore, seconds: float) -> Iterator[None]:
+def _take_turn(turns: threading.BoundedSemaphore, seconds: float) -> Iterator[None]:
     if not turns.acquire(timeout=seconds):
         raise Unavailable(Reason.OVERLOADED, f"{AT_ONCE} other requests are asking it already. Try again in a minute.")
     try:
@@ -164,15 +166,15 @@ def _turn(turns: threading.BoundedSemaphore, seconds: float) -> Iterator[None]:
 
 
 def verdict_on_candidate(
-    case: Case, arrival: PreparedHandoff, before: PriorContext, model: LanguageModel | None
+    case: Case, prepared: PreparedHandoff, before: PriorContext, model: LanguageModel | None
 ) -> Verdict:
     """Return the verdict on a candidate.
 
     `model` is asked where the layers before it find no error. Without `model`, a worker asks the LLM later, as for any
     submission. The LLM's blocking findings on the handoff stay until an LLM layer judges the candidate.
     """
-    handoff = arrival.handoff.as_model()
-    reading = read_record(arrival.submission)
+    handoff = prepared.as_model()
+    reading = read_record(prepared.submission)
     if reading.record is None:
         return verdict_on_unreadable(handoff, reading.issues)
     verdict = verdict_on_record(reading.record, handoff, before, case.config)
@@ -184,9 +186,9 @@ def verdict_on_candidate(
 
 
 def _ask_layers(case: Case, model: LanguageModel | None) -> ModelChoice:
-    asked = model or (case.model if case.held_against_it else None)
-    if asked is not None:
-        return asked
+    chosen = model or (case.model if case.held_against_it else None)
+    if chosen is not None:
+        return chosen
     return ASK_LATER if client.is_configured() else client.model_for(case.tenant.pk, case.handoff.pk)
 
 
@@ -210,39 +212,40 @@ def _add_findings(verdict: Verdict, found: tuple[Issue, ...]) -> Verdict:
     return replace(verdict, issues=issues, outcome=outcome, would_decide=outcome, quality_score=score(issues))
 
 
-def _stored_findings(handoff: Handoff, body: HandoffBody, config: ValidationConfig) -> Iterator[Issue]:
+def _read_stored_findings(handoff: Handoff, body: HandoffBody, config: ValidationConfig) -> Iterator[Issue]:
     """Yield the LLM's blocking findings of the current stored verdict, for layers that the handoff type still uses."""
     policy = config.policy_for(handoff.handoff_type)
     reading = reading_of(handoff, body)
     content = queries.current_verdict(handoff) or {}
-    for told in content.get("issues", ()):
-        layer = told["layer"]
+    for finding in content.get("issues", ()):
+        layer = finding["layer"]
         off = layer in policy.layers_off or (layer == "semantic" and policy.strictness is Strictness.LENIENT)
         if layer in _BY_MODEL and not off and reading.record:
-            issue = _issue(told, reading.record.document)
-            if blocks(issue):
+            issue = _make_issue(finding, reading.record.document)
+            if issue.blocks:
                 yield issue
 
 
-def _issue(told: dict[str, Any], document: object) -> Issue:
+def _make_issue(finding: dict[str, Any], document: object) -> Issue:
     return Issue(
-        layer=told["layer"],
-        code=told["code"],
-        severity=Severity(told["severity"]),
-        message=told["message"],
-        hint=told["hint"],
-        location=_location(told["json_pointer"], document),
-        expected=told["expected"],
-        actual=told["actual"],
-        metadata=told["metadata"],
+        layer=finding["layer"],
+        code=finding["code"],
+        severity=Severity(finding["severity"]),
+        message=finding["message"],
+        hint=finding["hint"],
+        location=_find_location(finding["json_pointer"], document),
+        expected=finding["expected"],
+        actual=finding["actual"],
+        metadata=finding["metadata"],
+        holds=entry_of(finding["code"]).holds,
     )
 
 
-def _location(pointer: str, document: object) -> Location:
+def _find_location(pointer: str, document: object) -> Location:
     """Return the location in a document that a JSON Pointer names."""
     place: list[str | int] = []
     value = document
-    for part in _parts(pointer):
+    for part in _split_pointer(pointer):
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             place.append(int(part))
             value = value[int(part)]
@@ -252,9 +255,9 @@ def _location(pointer: str, document: object) -> Location:
     return tuple(place)
 
 
-def _parts(pointer: str) -> Iterable[str]:
+def _split_pointer(pointer: str) -> Iterable[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
-def _bytes(raw: object) -> bytes | None:
+def _convert_bytes(raw: object) -> bytes | None:
     return None if raw is None else bytes(raw)  # type: ignore[call-overload]

@@ -15,9 +15,9 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from handoffaudit.handoffs import attempts, counts, leases, long_poll, notify, remediation, results, transitions
+from handoffaudit.handoffs import attempts, counts, long_poll, notify, remediation, results, transitions
 from handoffaudit.handoffs.ingest import store as ingest_store
-from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Refusal, prepare, read_record
+from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Receipt, prepare, read_record
 from handoffaudit.handoffs.llm import client, jobs
 from handoffaudit.handoffs.llm.jobs import Job
 from handoffaudit.handoffs.models import CheckKind, Handoff, HandoffBody, State
@@ -81,8 +81,8 @@ def repair_judged(
     A repaired handoff is repaired again only on request. Without `model`, a handoff that only an LLM may repair is left
     for the LLM queue.
     """
-    asked = handoff.repair or (config.policy_for(handoff.handoff_type).repair and not handoff.repaired)
-    if not asked or verdict.outcome is not Outcome.REJECTED:
+    wants_repair = handoff.repair or (config.policy_for(handoff.handoff_type).repair and not handoff.repaired)
+    if not wants_repair or verdict.outcome is not Outcome.REJECTED:
         return []
     case = case_of(handoff, body, verdict, before, config)
     result = make_candidates(case, model)
@@ -120,7 +120,6 @@ def repair_due(due: Job) -> bool:
         case = replace(case_of_stored(handoff), model=None)
         found.append(RepairResult(case, make_candidates(case, client.model_for(handoff.tenant_id, handoff.pk))))
     with transaction.atomic():
-        attempts.lock([handoff])
         if not jobs.lock_if_held(due):
             return False
         now = Handoff.objects.only("state", "version").get(pk=handoff.pk, tenant=handoff.tenant_id)
@@ -152,11 +151,11 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
     )
 
     def judge(document: Document) -> Verdict:
-        arrival = _prepare_candidate(case, document)
-        return verdict_on_candidate(case, arrival, before, model) if arrival else case.verdict
+        prepared = _prepare_candidate(case, document)
+        return verdict_on_candidate(case, prepared, before, model) if prepared else case.verdict
 
     author = model or case.model
-    tries = tries_with(author, _prompt(case, record)) if author and record else TRIES
+    tries = tries_with(author, _find_prompt(case, record)) if author and record else TRIES
     document = record.document if record else None
     result = repair(document, case.verdict, reading.format, judge=judge, means=means, tries=tries)
     if result.repaired and result.repaired.verdict.pending:
@@ -164,7 +163,7 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
     return result
 
 
-def _prompt(case: Case, record: Record) -> Prompt | None:
+def _find_prompt(case: Case, record: Record) -> Prompt | None:
     """Return the repair prompt of the tenant, None for the default prompt."""
     return case.config.demands_for(case.handoff.handoff_type, workflow_of(record)).prompts.get(Use.REPAIR)
 
@@ -173,11 +172,11 @@ def _prepare_candidate(case: Case, document: Document) -> PreparedHandoff | None
     """Return the candidate as if its sender had sent it as the next attempt, None where it is too large to accept."""
     envelope = replace(case.submission.envelope, retry_of=case.handoff.handoff_id, adapt=False)
     sent = replace(case.submission, document=json_text.compact(document), envelope=envelope)
-    arrival = prepare(case.handoff.tenant_id, case.tenant.slug, sent, timezone.now())
-    if isinstance(arrival, Refusal):
+    prepared = prepare(case.handoff.tenant_id, case.tenant.slug, sent, timezone.now())
+    if isinstance(prepared, Receipt):
         return None
-    arrival.handoff.repaired = True
-    return arrival
+    prepared.repaired = True
+    return prepared
 
 
 def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Deltas:
@@ -206,24 +205,24 @@ def _drop_empty_tries(result: Repair) -> list[Attempt]:
 
 
 def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -> counts.Deltas:
-    arrival = _prepare_candidate(case, attempt.document)
-    if arrival is None:
+    prepared = _prepare_candidate(case, attempt.document)
+    if prepared is None:
         return Counter()
-    attempts.number([arrival])
-    _name(arrival)
-    ingest_store.insert_handoffs([arrival], actor, f"repair, try {attempt.number}: {attempt.name}")
+    attempts.number([prepared])
+    _name(prepared)
+    ingest_store.insert_handoffs([prepared], actor, f"repair, try {attempt.number}: {attempt.name}")
     if attempt.verdict.pending and attempt is result.repaired:
         # The LLM has not judged the candidate yet: its final verdict comes later, as for any submission.
         transaction.on_commit(notify.notify_workers)
-        return attempts.supersede([arrival], actor)
-    leases.record_start([arrival.handoff.as_model()])
-    handoff = arrival.handoff.as_model()
+        return attempts.supersede([prepared], actor)
+    transitions.record_start([prepared.as_model()])
+    handoff = prepared.as_model()
     verdict = replace(attempt.verdict, handoff_id=handoff.handoff_id)
     judged = JudgedHandoff(handoff, State.VALIDATING, verdict, case.config.policy_for(handoff.handoff_type))
     deltas = results.store([judged])
     if attempt is result.repaired:
         remediation.store([judged])
-        deltas.update(attempts.supersede([arrival], actor))
+        deltas.update(attempts.supersede([prepared], actor))
     else:
         stored = Handoff.objects.get(pk=handoff.pk)
         reason = f"try {attempt.number} of repair did not pass"
@@ -231,9 +230,8 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
     return deltas
 
 
-def _name(arrival: PreparedHandoff) -> None:
+def _name(handoff: PreparedHandoff) -> None:
     """Set the ID of a candidate: its lineage with the attempt number, or a UUID where that ID is taken."""
-    handoff = arrival.handoff
     name = f"{handoff.lineage[:MOST_OF_A_NAME]}~{handoff.attempt}"
     taken = Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists()
     handoff.handoff_id = str(handoff.id) if taken else name

@@ -67,11 +67,11 @@ def mark_handled(handoff: Handoff, *, note: str, actor: Actor) -> None:
         raise NotReviewable(handoff)
     if not handoff.is_unreadable:
         raise Readable
-    said = f"{HANDLED}: {note}" if note else HANDLED
+    reason = f"{HANDLED}: {note}" if note else HANDLED
     before = reassignment_of(handoff)
-    if before and is_handled(before) and said in (HANDLED, before.note):
+    if before and is_handled(before) and reason in (HANDLED, before.note):
         return
-    _set_aside(handoff, said, said, actor, None)
+    _set_aside(handoff, reason, reason, actor, None)
 
 
 def is_handled(passed: PassedOn) -> bool:

@@ -198,8 +198,8 @@ def _decide_together(
         for reference, handoff in rows.items():
             four_eyes = policies.policy_for(handoff.handoff_type).four_eyes
             try:
-                taken, said = resolve_resend(handoff, decision, note)
-                reason = reason_of(handoff, proposals.get(handoff.pk), taken, said, actor, four_eyes=four_eyes)
+                taken, resolved_note = resolve_resend(handoff, decision, note)
+                reason = reason_of(handoff, proposals.get(handoff.pk), taken, resolved_note, actor, four_eyes=four_eyes)
             except ReviewError as error:
                 results[reference] = Result(reference, None, error)
                 continue

@@ -52,9 +52,9 @@ def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
 
     The proposal ends a reassignment, because a person has judged the handoff.
     """
-    said = f"{NOUNS[decision]} proposed" + (f": {note}" if note else "")
+    message = f"{NOUNS[decision]} proposed" + (f": {note}" if note else "")
     before = find_proposal(handoff)
-    remark(handoff, actor, f"{said}; a second person decides")
+    remark(handoff, actor, f"{message}; a second person decides")
     Proposal.objects.update_or_create(
         handoff=handoff,
         defaults={
@@ -74,10 +74,10 @@ def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
 
 def withdraw(handoff: Handoff, proposal: Proposal, actor: Actor) -> None:
     """Withdraw a proposal; call inside a transaction. The proposal that it replaced, if any, becomes current again."""
-    said, before = f"{NOUNS[proposal.decision]} no longer proposed", proposal.replaced
+    message, before = f"{NOUNS[proposal.decision]} no longer proposed", proposal.replaced
     if before:
-        said += f"; the {NOUNS[before['decision']]} that {before['actor']} proposed counts again"
-    remark(handoff, actor, said)
+        message += f"; the {NOUNS[before['decision']]} that {before['actor']} proposed counts again"
+    remark(handoff, actor, message)
     rows = Proposal.objects.filter(handoff=handoff.pk)
     if before:
         at = datetime.fromisoformat(before["at"])

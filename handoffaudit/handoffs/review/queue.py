@@ -14,9 +14,11 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import counts, queries
-from handoffaudit.handoffs.filters import FilterError, Filters, parse_cursor
-from handoffaudit.handoffs.models import Event, Finding, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.counts import HOURLY_TOTALS
+from handoffaudit.handoffs.filters import Filters, parse_cursor
+from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.queries import EVERYTHING, Page, decided_handoffs, decision_events, exclude_undone
 from handoffaudit.handoffs.review import assignments, proposals
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
@@ -148,7 +150,7 @@ def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
     parts = {part: state for part, state in _STATES.items() if not filters.state or state in filters.state}
     if not filters.code or filters.code == counts.UNVERIFIED:
         return parts
-    counted = HourlyTotal.objects.filter(tenant=tenant, code=filters.code, number__gt=0)
+    counted = HOURLY_TOTALS.read(tenant, code=filters.code, number__gt=0)
     found = {state for state in REVIEWABLE if counted.filter(state=state).exists()}
     return [part for part, state in parts.items() if state in found]
 
@@ -156,14 +158,14 @@ def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
 def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collection[str] = PARTS) -> Page:
     """Return the page that begins at `cursor`. Raises `FilterError`."""
     found: list[tuple[str, Handoff]] = []
-    for name, after in _parts_from(cursor):
+    for name, after in _list_remaining_parts(cursor):
         if name in parts and len(found) <= limit:
             found += [(name, one) for one in sort_part(rows, name, after)[: limit + 1 - len(found)]]
     last = found[limit - 1] if len(found) > limit else None
     return Page([handoff for _, handoff in found[:limit]], next=f"{last[0]}:{last[1].pk}" if last else None)
 
 
-def _parts_from(cursor: str) -> Iterator[tuple[str, str]]:
+def _list_remaining_parts(cursor: str) -> Iterator[tuple[str, str]]:
     """Yield each remaining section with the id after which the page continues. Raises `FilterError`."""
     part, _, after = cursor.partition(":")
     if cursor and part not in PARTS:
@@ -257,33 +259,33 @@ def list_precedents(handoff: Handoff, limit: int = 5) -> list[Precedent]:
     past = decided_handoffs(handoff.tenant_id)
     of_type = past.filter(handoff_type=handoff.handoff_type)
     of_pair = past.filter(source_agent_id=handoff.source_agent_id, target_agent_id=handoff.target_agent_id)
-    wanted = _comparable_codes(handoff.codes)
-    alike = {pk for rows in (of_type, of_pair) for pk in _with_codes(rows, wanted)} - {handoff.pk}
+    wanted = _drop_unavailable(handoff.codes)
+    alike = {pk for rows in (of_type, of_pair) for pk in _filter_with_codes(rows, wanted)} - {handoff.pk}
     newest = sorted(alike, reverse=True)[: limit * 10]
-    made = _last_decisions(handoff.tenant_id, newest)[:limit]
+    made = _list_last_decisions(handoff.tenant_id, newest)[:limit]
     handoffs = Handoff.objects.in_bulk([event.handoff_id for event in made])
     return [
         Precedent(handoffs[event.handoff_id], event.to_state, event.reason, event.actor, event.at) for event in made
     ]
 
 
-def _with_codes(rows: "QuerySet[Handoff]", wanted: frozenset[str]) -> Iterable[uuid.UUID]:
+def _filter_with_codes(rows: "QuerySet[Handoff]", wanted: frozenset[str]) -> Iterable[uuid.UUID]:
     # The same few lists of codes repeat in most rows. Comparing their text means that each list is parsed only once.
     found = rows.order_by("-id").values_list("pk", Cast("codes", TextField()))[:LOOKED_AT]
     alike: dict[str, bool] = {}
     for pk, codes in found:
         if codes not in alike:
-            alike[codes] = _comparable_codes(orjson.loads(codes)) == wanted
+            alike[codes] = _drop_unavailable(orjson.loads(codes)) == wanted
         if alike[codes]:
             yield pk
 
 
-def _comparable_codes(codes: Iterable[str]) -> frozenset[str]:
+def _drop_unavailable(codes: Iterable[str]) -> frozenset[str]:
     """Return the codes without the one for an unavailable LLM, which makes no difference to a reviewer."""
     return frozenset(codes) - {counts.UNVERIFIED}
 
 
-def _last_decisions(tenant_id: int, handoffs: list[uuid.UUID]) -> list[Event]:
+def _list_last_decisions(tenant_id: int, handoffs: list[uuid.UUID]) -> list[Event]:
     """Return the latest decision on each handoff, newest first."""
     rows = Event.objects.filter(tenant=tenant_id, handoff__in=handoffs, to_state__in=DECIDED).order_by("id")
     last = {event.handoff_id: event for event in rows if event.from_state != event.to_state}

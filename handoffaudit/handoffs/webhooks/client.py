@@ -261,11 +261,13 @@ async def _post(target: Target, body: bytes, headers: Mapping[str, str], began: 
     ) as client:
         response = await _connect(client, target, body, headers)
         try:
-            text = await _beginning(response)
+            text = await _read_beginning(response)
         finally:
             await response.aclose()
     status = response.status_code
-    return Answer(status, _ms(began), text, _refusal(response), _retry_after(response.headers.get("retry-after", "")))
+    return Answer(
+        status, _ms(began), text, _describe_refusal(response), _retry_after(response.headers.get("retry-after", ""))
+    )
 
 
 async def _connect(
@@ -289,7 +291,7 @@ async def _connect(
     raise AssertionError("a target has an address")
 
 
-async def _beginning(response: httpx2.Response) -> str:
+async def _read_beginning(response: httpx2.Response) -> str:
     read = b""
     # A connection that breaks after the status still counts as an answer.
     with suppress(httpx2.TransportError):
@@ -300,7 +302,7 @@ async def _beginning(response: httpx2.Response) -> str:
     return clean(read[:MOST_READ].decode("utf-8", "replace"), LONGEST_TEXT)
 
 
-def _refusal(response: httpx2.Response) -> str:
+def _describe_refusal(response: httpx2.Response) -> str:
     status = response.status_code
     if 200 <= status < 300:
         return ""

@@ -4,7 +4,7 @@ import random
 import time
 import uuid
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
-from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs import alerts, leases
 from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.transitions import SYSTEM
@@ -57,6 +57,9 @@ LEASE_SECONDS = 30.0
 
 LOOKED_AT = 50
 
+# A leased delivery is due when its lease expires.
+DUE = "due_at"
+
 # With these statuses, a reachable receiver refuses this one delivery. 408 and 429 ask for a retry.
 _REFUSED = Q(last_status__gte=400, last_status__lt=500) & ~Q(last_status__in=(408, 429))
 
@@ -69,6 +72,20 @@ class DeliveryLease:
     subscriber: Subscriber
     deliveries: list[Delivery]
 
+    def filter_held(self, delivery: Delivery) -> "QuerySet[Delivery]":
+        """Return the row of a delivery as a queryset, empty where the lease was lost."""
+        return Delivery.objects.filter(pk=delivery.pk, claim=self.token)
+
+    def renew(self) -> None:
+        leases.renew(self._filter_unsent(), seconds=LEASE_SECONDS, until=DUE)
+
+    def release(self) -> None:
+        """Release the deliveries of the lease that were not sent."""
+        leases.end(self._filter_unsent(), until=DUE, at=timezone.now())
+
+    def _filter_unsent(self) -> "QuerySet[Delivery]":
+        return _filter_deliveries(self.subscriber.pk).filter(due_at__isnull=False, claim=self.token)
+
 
 def take(*, reliable: bool = False) -> DeliveryLease | None:
     """Lease due deliveries of one webhook that no other thread sends to. Return None where nothing is due.
@@ -80,11 +97,13 @@ def take(*, reliable: bool = False) -> DeliveryLease | None:
         with transaction.atomic():
             locked = Subscriber.objects.select_for_update(skip_locked=True, of=("self",)).select_related("tenant")
             subscriber = locked.filter(pk=pk, active=True).first()
-            if subscriber is None or _of(pk).filter(due_at__gt=now, claim__isnull=False).exists():
+            if subscriber is None or _filter_deliveries(pk).filter(due_at__gt=now, claim__isnull=False).exists():
                 continue
-            due = list(_of(pk).filter(due_at__lte=now).order_by("id")[:AT_ONCE])
+            due = list(_filter_deliveries(pk).filter(due_at__lte=now).order_by("id")[:AT_ONCE])
             token = uuid.uuid4()
-            _of(pk).filter(pk__in=[one.pk for one in due]).update(claim=token, due_at=_expiry())
+            leases.take(
+                _filter_deliveries(pk).filter(pk__in=[one.pk for one in due]), token, seconds=LEASE_SECONDS, until=DUE
+            )
         for one in due:
             one.subscriber, one.claim = subscriber, token
         if due:
@@ -109,37 +128,19 @@ def list_ready(*, reliable: bool = False) -> list[int]:
     return list(found.order_by("fails", "first").values_list("pk", flat=True)[:LOOKED_AT])
 
 
-def lock_held(claim: DeliveryLease, delivery: Delivery) -> "QuerySet[Delivery]":
-    """Return the row of a delivery as a queryset, empty where the lease was lost."""
-    return Delivery.objects.filter(pk=delivery.pk, claim=claim.token)
-
-
-def renew(claim: DeliveryLease) -> None:
-    _of(claim.subscriber.pk).filter(due_at__isnull=False, claim=claim.token).update(due_at=_expiry())
-
-
-def release(claim: DeliveryLease) -> None:
-    """Release the deliveries of the lease that were not sent."""
-    _of(claim.subscriber.pk).filter(due_at__isnull=False, claim=claim.token).update(claim=None, due_at=timezone.now())
-
-
 def retry_now(subscriber: Subscriber) -> None:
     """Retry undeliverable webhooks now that the receiver responds again."""
-    unreached = _of(subscriber.pk).filter(due_at__gt=timezone.now(), tries__gt=HOLDS_BACK)
+    unreached = _filter_deliveries(subscriber.pk).filter(due_at__gt=timezone.now(), tries__gt=HOLDS_BACK)
     unreached.filter(claim=None, last_status=None).update(due_at=timezone.now())
 
 
-def _of(subscriber: int) -> "QuerySet[Delivery]":
+def _filter_deliveries(subscriber: int) -> "QuerySet[Delivery]":
     return Delivery.objects.filter(subscriber=subscriber)
 
 
 def _is_held_back() -> Q:
     """Return the condition for failed deliveries that later ones wait for, so that deliveries arrive in order."""
     return Q(tries__gt=0, tries__lte=HOLDS_BACK) & (Q(last_status=None) | ~_REFUSED)
-
-
-def _expiry() -> datetime:
-    return timezone.now() + timedelta(seconds=LEASE_SECONDS)
 
 
 log = structlog.get_logger(__name__)
@@ -155,8 +156,8 @@ def drain(*, reliable: bool = False) -> int:
     `reliable` skips webhooks with failed deliveries, which take longest.
     """
     tried = 0
-    while claim := take(reliable=reliable):
-        tried += _send_all(claim)
+    while lease := take(reliable=reliable):
+        tried += _send_all(lease)
     return tried
 
 
@@ -182,26 +183,26 @@ def send(sender: Sender, delivery: Delivery) -> Answer:
 
 def describe_failure(answer: Answer) -> str:
     """Return why a delivery failed, with the text that the receiver answered."""
-    said = f" It said: {answer.text}" if answer.text else ""
-    return clean(answer.error + said if answer.error else "", LONGEST_ERROR)
+    response_text = f" It said: {answer.text}" if answer.text else ""
+    return clean(answer.error + response_text if answer.error else "", LONGEST_ERROR)
 
 
-def _send_all(claim: DeliveryLease) -> int:
+def _send_all(lease: DeliveryLease) -> int:
     """Send the deliveries in order, release the rest after a failure, and return the number tried."""
     renewed, tried = time.monotonic(), 0
     with Sender() as sender:
-        for delivery in claim.deliveries:
+        for delivery in lease.deliveries:
             if time.monotonic() - renewed > LEASE_SECONDS / 3:
                 renewed = time.monotonic()
-                renew(claim)
-            if _is_obsolete(claim, delivery):
+                lease.renew()
+            if _is_obsolete(lease, delivery):
                 continue
             release_connection()
             answer = _try(sender, delivery)
             tried += 1
-            if not _store(claim, delivery, answer):
+            if not _store(lease, delivery, answer):
                 break
-    release(claim)
+    lease.release()
     return tried
 
 
@@ -217,23 +218,22 @@ def _try(sender: Sender, delivery: Delivery) -> Answer:
         return Answer(None, 0, error="It could not be sent by an error of the product: its own log says which.")
 
 
-def _is_obsolete(claim: DeliveryLease, delivery: Delivery) -> bool:
+def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
     """Close a delivery that is too old or replaced by a later mail, and return whether that happened."""
     now = timezone.now()
     if now - delivery.created_at > TOO_OLD and not delivery.tries:
         why = "It waited for three days behind others that could not be delivered."
-        _give_up(claim, delivery, {"last_error": why})
+        _give_up(lease, delivery, {"last_error": why})
         return True
     later = mail.find_latest(delivery)
     if later.pk == delivery.pk:
         return False
     Delivery.objects.filter(pk=later.pk, claim=None).update(due_at=now)
-    over = {"due_at": None, "claim": None, "delivered_at": now, "last_error": mail.STANDS_FOR}
-    lock_held(claim, delivery).update(**over)
+    leases.end(lease.filter_held(delivery), until=DUE, delivered_at=now, last_error=mail.STANDS_FOR)
     return True
 
 
-def _store(claim: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
+def _store(lease: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
     """Store the result of a try, and return whether the next delivery may be sent."""
     now, tries = timezone.now(), delivery.tries + 1
     columns: dict[str, Any] = {
@@ -243,34 +243,32 @@ def _store(claim: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
         "last_error": describe_failure(answer),
     }
     if answer.delivered:
-        lock_held(claim, delivery).update(**columns, due_at=None, claim=None, delivered_at=now)
-        retry_now(claim.subscriber)
+        leases.end(lease.filter_held(delivery), until=DUE, delivered_at=now, **columns)
+        retry_now(lease.subscriber)
         return True
     if answer.gone:
-        _switch_off(claim, delivery, columns)
+        _switch_off(lease, delivery, columns)
         return False
     pause = pause_after(tries, answer.retry_after, _chance)
-    log.warning("a delivery failed", subscriber=claim.subscriber.pk, tries=tries, status=answer.status)
+    log.warning("a delivery failed", subscriber=lease.subscriber.pk, tries=tries, status=answer.status)
     if pause is None:
-        _give_up(claim, delivery, columns)
+        _give_up(lease, delivery, columns)
     else:
-        lock_held(claim, delivery).update(**columns, due_at=now + pause, claim=None)
+        leases.end(lease.filter_held(delivery), until=DUE, at=now + pause, **columns)
     return False
 
 
-def _give_up(claim: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
+def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
     with transaction.atomic():
-        over = {"due_at": None, "claim": None, "gave_up_at": timezone.now()}
-        if lock_held(claim, delivery).update(**columns, **over):
+        if leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
             alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)
 
 
-def _switch_off(claim: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
+def _switch_off(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
     """Switch off a webhook whose receiver answered 410 Gone. A person can switch it on again."""
-    subscriber, now = claim.subscriber, timezone.now()
+    subscriber = lease.subscriber
     with transaction.atomic():
-        over = {"due_at": None, "claim": None, "gave_up_at": now}
-        if not lock_held(claim, delivery).update(**columns, **over):
+        if not leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
             return
         if Subscriber.objects.filter(pk=subscriber.pk, active=True).update(active=False):
             detail = {"why": "it answered 410 Gone"}
@@ -281,5 +279,5 @@ def _switch_off(claim: DeliveryLease, delivery: Delivery, columns: dict[str, Any
                 target=subscriber.name,
                 detail=detail,
             )
-        Delivery.objects.filter(subscriber=subscriber, due_at__isnull=False).update(due_at=None, claim=None)
+        leases.end(_filter_deliveries(subscriber.pk).filter(due_at__isnull=False), until=DUE)
         alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)

@@ -63,8 +63,8 @@ def alert_payload(alert: Alert, change: str, tenant_slug: str) -> dict[str, Any]
 
 def dump(delivery: uuid.UUID, event: str, at: datetime, tenant_slug: str, content: Mapping[str, Any]) -> str:
     """Return the request body as text. `id` is the ID of the delivery, so that receivers can drop duplicates."""
-    told = {"id": str(delivery), "event": event, "at": format_moment(at), "tenant": tenant_slug, **content}
-    return orjson.dumps(told).decode()
+    payload = {"id": str(delivery), "event": event, "at": format_moment(at), "tenant": tenant_slug, **content}
+    return orjson.dumps(payload).decode()
 
 
 def format_moment(value: datetime) -> str:
@@ -163,10 +163,10 @@ def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
     gaps: list[Gap] = [(first, last, at) for first, last, at in mark.gaps]
     if not ids and not gaps:
         return 0, False
-    came = list(Event.objects.filter(_within(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
+    came = list(Event.objects.filter(_match_gaps(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
     reached = ids[-1] if ids else mark.reached
     now = time.time()
-    left = _without(gaps, came, now) + _missing(mark.reached, ids, now)
+    left = _close_gaps(gaps, came, now) + _find_missing(mark.reached, ids, now)
     if not ids and not came and len(left) == len(gaps):
         return 0, False
     found = _Found()
@@ -180,18 +180,18 @@ def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
     return len(found.rows), len(ids) == BATCH
 
 
-def _within(gaps: Iterable[Gap]) -> Q:
+def _match_gaps(gaps: Iterable[Gap]) -> Q:
     condition = Q()
     for first, last, _ in gaps:
         condition |= Q(id__gte=first, id__lte=last)
     return condition
 
 
-def _missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
+def _find_missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
     return [(before + 1, after - 1, now) for before, after in pairwise([reached, *ids]) if after - before > 1]
 
 
-def _without(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
+def _close_gaps(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
     """Return the gaps that still have missing events, and drop gaps older than `GAP_SECONDS`."""
     there, left = set(came), []
     for first, last, at in gaps:
@@ -241,7 +241,7 @@ def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
         return 0
     lately = timezone.now() - LATELY
     rows = Alert.objects.filter(Q(acknowledged_at=None) | Q(acknowledged_at__gt=lately), tenant__in=tenants)
-    told = [
+    changes = [
         (one, alert, *change)
         for alert in rows.order_by("opened_at", "pk")[:BATCH]
         for change in list_changes(alert)
@@ -250,11 +250,11 @@ def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
     ]
     known = set(
         Delivery.objects.filter(
-            subscriber__in={one.pk for one, *_ in told}, about__in={about for *_, about, _ in told}
+            subscriber__in={one.pk for one, *_ in changes}, about__in={about for *_, about, _ in changes}
         ).values_list("subscriber_id", "about")
     )
     found = _Found()
-    for one, alert, change, about, at in told:
+    for one, alert, change, about, at in changes:
         if (one.pk, about) not in known:
             found.add(one, EventType.ALERT, about, at, alert_payload(alert, change, one.tenant.slug))
     if found.rows:
@@ -266,13 +266,13 @@ def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
 
 def list_changes(alert: Alert) -> list[tuple[str, str, datetime]]:
     """Return the changes of an alert: `opened`, `again` or `closed`, the unique name of the event, and its time."""
-    told = [("opened", f"alert:{alert.pk}:opened", alert.opened_at)]
+    changes = [("opened", f"alert:{alert.pk}:opened", alert.opened_at)]
     again = alert.notified_at
     if again and again > alert.opened_at:
-        told.append(("again", f"alert:{alert.pk}:again:{int(again.timestamp() * 1000)}", again))
+        changes.append(("again", f"alert:{alert.pk}:again:{int(again.timestamp() * 1000)}", again))
     if alert.acknowledged_at:
-        told.append(("closed", f"alert:{alert.pk}:closed", alert.acknowledged_at))
-    return told
+        changes.append(("closed", f"alert:{alert.pk}:closed", alert.acknowledged_at))
+    return changes
 
 
 def _store(rows: Sequence[Delivery]) -> None:

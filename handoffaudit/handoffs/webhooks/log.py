@@ -62,10 +62,10 @@ def _format_count(number: int) -> str:
 
 def load_health(tenant: Tenant, subscribers: Iterable[Subscriber]) -> dict[int, Health]:
     """Return the delivery health of each webhook, by its ID."""
-    return {one.pk: _health(tenant, one) for one in subscribers}
+    return {one.pk: _make_health(tenant, one) for one in subscribers}
 
 
-def _health(tenant: Tenant, subscriber: Subscriber) -> Health:
+def _make_health(tenant: Tenant, subscriber: Subscriber) -> Health:
     rows = Delivery.objects.filter(tenant=tenant, subscriber=subscriber)
     # The last delivery was created recently, even after hours of retries. The newest rows by ID may all still wait.
     newest = rows.filter(delivered_at__isnull=False).order_by("-id")[:COUNTED_AT_MOST]

@@ -35,38 +35,38 @@ def send_mail(delivery: Delivery) -> Answer:
 
 
 def make_message(delivery: Delivery) -> EmailMessage:
-    told: dict[str, Any] = orjson.loads(delivery.payload)
-    subject, (what, *lines) = _words(told)
+    payload: dict[str, Any] = orjson.loads(delivery.payload)
+    subject, (what, *lines) = _write_text(payload)
     return EmailMessage(
-        subject=_line(f"[handoffaudit {told['tenant']}] {subject}"),
-        body="\n".join([_printable(what), *lines, "", f"Tenant {told['tenant']}, {told['at']}."]) + "\n",
+        subject=_format_line(f"[handoffaudit {payload['tenant']}] {subject}"),
+        body="\n".join([_printable(what), *lines, "", f"Tenant {payload['tenant']}, {payload['at']}."]) + "\n",
         to=[delivery.subscriber.address],
         # Out-of-office replies must not answer these mails.
         headers={"Auto-Submitted": "auto-generated", "Handoffaudit-Delivery": str(delivery.pk)},
     )
 
 
-def _words(told: dict[str, Any]) -> tuple[str, list[str]]:
+def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
     """Return the subject and the lines of the body."""
-    if alert := told.get("alert"):
+    if alert := payload.get("alert"):
         over = alert["change"] == "closed"
         subject = f"Over: {alert['text']}" if over else f"{alert['level'].capitalize()}: {alert['text']}"
         since = f"Since {alert['opened_at']}."
         return subject, [f"{alert['text']}.", since, *([] if over else ["", alert["meaning"]]), "", alert["link"]]
-    if group := told.get("group"):
+    if group := payload.get("group"):
         subject = f"Came back: {group['title']}, {group['source_agent_id']} to {group['target_agent_id']}"
         grown = f"It was muted by {group['muted_by']}, and {group['number']:,} handoffs have it now."
         return subject, [f"{subject}.", grown, f"Note: {group['muted_note']}", "", group["link"]]
-    if handoff := told.get("handoff"):
+    if handoff := payload.get("handoff"):
         pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
         subject = f"{handoff['state'].capitalize()}: {handoff['handoff_type']}, {pair}"
-        by = told.get("actor", {}).get("name", "")
-        note = [f"Note: {told['note']}"] if told.get("note") else []
+        by = payload.get("actor", {}).get("name", "")
+        note = [f"Note: {payload['note']}"] if payload.get("note") else []
         return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
     return "A test", ["This is a test of the mails that alerts, decisions and findings send. Nothing happened."]
 
 
-def _line(text: str) -> str:
+def _format_line(text: str) -> str:
     return clean(_printable(text), LONGEST_SUBJECT)
 
 
@@ -101,8 +101,8 @@ def postpone(rows: Iterable[Delivery]) -> None:
             recent = Delivery.objects.filter(
                 tenant=row.tenant_id, subscriber=row.subscriber_id, event=EventType.ALERT, created_at__gt=now - INTERVAL
             )
-            lately[row.subscriber_id] = {_subject(one) for one in recent.order_by("-id")[:MOST_BUNDLED]}
-        subject = _subject(row)
+            lately[row.subscriber_id] = {_read_subject(one) for one in recent.order_by("-id")[:MOST_BUNDLED]}
+        subject = _read_subject(row)
         if subject in lately[row.subscriber_id]:
             row.due_at = now + INTERVAL
         lately[row.subscriber_id].add(subject)
@@ -118,7 +118,7 @@ def find_latest(row: Delivery) -> Delivery:
     waiting = Delivery.objects.filter(
         tenant=row.tenant_id, subscriber=row.subscriber_id, event=EventType.ALERT, id__gt=row.pk, due_at__isnull=False
     )
-    same = [one for one in waiting.order_by("-id")[:MOST_BUNDLED] if _kind(one) == _kind(row)]
+    same = [one for one in waiting.order_by("-id")[:MOST_BUNDLED] if _read_kind(one) == _read_kind(row)]
     return same[0] if same else row
 
 
@@ -126,11 +126,11 @@ def _is_bundled(row: Delivery) -> bool:
     return row.event == EventType.ALERT and row.subscriber.kind == SubscriberKind.EMAIL
 
 
-def _kind(row: Delivery) -> str:
+def _read_kind(row: Delivery) -> str:
     return str(orjson.loads(row.payload)["alert"]["kind"])
 
 
-def _subject(row: Delivery) -> str:
+def _read_subject(row: Delivery) -> str:
     """Return the kind and level of an alert. A worse level or the end of an alert is a new subject."""
     alert = orjson.loads(row.payload)["alert"]
     return f"{alert['kind']}:{alert['level'] if alert['change'] != 'closed' else ''}"

@@ -16,6 +16,7 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import leases
 from handoffaudit.handoffs.models import Delivery, Event, Gathering, State, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks.client import BadAddress, new_secret, resolve
 
@@ -75,12 +76,12 @@ def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -
     columns = _check_values(SubscriberKind(get(tenant, pk).kind), wanted)
     with transaction.atomic():
         found = _lock(tenant, pk)
-        told = {name: value for name, value in columns.items() if getattr(found, name) != value}
+        changed = {name: value for name, value in columns.items() if getattr(found, name) != value}
         for name, value in columns.items():
             setattr(found, name, value)
         found.save(update_fields=list(columns))
-        if told:
-            _record(found, actor, "change", **told)
+        if changed:
+            _record(found, actor, "change", **changed)
     return found
 
 
@@ -101,7 +102,7 @@ def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
         found.heard_from = now
         waits.filter(due_at=None).update(due_at=now)
     else:
-        waits.update(due_at=None, claim=None)
+        leases.end(waits, until="due_at")
     found.active = on
     found.save(update_fields=["active", "heard_from"])
     _record(found, actor, "resume" if on else "pause")
@@ -212,10 +213,10 @@ def _check_values(kind: SubscriberKind, wanted: SubscriptionValues) -> dict[str,
 
 
 def _check_choices(given: Iterable[str], choices: Iterable[str], field: str, what: str) -> list[str]:
-    allowed, asked = [str(choice) for choice in choices], set(given)
-    if unknown := sorted(asked - set(allowed)):
+    allowed, chosen = [str(choice) for choice in choices], set(given)
+    if unknown := sorted(chosen - set(allowed)):
         raise Refused(f"{unknown[0][:40]!r} is no {what} here", field, f"choose from {', '.join(allowed)}.")
-    return [choice for choice in allowed if choice in asked]
+    return [choice for choice in allowed if choice in chosen]
 
 
 def _check_mail(address: str) -> None:

@@ -27,7 +27,7 @@ class _Worker:
     """
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._wake_event = threading.Event()
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -38,7 +38,7 @@ class _Worker:
         return self._thread is not None and self._thread.is_alive()
 
     def wake(self) -> None:
-        self._asked.set()
+        self._wake_event.set()
         with self._lock:
             if not self.runs:
                 self._stop.clear()
@@ -47,12 +47,12 @@ class _Worker:
 
     def stop(self) -> None:
         self._stop.set()
-        self._asked.set()
+        self._wake_event.set()
 
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._pass()
+                self._dispatch_and_send()
             except DatabaseError as error:
                 log.warning("subscribers wait: the database can't be reached", error=str(error))
             except Exception:
@@ -60,10 +60,10 @@ class _Worker:
                 log.exception("a pass over what happened failed")
             finally:
                 close_old_connections()
-            self._asked.wait(settings.SWEEP_SECONDS)
-            self._asked.clear()
+            self._wake_event.wait(settings.SWEEP_SECONDS)
+            self._wake_event.clear()
 
-    def _pass(self) -> None:
+    def _dispatch_and_send(self) -> None:
         if not list_active():
             return
         dispatch()

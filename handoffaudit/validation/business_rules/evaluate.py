@@ -19,19 +19,24 @@ from handoffaudit.validation.business_rules.rules import (
     Operator,
     When,
 )
-from handoffaudit.validation.limits import MOST_STEPS, StepBudget, StepBudgetSpentError
 from handoffaudit.validation.paths import Location, dotted_path
-from handoffaudit.validation.selectors import ANY, MISSING, Path, PathError, parse_path, select
+from handoffaudit.validation.selectors import (
+    ANY,
+    MISSING,
+    MOST_STEPS,
+    Path,
+    PathError,
+    StepBudget,
+    StepBudgetSpentError,
+    parse_path,
+    select,
+)
 from handoffaudit.validation.text import clean, pluralize, show, type_name
 
 _MOST_CHOICES = 12
-
 _MOST_NAMED = 5
-
 _LONGEST_SHOWN_VALUE = 120
-
 _LARGEST_WHOLE = 10**15
-
 _ORDERED: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
     Operator.LT: lt,
     Operator.LE: le,
@@ -67,20 +72,20 @@ def holds(operator: Operator | None, value: Any, against: Any, effort: StepBudge
             return not _equal(value, against, effort)
         case Operator.IN | Operator.NOT_IN:
             if not isinstance(against, list | tuple):
-                raise CannotCompareError(f"cannot be looked for in {_what(against)}, which is no list")
+                raise CannotCompareError(f"cannot be looked for in {_describe(against)}, which is no list")
             return any(_equal(value, one, effort) for one in against) is (operator is Operator.IN)
         case Operator.BETWEEN:
             if not isinstance(against, list | tuple) or len(against) != 2:
-                raise CannotCompareError(f"cannot be between {_what(against)}, which is no list of two limits")
-            return _ordered(ge, value, against[0]) and _ordered(le, value, against[1])
+                raise CannotCompareError(f"cannot be between {_describe(against)}, which is no list of two limits")
+            return _compare_order(ge, value, against[0]) and _compare_order(le, value, against[1])
         case _:
-            return _ordered(_ORDERED[operator], value, against)
+            return _compare_order(_ORDERED[operator], value, against)
 
 
-def _ordered(compare: Callable[[Any, Any], bool], value: Any, other: Any) -> bool:
+def _compare_order(compare: Callable[[Any, Any], bool], value: Any, other: Any) -> bool:
     if (_is_number(value) and _is_number(other)) or (isinstance(value, str) and isinstance(other, str)):
         return compare(value, other)
-    raise CannotCompareError(f"is {_what(value)}, which cannot be compared with {_what(other)}")
+    raise CannotCompareError(f"is {_describe(value)}, which cannot be compared with {_describe(other)}")
 
 
 def _is_number(value: object) -> bool:
@@ -138,12 +143,11 @@ def _plain(value: Any) -> str:
     return clean(text.replace("\n", " "), _LONGEST_SHOWN_VALUE)
 
 
-def _what(value: object) -> str:
+def _describe(value: object) -> str:
     return f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
 
 
 _LONGEST_VALUE = 80
-
 _RELATIONS: Final = RELATIONS | {
     Operator.EQ: "",
     Operator.NE: "not",
@@ -229,8 +233,8 @@ def bound(other: Path, path: Path, place: Location) -> Path:
 def when_text(when: When | None) -> str:
     """Return the condition as the end of a sentence, "when direction is LONG"; empty if the rule always applies."""
     joint = " or " if isinstance(when, AnyCondition) else " and "
-    told = joint.join(_text(one) for one in conditions_of(when))
-    return f"when {told}" if told else ""
+    text = joint.join(_text(one) for one in conditions_of(when))
+    return f"when {text}" if text else ""
 
 
 def _text(one: Condition) -> str:
@@ -239,7 +243,6 @@ def _text(one: Condition) -> str:
 
 
 _MOST_PLACES = 20
-
 _MOST_KEPT = 1_000
 
 
@@ -288,7 +291,7 @@ def broken_rules(rules: Iterable[tuple[str, BusinessRule]], data: dict[str, Any]
         try:
             first, total = _first_of(_failures(rule, data, effort))
         except StepBudgetSpentError:
-            first, total = [_not_judged(rule)], 1
+            first, total = [_report_unjudged(rule)], 1
         if first:
             yield _broken(set_id, rule, first, total)
 
@@ -309,7 +312,7 @@ def _by_place(failures: list[_Failure]) -> list[_Failure]:
     return nsmallest(_MOST_PLACES, failures, key=lambda one: (dotted_path(one.place), one.name))
 
 
-def _not_judged(rule: BusinessRule) -> _Failure:
+def _report_unjudged(rule: BusinessRule) -> _Failure:
     """Return the failure of a rule that was not judged, located at the part of the data that holds all its places."""
     place = takewhile(lambda part: part is not ANY, parse_path(rule.field))
     within = tuple(part for part in place if isinstance(part, str | int))
@@ -320,7 +323,7 @@ def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: in
     first = failures[0]
     title = clean(rule.description or rule.name or rule.rule_id).rstrip(". ")
     where = clean(dotted_path(first.place), 100) or "the data"
-    wanted = _wanted(rule, first)
+    wanted = _describe_requirement(rule, first)
     if first.why:
         said = f"{where} {first.why}"
     else:
@@ -370,16 +373,15 @@ def _failures_at(
         if _is_empty(value):
             yield _Failure(place, value)
     elif value is not MISSING:
-        yield from _compared(rule, data, path, place, value, effort)
+        yield from _compare_values(rule, data, path, place, value, effort)
 
 
 def _is_empty(value: object) -> bool:
-    if isinstance(value, str):
-        return not value.strip()
-    return value is MISSING or value is None or (isinstance(value, dict | list) and not value)
+    blank = isinstance(value, str) and not value.strip()
+    return blank or value is MISSING or value is None or (isinstance(value, dict | list) and not value)
 
 
-def _compared(
+def _compare_values(
     rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, value: Any, effort: StepBudget
 ) -> Iterator[_Failure]:
     for name, against in compared_values(rule, data, path, place, effort):
@@ -390,7 +392,7 @@ def _compared(
             yield _Failure(place, value, against, name, str(error))
 
 
-def _wanted(rule: BusinessRule, failure: _Failure) -> str:
+def _describe_requirement(rule: BusinessRule, failure: _Failure) -> str:
     """Return the requirement of the rule, to follow "it must be"; empty if no change of the data could meet it."""
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return "there and not empty"

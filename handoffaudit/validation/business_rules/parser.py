@@ -80,7 +80,7 @@ def parse_sets(plain: object) -> tuple[BusinessRuleSet, ...]:
         flaws.extend(found)
         if not found:
             sets.append(BusinessRuleSet.model_validate(one))
-    flaws.extend(_repeated([(f"[{index}].set_id", one.set_id) for index, one in enumerate(sets)], "set"))
+    flaws.extend(_find_repeated_ids([(f"[{index}].set_id", one.set_id) for index, one in enumerate(sets)], "set"))
     if flaws:
         raise InvalidConfigError(flaws)
     return tuple(sets)
@@ -101,7 +101,7 @@ def _set_flaws(place: tuple[str | int, ...], plain: object) -> Iterator[ConfigEr
     for index, rule in enumerate(rules):
         yield from _rule_flaws((*place, "rules", index), rule)
     ids = [(dotted_path((*place, "rules", index, "rule_id")), rule["rule_id"]) for index, rule in enumerate(rules)]
-    yield from _repeated(ids, "rule")
+    yield from _find_repeated_ids(ids, "rule")
 
 
 def _shape_flaws(
@@ -109,21 +109,23 @@ def _shape_flaws(
 ) -> Iterator[ConfigError]:
     """Yield missing, unknown and wrongly typed fields of a set with all its rules, or of a rule."""
     if isinstance(plain, dict):
-        yield from _unknown(place, plain, model)
+        yield from _find_unknown_fields(place, plain, model)
         rules = plain.get("rules") if model is BusinessRuleSet else None
         for index, rule in enumerate(rules if isinstance(rules, list) else []):
             if isinstance(rule, dict):
-                yield from _unknown((*place, "rules", index), rule, BusinessRule)
-                yield from _when_unknown((*place, "rules", index, "when"), rule.get("when"))
+                yield from _find_unknown_fields((*place, "rules", index), rule, BusinessRule)
+                yield from _find_unknown_condition_fields((*place, "rules", index, "when"), rule.get("when"))
     try:
         model.model_validate(plain)
     except ValidationError as error:
         for one in error.errors(include_url=False, include_context=False):
             where = (*place, *_without_tag(one["loc"]))
-            # `_unknown` reports this flaw, together with the closest known name.
+            # `_find_unknown_fields` reports this flaw, together with the closest known name.
             if one["type"] == "extra_forbidden":
                 continue
-            yield config_error(dotted_path(where), one["input"], *_said(where, one["type"], one["msg"], one["input"]))
+            yield config_error(
+                dotted_path(where), one["input"], *_describe_flaw(where, one["type"], one["msg"], one["input"])
+            )
 
 
 def _without_tag(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
@@ -135,21 +137,23 @@ def _without_tag(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     return (*location[:at], *location[at + 1 :])
 
 
-def _when_unknown(place: tuple[str | int, ...], when: object) -> Iterator[ConfigError]:
+def _find_unknown_condition_fields(place: tuple[str | int, ...], when: object) -> Iterator[ConfigError]:
     """Yield the unknown fields of a condition, or of the conditions of a list."""
     if not isinstance(when, dict):
         return
     kind = next((name for name in ("all", "any") if name in when), None)
     if kind is None:
-        yield from _unknown(place, when, Condition)
+        yield from _find_unknown_fields(place, when, Condition)
         return
-    yield from _unknown(place, when, AllConditions if kind == "all" else AnyCondition)
+    yield from _find_unknown_fields(place, when, AllConditions if kind == "all" else AnyCondition)
     for index, one in enumerate(when[kind] if isinstance(when[kind], list) else []):
         if isinstance(one, dict):
-            yield from _unknown((*place, kind, index), one, Condition)
+            yield from _find_unknown_fields((*place, kind, index), one, Condition)
 
 
-def _unknown(place: tuple[str | int, ...], plain: dict[str, Any], model: type[BaseModel]) -> Iterator[ConfigError]:
+def _find_unknown_fields(
+    place: tuple[str | int, ...], plain: dict[str, Any], model: type[BaseModel]
+) -> Iterator[ConfigError]:
     what = "condition" if model in _OF_CONDITIONS else "rule"
     for key, value in plain.items():
         if key not in model.model_fields:
@@ -158,7 +162,7 @@ def _unknown(place: tuple[str | int, ...], plain: dict[str, Any], model: type[Ba
             yield config_error(dotted_path((*place, key)), value, f"{show(key)} is not a field of a {what}.", remedy)
 
 
-def _said(where: tuple[str | int, ...], kind: str, message: str, value: object) -> tuple[str, str]:
+def _describe_flaw(where: tuple[str | int, ...], kind: str, message: str, value: object) -> tuple[str, str]:
     name = _name(where)
     if kind == "missing":
         return f"{name} is missing.", f"Add {name}."
@@ -200,7 +204,7 @@ def _text_flaws(place: tuple[str | int, ...], plain: dict[str, Any], names: tupl
             yield config_error(dotted_path((*place, name)), plain[name], message, "Shorten it.")
 
 
-def _repeated(ids: list[tuple[str, str]], what: str) -> Iterator[ConfigError]:
+def _find_repeated_ids(ids: list[tuple[str, str]], what: str) -> Iterator[ConfigError]:
     seen: set[str] = set()
     for place, one in ids:
         if one in seen:

@@ -141,7 +141,7 @@ def build_signal_rules() -> BusinessRuleSet:
                 threshold=["LONG", "SHORT", "FLAT"],
                 output_types=of_type,
             ),
-            _required("rationale_required", "A signal says why", "rationale", of_type),
+            _build_required_rule("rationale_required", "A signal says why", "rationale", of_type),
         ],
     )
 
@@ -153,7 +153,7 @@ def build_cmt_rules() -> BusinessRuleSet:
         set_id="cmt_validation_v1",
         name="Assessments",
         rules=[
-            _required("thesis_required", "An assessment has a thesis", "thesis", of_type),
+            _build_required_rule("thesis_required", "An assessment has a thesis", "thesis", of_type),
             BusinessRule(
                 rule_id="system_health_valid",
                 name="The health is a traffic light",
@@ -163,12 +163,12 @@ def build_cmt_rules() -> BusinessRuleSet:
                 threshold=["green", "amber", "red"],
                 output_types=of_type,
             ),
-            _required("layers_non_empty", "An assessment has at least one layer", "layers", of_type),
+            _build_required_rule("layers_non_empty", "An assessment has at least one layer", "layers", of_type),
         ],
     )
 
 
-def _required(rule_id: str, name: str, field: str, of_type: list[str]) -> BusinessRule:
+def _build_required_rule(rule_id: str, name: str, field: str, of_type: list[str]) -> BusinessRule:
     return BusinessRule(
         rule_id=rule_id, name=name, rule_type=BusinessRuleType.REQUIRED, field=field, output_types=of_type
     )

@@ -3,15 +3,27 @@
 from collections.abc import Mapping
 from itertools import islice
 from types import MappingProxyType
+from typing import Final
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats import claude_code, delegation, handoff_file, output, payload, universal
 from handoffaudit.validation.formats.base import Format, obj
-from handoffaudit.validation.formats.schemas import SCHEMA_NAMES, schema
-from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, not_an_object, too_deep
+from handoffaudit.validation.formats.messages import not_an_object
+from handoffaudit.validation.formats.schema_check import SCHEMA_NAMES, schema
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.text import clean_or_empty, closest, show
+
+UNRECOGNISED_FORMAT: Final = Code(
+    "structure.unrecognised_format",
+    Severity.ERROR,
+    "Unrecognised format",
+    what="The document has the shape of none of the formats that are read, or names a format that is not one of them.",
+    why="Who hands over to whom, and what, is not where any format has it. Nobody could decide on it.",
+    hint="Name the format of the submission, and give the fields of that format.",
+)
+
 
 __all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "read", "schema"]
 
@@ -27,42 +39,42 @@ def read(document: object, declared_format: str | None, envelope: Envelope) -> R
     A declared format is not questioned: the structure layer reports what the document lacks.
     """
     if declared_format is not None and declared_format not in BY_NAME:
-        return Reading(None, (_unknown_format(declared_format),))
+        return Reading(None, (_report_unknown_format(declared_format),))
     if not isinstance(document, dict):
         return Reading(None, (not_an_object(document),), declared_format or "")
     # Only a document that was parsed elsewhere can be too deep, because our own reader refuses such a document.
     if deeper_than(document, MAX_DEPTH):
         return Reading(None, (too_deep(),), declared_format or "")
-    form = BY_NAME[declared_format] if declared_format is not None else _recognised(document)
+    form = BY_NAME[declared_format] if declared_format is not None else _find_format(document)
     if form is None:
-        return Reading(None, (_unrecognised(document),))
+        return Reading(None, (_report_unrecognised(document),))
     return Reading(form.read(document, envelope), format=form.NAME)
 
 
-def _recognised(document: dict[str, object]) -> Format | None:
+def _find_format(document: dict[str, object]) -> Format | None:
     for form in FORMATS:
         if form.recognise(document):
             return form
     return None
 
 
-def _unknown_format(name: str) -> Issue:
+def _report_unknown_format(name: str) -> Issue:
     near = closest(name, BY_NAME)
     return make(
-        "structure.unrecognised_format",
-        message=f"The submission names the format {show(name)}, which is not one of those read: {_tried()}.",
-        hint=f'Use "{near}".' if near else f"Name one of {_tried()}, or none to have it recognised.",
+        UNRECOGNISED_FORMAT,
+        message=f"The submission names the format {show(name)}, which is not one of those read: {_list_formats()}.",
+        hint=f'Use "{near}".' if near else f"Name one of {_list_formats()}, or none to have it recognised.",
         expected=list(BY_NAME),
         actual=name,
         tried=list(BY_NAME),
     )
 
 
-def _unrecognised(document: dict[str, object]) -> Issue:
+def _report_unrecognised(document: dict[str, object]) -> Issue:
     fields = ", ".join(show(name) for name in islice(document, 5)) or "none"
     return make(
-        "structure.unrecognised_format",
-        message=f"The document fits none of the formats tried: {_tried()}. Its fields: {fields}.",
+        UNRECOGNISED_FORMAT,
+        message=f"The document fits none of the formats tried: {_list_formats()}. Its fields: {fields}.",
         hint='A universal document has one field, "handoff"; a payload has "source_agent_id", "target_agent_id" and '
         '"call_chain"; an output "parsed_output" and "envelope"; a delegation "tool" or "tool_name"; a handoff file '
         '"status", "artifacts", "next" and "summary". Or name the format of the submission, to be told what it lacks.',
@@ -71,7 +83,7 @@ def _unrecognised(document: dict[str, object]) -> Issue:
     )
 
 
-def _tried() -> str:
+def _list_formats() -> str:
     return ", ".join(BY_NAME)
 
 
@@ -81,11 +93,11 @@ def workflow_of(record: Record) -> str:
     `universal` has the id in the source of the handoff, `delegation` beside the tool call. In any format, the context
     may name the id. A trace or a session is one run, not a workflow.
     """
-    found = (_of_document(record), record.context.get("workflow_id"))
+    found = (_find_workflow_id(record), record.context.get("workflow_id"))
     return next((text for text in map(clean_or_empty, found) if text), "")
 
 
-def _of_document(record: Record) -> object:
+def _find_workflow_id(record: Record) -> object:
     if record.format == universal.NAME:
         return obj(obj(record.document.get("handoff")).get("source")).get("workflow_id")
     if record.format == delegation.NAME:

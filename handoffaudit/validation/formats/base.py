@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from handoffaudit.validation.codes import make
+from handoffaudit.validation.formats.messages import BAD_FORMAT, EMPTY, TOO_LONG
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.record import Envelope, Record
-from handoffaudit.validation.text import MAX_TEXT, clean, clean_or_empty, storable
+from handoffaudit.validation.text import MAX_TEXT, clean, clean_or_empty, is_blank, storable
 
 Document = dict[str, Any]
 
@@ -162,9 +163,9 @@ def id_issues(document: Document, places: Iterable[Location]) -> Iterable[Issue]
 def blank_issues(document: Document, place: Location) -> Iterable[Issue]:
     """Yield an issue if a name has nothing but blanks; the schema already reports a name without any character."""
     value = at(document, place)
-    if isinstance(value, str) and value and not value.strip():
+    if isinstance(value, str) and value and is_blank(value):
         yield make(
-            "structure.empty",
+            EMPTY,
             location=place,
             message=f"{last_name(place)} has nothing but blanks.",
             hint="Give at least one character that is not a blank.",
@@ -180,7 +181,7 @@ def _fits(value: object) -> bool:
 def _id_issue(place: Location, value: str) -> Iterable[Issue]:
     if len(value) > MAX_TEXT:
         yield make(
-            "structure.too_long",
+            TOO_LONG,
             location=place,
             message=f"{last_name(place)} is {len(value):,} characters long, {len(value) - MAX_TEXT:,} over the limit "
             f"of {MAX_TEXT} for names and ids.",
@@ -190,7 +191,7 @@ def _id_issue(place: Location, value: str) -> Iterable[Issue]:
         )
     else:
         yield make(
-            "structure.bad_format",
+            BAD_FORMAT,
             location=place,
             message=f"{last_name(place)} holds a NUL character or half a surrogate pair, which names and ids cannot.",
             hint="Remove the character from the name or id.",

@@ -23,14 +23,14 @@ def read_block(text: str) -> dict[str, Any] | None:
     {'status': 'complete', 'artifacts': ['a.md', 'b.md'], 'next': None, 'summary': 'one line'}
     """
     lines = _fields(last_block(text))
-    if _lacking(lines):
+    if _list_missing_fields(lines):
         return None
-    following = _joined(lines["next"])
+    following = _join_lines(lines["next"])
     return {
-        "status": _joined(lines["status"]),
-        "artifacts": _listed(lines["artifacts"]),
+        "status": _join_lines(lines["status"]),
+        "artifacts": _split_list(lines["artifacts"]),
         "next": None if following.lower() in _NOBODY else following,
-        "summary": _joined(lines["summary"]),
+        "summary": _join_lines(lines["summary"]),
     }
 
 
@@ -52,15 +52,15 @@ def why_no_block(text: str) -> str:
     """
     if MARK not in text:
         return f"The response has no {MARK} block."
-    lacking = [f"no {name.upper()}" for name in _lacking(_fields(last_block(text)))]
+    lacking = [f"no {name.upper()}" for name in _list_missing_fields(_fields(last_block(text)))]
     *before, last = lacking or [""]
     return f"The last {MARK} block has {', '.join(before)}{' and ' if before else ''}{last}." if last else ""
 
 
-def _lacking(lines: dict[str, list[str]]) -> list[str]:
+def _list_missing_fields(lines: dict[str, list[str]]) -> list[str]:
     """Return the names of the missing fields; artifacts and a summary may be empty."""
     full = ("status", "next")
-    return [name for name in _NEEDED if name not in lines or (name in full and not _joined(lines[name]))]
+    return [name for name in _NEEDED if name not in lines or (name in full and not _join_lines(lines[name]))]
 
 
 def _fields(block: str) -> dict[str, list[str]]:
@@ -82,11 +82,11 @@ def _fields(block: str) -> dict[str, list[str]]:
     return found
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     return " ".join(line for line in lines if line)
 
 
-def _listed(lines: list[str]) -> list[str]:
+def _split_list(lines: list[str]) -> list[str]:
     """Return the entries of a list that is written with commas, in brackets, or with one entry per line."""
     text = ",".join(_BULLET.sub("", line, count=1) for line in lines if line).strip()
     if text.startswith("[") and text.endswith("]"):

@@ -60,10 +60,10 @@ _TEXT: Final = "last_assistant_message"
 
 def recognise(document: Document) -> bool:
     name = document.get("hook_event_name")
-    return name in _READ or (name == HANDED_BACK and _launched(document))
+    return name in _READ or (name == HANDED_BACK and _is_background_launch(document))
 
 
-def _launched(document: Document) -> bool:
+def _is_background_launch(document: Document) -> bool:
     """Return whether the result of the call only says that an agent works in the background."""
     return obj(document.get("tool_response")).get("status") == LAUNCHED
 

@@ -6,13 +6,35 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.block import MARK, read_block, why_no_block
+from handoffaudit.validation.formats.messages import not_an_object
 from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, not_an_object, parse_json, too_deep
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.json_text import JSON_PARSE, MAX_DEPTH, deeper_than, parse_json, too_deep
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.text import clean_or_empty, show
+
+HANDOFF_FILE_MISSING: Final = Code(
+    "files.handoff_file_missing",
+    Severity.ERROR,
+    "Handoff file is missing",
+    what="The agent wrote no handoff file where it was expected, and nothing else tells how its phase ended.",
+    why="The agent's phase ended without a word: whoever comes next starts with nothing.",
+    hint="Let the agent write its handoff file to the path that is expected.",
+    layer="structure",
+)
+TEXT_FALLBACK: Final = Code(
+    "files.text_fallback",
+    Severity.WARNING,
+    "Read from the response's text",
+    what="The handoff file could not be used; the ---HANDOFF--- block of the agent's response was read in its place.",
+    why="The block in the text saved it this time. It is looser than the file: fields are lost without anybody "
+    "noticing.",
+    hint="Let the agent write its handoff file: status, artifacts, next and summary as one JSON object.",
+    layer="structure",
+)
+
 
 FILE_BASICS: Final[Basics] = {("status",): "string", ("artifacts",): "array", ("next",): "any", ("summary",): "string"}
 FILE_SHAPE: Final = Shape("handoff-file", FILE_BASICS)
@@ -82,7 +104,7 @@ class FileFinding:
 def judge_report(report: Mapping[str, Any]) -> FileFinding:
     """Return the judgement of a report; any JSON object that is not a report counts as a missing file."""
     file = report.get("file")
-    found = _file(file if isinstance(file, dict) else {}, report)
+    found = _judge_file(file if isinstance(file, dict) else {}, report)
     text = report.get("response_text")
     if found.reason is None or not isinstance(text, str):
         return found
@@ -96,7 +118,7 @@ def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
     """Return the warning about a handoff that was read from the text of the response."""
     first = finding.issues[0].message if finding.issues else ""
     return make(
-        "files.text_fallback",
+        TEXT_FALLBACK,
         location=("file",),
         message=f"The handoff file {show(expected_path)} can't be used ({finding.reason}), and the {MARK} block of "
         f"the response was read in its place. {first}",
@@ -107,36 +129,36 @@ def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
     )
 
 
-def _file(file: dict[str, Any], report: Mapping[str, Any]) -> FileFinding:
+def _judge_file(file: dict[str, Any], report: Mapping[str, Any]) -> FileFinding:
     content = file.get("content")
     if file.get("exists") is not True:
-        return _unusable(Reason.FILE_MISSING, {}, _missing(report, _said(file)))
+        return _reject(Reason.FILE_MISSING, {}, _report_missing(report, _clean_error(file)))
     if content is None:
-        return _unusable(Reason.JSON_PARSE_ERROR, {}, _not_read(report, _said(file)))
+        return _reject(Reason.JSON_PARSE_ERROR, {}, _report_unreadable(report, _clean_error(file)))
     if isinstance(content, str):
-        parsed, issue = _parsed(content)
+        parsed, issue = _parse_content(content)
         if issue:
-            return _unusable(Reason.JSON_PARSE_ERROR, {}, issue)
+            return _reject(Reason.JSON_PARSE_ERROR, {}, issue)
         content = parsed
     elif deeper_than(content, MAX_DEPTH):
-        return _unusable(Reason.JSON_PARSE_ERROR, {}, _within(too_deep(), Reason.JSON_PARSE_ERROR))
-    return _held_against_contract(content)
+        return _reject(Reason.JSON_PARSE_ERROR, {}, _locate_in_report(too_deep(), Reason.JSON_PARSE_ERROR))
+    return _check_contract(content)
 
 
-def _held_against_contract(content: object) -> FileFinding:
+def _check_contract(content: object) -> FileFinding:
     if not isinstance(content, dict):
-        return _unusable(Reason.SCHEMA_INVALID, {}, _within(not_an_object(content), Reason.SCHEMA_INVALID))
-    broken = [_within(issue, Reason.SCHEMA_INVALID) for issue in FILE_SHAPE.check(content)]
+        return _reject(Reason.SCHEMA_INVALID, {}, _locate_in_report(not_an_object(content), Reason.SCHEMA_INVALID))
+    broken = [_locate_in_report(issue, Reason.SCHEMA_INVALID) for issue in FILE_SHAPE.check(content)]
     if broken:
-        return _unusable(Reason.SCHEMA_INVALID, content, *broken)
+        return _reject(Reason.SCHEMA_INVALID, content, *broken)
     return FileFinding(content, Source.HANDOFF_JSON)
 
 
-def _unusable(reason: Reason, content: dict[str, Any], *issues: Issue) -> FileFinding:
+def _reject(reason: Reason, content: dict[str, Any], *issues: Issue) -> FileFinding:
     return FileFinding(content, Source.TEXT_FALLBACK, reason, issues=issues)
 
 
-def _within(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
+def _locate_in_report(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
     """Return the issue with its location in the report, the reason, and the given hint if there is one."""
     return replace(
         issue,
@@ -146,34 +168,34 @@ def _within(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
     )
 
 
-def _said(file: Mapping[str, Any]) -> str:
+def _clean_error(file: Mapping[str, Any]) -> str:
     """Return what the sender says about a file that the sender could not read."""
     return clean_or_empty(file.get("error")).strip().rstrip(".")
 
 
-def _not_read(report: Mapping[str, Any], said: str) -> Issue:
+def _report_unreadable(report: Mapping[str, Any], error: str) -> Issue:
     wanted = clean_or_empty(report.get("expected_path"))
     issue = make(
-        "structure.json_parse",
-        message=f"The handoff file {show(wanted)} is there, but can't be read{': ' if said else ''}{said}.",
+        JSON_PARSE,
+        message=f"The handoff file {show(wanted)} is there, but can't be read{': ' if error else ''}{error}.",
         hint="Let the agent write a small file of UTF-8 text there that others may read: one JSON object.",
         expected=wanted,
     )
-    return _within(issue, Reason.JSON_PARSE_ERROR)
+    return _locate_in_report(issue, Reason.JSON_PARSE_ERROR)
 
 
-def _missing(report: Mapping[str, Any], said: str) -> Issue:
+def _report_missing(report: Mapping[str, Any], error: str) -> Issue:
     expected, elsewhere = report.get("expected_path"), report.get("elsewhere")
     wanted = expected if isinstance(expected, str) else ""
-    named = elsewhere[:_MOST_PATHS] if isinstance(elsewhere, list) else []
-    paths = [path for path in named if isinstance(path, str)]
+    names = elsewhere[:_MOST_PATHS] if isinstance(elsewhere, list) else []
+    paths = [path for path in names if isinstance(path, str)]
     nearest = max(paths, key=lambda path: _nearness(path, wanted), default=None)
     found = f" One of that name is at {show(nearest)}." if nearest else ""
     metadata: dict[str, Any] = {"wrong_path": nearest, "elsewhere": paths} if nearest else {}
     return make(
-        "files.handoff_file_missing",
+        HANDOFF_FILE_MISSING,
         location=("file", "exists"),
-        message=f"There is no handoff file at {show(wanted)}{f' ({said})' if said else ''}.{found}",
+        message=f"There is no handoff file at {show(wanted)}{f' ({error})' if error else ''}.{found}",
         hint=f"If that is this agent's, let it write to {show(wanted)}, not {show(nearest)}." if nearest else None,
         expected=wanted,
         actual=nearest,
@@ -208,7 +230,7 @@ def _folders(path: str) -> list[str]:
     return [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
 
 
-def _parsed(text: str) -> tuple[object, Issue | None]:
+def _parse_content(text: str) -> tuple[object, Issue | None]:
     """Return the parsed content of a handoff file, or the issue that says why the content cannot be parsed.
 
     A byte-order mark, which our own reader skips, is a fault in a handoff file.
@@ -217,9 +239,9 @@ def _parsed(text: str) -> tuple[object, Issue | None]:
     if not issues and not text.startswith(_BOM):
         return value, None
     mended = _mend(text)
-    issue = issues[0] if issues else make("structure.json_parse", message="The file begins with a byte-order mark.")
+    issue = issues[0] if issues else make(JSON_PARSE, message="The file begins with a byte-order mark.")
     hint = f"It can be read after removing {mended}: write the JSON object alone." if mended else None
-    return None, _within(issue, Reason.JSON_PARSE_ERROR, hint)
+    return None, _locate_in_report(issue, Reason.JSON_PARSE_ERROR, hint)
 
 
 def _mend(text: str) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, Final
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -18,10 +18,23 @@ from handoffaudit.validation.formats.base import (
 )
 from handoffaudit.validation.formats.file_report import FILE_SHAPE, Fallback, Source, fallback_issue, judge_report
 from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean, clean_or_empty, show
+
+STRICT: Final = Code(
+    "files.strict",
+    Severity.ERROR,
+    "Handoff file not used",
+    what="The policy lets only the handoff file count, and the file is missing or cannot be used. A block in the "
+    "agent's response does not stand in for the file.",
+    why="Whoever reads handoff files by program finds nothing, though a person reading the response would.",
+    hint="Let the agent write its handoff file to the expected path: status, artifacts, next and summary as one JSON "
+    "object.",
+    layer="structure",
+)
+
 
 NAME: Final = "handoff-file"
 PLACES: Final = Places(target=("next",))
@@ -118,7 +131,7 @@ def strict_issues(report: Document) -> Iterable[Issue]:
         return
     wanted = clean_or_empty(report.get("expected_path"))
     yield make(
-        "files.strict",
+        STRICT,
         location=("file",),
         message=f"The handoff file {show(wanted)} cannot be used ({finding.reason}), and the policy lets only the file"
         " count.",

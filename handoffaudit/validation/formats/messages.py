@@ -3,22 +3,100 @@
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from jsonschema_rs import ValidationError
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.coerce import as_utc, convert
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.paths import Location, at, dotted_path, last_name
 from handoffaudit.validation.text import closest, either, pluralize, show, type_name, unknown_field_hint
+
+MISSING_FIELD: Final = Code(
+    "structure.missing_field",
+    Severity.ERROR,
+    "Missing field",
+    what="A field that the format requires is not there.",
+    why="The field tells something that every receiver relies on. Without it the work would go on with a guess.",
+    hint="Add the field.",
+)
+WRONG_TYPE: Final = Code(
+    "structure.wrong_type",
+    Severity.ERROR,
+    "Wrong type",
+    what="A field holds a value of another JSON type than the format asks for.",
+    why="Code that reads the field breaks on another type, or, worse, reads it as something else.",
+    hint="Convert the value to the type asked for.",
+)
+EMPTY: Final = Code(
+    "structure.empty",
+    Severity.ERROR,
+    "Empty",
+    what="A text or list that must hold something is empty.",
+    why="An empty name or chain says as little as a missing one: nobody can be asked about it.",
+    hint="Fill it in.",
+)
+OUT_OF_RANGE: Final = Code(
+    "structure.out_of_range",
+    Severity.ERROR,
+    "Out of range",
+    what="A number is below the lowest or above the highest value allowed.",
+    why="A number that cannot be is often one of another unit (170 % or 1.7 for 0.17), and is carried on as if it "
+    "were right.",
+    hint="Use a number within the range.",
+)
+BAD_ENUM: Final = Code(
+    "structure.bad_enum",
+    Severity.ERROR,
+    "Not an allowed value",
+    what="A field that takes one of a few values holds another.",
+    why="A value that the format does not know is decided on by nobody: rules, lists and filters pass it over.",
+    hint="Use one of the allowed values.",
+)
+BAD_FORMAT: Final = Code(
+    "structure.bad_format",
+    Severity.ERROR,
+    "Wrong form",
+    what="A text is not written in the form asked for: a date and time, a UUID, a checksum, a URI, an id.",
+    why="A time, an id or an address in a form of its own cannot be compared, sorted or looked up.",
+    hint="Write it in the form of the example.",
+)
+TOO_LONG: Final = Code(
+    "structure.too_long",
+    Severity.ERROR,
+    "Too long",
+    what="A text is longer than allowed.",
+    why="Long texts crowd out what matters in the receiver's context, and are cut somewhere by somebody.",
+    hint='Shorten it; cut the end and add "...".',
+)
+UNKNOWN_FIELD: Final = Code(
+    "structure.unknown_field",
+    Severity.ERROR,
+    "Unknown field",
+    what="A field stands where the format allows no fields but its own.",
+    why="A misspelt field is a missing one: its sender believes that it was said, and nobody reads it.",
+    hint="Remove it, or use the name that the format knows.",
+)
+CODES: Final = (
+    MISSING_FIELD,
+    WRONG_TYPE,
+    EMPTY,
+    OUT_OF_RANGE,
+    BAD_ENUM,
+    BAD_FORMAT,
+    TOO_LONG,
+    UNKNOWN_FIELD,
+)
 
 Rule = dict[str, Any]
 
 _LONGEST_FORM = 100
 
 _MOST_MISSPELT = 50
+
+_SEVERAL = " A list of several goes to POST /api/v1/handoffs/batch."
 
 _TYPE_NAMES = {
     "string": "a string",
@@ -67,9 +145,20 @@ def _example(rule: Rule) -> str:
     return compact(examples[0]).decode() if examples else ""
 
 
-def _such_as(rule: Rule) -> str:
+def _format_example(rule: Rule) -> str:
     example = _example(rule)
     return f", for example {example}" if example else ""
+
+
+def not_an_object(value: object) -> Issue:
+    """Return the issue of a document that is JSON, but not an object."""
+    return make(
+        WRONG_TYPE,
+        message=f"The document is {type_name(value)}, not an object.",
+        hint='Send one JSON object: {"…": …}.' + (_SEVERAL if isinstance(value, list) else ""),
+        expected="object",
+        actual=value,
+    )
 
 
 def _missing(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
@@ -80,14 +169,14 @@ def _missing(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Iss
     strangers = (key for key in value if key not in known and len(key) < 2 * len(name))
     misspelt = closest(name, islice(strangers, _MOST_MISSPELT))
     if misspelt:
-        hint = f'Rename "{misspelt}" to "{name}", or add "{name}"{_such_as(wanted)}.'
+        hint = f'Rename "{misspelt}" to "{name}", or add "{name}"{_format_example(wanted)}.'
     elif "default" in wanted:
         hint = f'Add "{name}" with its default, {compact(wanted["default"]).decode()}{_choices(wanted)}.'
     else:
-        hint = f'Add "{name}"{_such_as(wanted)}.'
+        hint = f'Add "{name}"{_format_example(wanted)}.'
     mend = {"misspelt": misspelt} if misspelt else {"default": wanted["default"]} if "default" in wanted else {}
     message = f"{_name(location)} is missing."
-    yield make("structure.missing_field", location=location, message=message, hint=hint, **mend)
+    yield make(MISSING_FIELD, location=location, message=message, hint=hint, **mend)
 
 
 def _choices(rule: Rule) -> str:
@@ -99,10 +188,10 @@ def _wrong_type(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[
     if form:
         # A number converted to text would have the right type, but not the right form.
         at_once = as_utc(value) if form == _A_TIME else None
-        hint = f"Write it as {form}: {show(at_once)}." if at_once else f"Give {form}{_such_as(rule)}."
-        yield _not_of_type(place, kind.types, value, hint)
+        hint = f"Write it as {form}: {show(at_once)}." if at_once else f"Give {form}{_format_example(rule)}."
+        yield _build_type_issue(place, kind.types, value, hint)
         return
-    yield type_issue(place, kind.types, value, _such_as(rule))
+    yield type_issue(place, kind.types, value, _format_example(rule))
 
 
 def _form_of(place: Location, rule: Rule) -> str:
@@ -121,16 +210,16 @@ def type_issue(
     say what the sender meant.
     """
     wanted = either(_TYPE_NAMES[name] for name in types)
-    written = _converted(value, types) if is_convertible else None
+    written = _suggest_conversion(value, types) if is_convertible else None
     hint = f"Convert it to {wanted}: {written}." if written else f"Give {wanted}{such_as}."
-    return _not_of_type(place, types, value, hint, **metadata)
+    return _build_type_issue(place, types, value, hint, **metadata)
 
 
-def _not_of_type(place: Location, types: list[str], value: Any, hint: str, **metadata: Any) -> Issue:
+def _build_type_issue(place: Location, types: list[str], value: Any, hint: str, **metadata: Any) -> Issue:
     wanted = either(_TYPE_NAMES[name] for name in types)
     what = f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
     return make(
-        "structure.wrong_type",
+        WRONG_TYPE,
         location=place,
         message=f"{_name(place)} is {what}, not {wanted}.",
         hint=hint,
@@ -140,7 +229,7 @@ def _not_of_type(place: Location, types: list[str], value: Any, hint: str, **met
     )
 
 
-def _converted(value: Any, types: list[str]) -> str | None:
+def _suggest_conversion(value: Any, types: list[str]) -> str | None:
     """Return `value` converted to one of `types`, as it would be written, or None if it cannot be converted."""
     found = convert(value, types)
     if isinstance(found, list):
@@ -153,8 +242,8 @@ def _empty(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue
         message, least = f"{_name(place)} has no entries.", "at least one entry"
     else:
         message, least = f"{_name(place)} is empty.", "at least one character"
-    hint = f"Give {least}{_such_as(rule)}."
-    yield make("structure.empty", location=place, message=message, hint=hint, expected=least, actual=value)
+    hint = f"Give {least}{_format_example(rule)}."
+    yield make(EMPTY, location=place, message=message, hint=hint, expected=least, actual=value)
 
 
 def _out_of_range(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
@@ -162,11 +251,11 @@ def _out_of_range(place: Location, rule: Rule, value: Any, kind: Any) -> Iterato
     too_high = kind.name == "maximum"
     low, high = rule.get("minimum"), rule.get("maximum")
     extent = f"from {low:g} to {high:g}" if low is not None and high is not None else f"of at least {limit:g}"
-    which = "above the highest" if too_high else "below the lowest"
+    side = "above the highest" if too_high else "below the lowest"
     yield make(
-        "structure.out_of_range",
+        OUT_OF_RANGE,
         location=place,
-        message=f"{_name(place)} is {show(value)}, {which} allowed value, {limit:g}.",
+        message=f"{_name(place)} is {show(value)}, {side} allowed value, {limit:g}.",
         hint=rule.get("x-hint") or f"Use a number {extent}; the closest one is {limit:g}.",
         expected={"minimum": low, "maximum": high},
         actual=value,
@@ -178,7 +267,7 @@ def _bad_enum(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
     texts = [show(option) for option in options]
     if not isinstance(value, str) and all(isinstance(option, str) for option in options):
         hint = f"Write {either(texts)}, in quotes."
-        yield _not_of_type(place, ["string"], value, hint)
+        yield _build_type_issue(place, ["string"], value, hint)
         return
     near = closest(value, [option for option in options if isinstance(option, str)])
     suggested: dict[str, Any] = {"closest": near} if near else {}
@@ -189,7 +278,7 @@ def _bad_enum(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
     else:
         hint = f"Use one of {', '.join(texts)}."
     yield make(
-        "structure.bad_enum",
+        BAD_ENUM,
         location=place,
         message=f"{_name(place)} is {show(value)}, not {'the' if len(options) == 1 else 'an'} allowed value.",
         hint=hint,
@@ -205,7 +294,7 @@ def _bad_format(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[
     upper_only = kind.name == "pattern" and re.fullmatch(rule["pattern"], lowered)
     hint = f'Write it in lower case: "{lowered}".' if upper_only else f"Write it as in {_example(rule)}."
     yield make(
-        "structure.bad_format",
+        BAD_FORMAT,
         location=place,
         message=f"{_name(place)} is {show(value)}, which is not {form}.",
         hint=hint,
@@ -218,7 +307,7 @@ def _too_long(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
     limit = kind.limit
     over = len(value) - limit
     yield make(
-        "structure.too_long",
+        TOO_LONG,
         location=place,
         message=f"{_name(place)} is {pluralize(len(value), 'character')} long, {over:,} over the limit of {limit}.",
         hint=f'Shorten it, or keep its first {limit - 3} characters and add "...".',
@@ -235,7 +324,7 @@ def _unknown(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Iss
         remove = f"Remove it; {inside} has no fields but {either(rule['properties'])}."
         hint, near = unknown_field_hint(name, known, value, remove)
         yield make(
-            "structure.unknown_field",
+            UNKNOWN_FIELD,
             location=(*place, name),
             message=f"{_name((*place, name))} is not a field of this format.",
             hint=hint,

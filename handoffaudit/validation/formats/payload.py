@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -19,10 +19,21 @@ from handoffaudit.validation.formats.base import (
     obj,
 )
 from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty, closest, show
 from handoffaudit.validation.times import moment
+
+SOURCE_NOT_IN_CHAIN: Final = Code(
+    "structure.source_not_in_chain",
+    Severity.ERROR,
+    "Source not in chain",
+    what="The agent that hands over is not in the chain of agents that the work has passed through.",
+    why="The chain is how loops are found and how a wrong value is followed back. An agent that is not in it cannot "
+    "be.",
+    hint="Add the source agent as the last entry of the chain.",
+)
+
 
 NAME: Final = "payload"
 PLACES: Final = Places(
@@ -103,7 +114,7 @@ def _source_in_chain(document: Document) -> Iterable[Issue]:
     near = closest(source, [name for name in declared[-10:] if isinstance(name, str)])
     hint = f'Write "{near}" the same way in both places, or add' if near else "Add"
     yield make(
-        "structure.source_not_in_chain",
+        SOURCE_NOT_IN_CHAIN,
         location=("call_chain",),
         message=f"source_agent_id {show(source)} must appear in call_chain, which ends with {show(declared[-1])}.",
         hint=f"{hint} {show(source)} as the last entry of call_chain.",

@@ -2,23 +2,45 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jsonschema_rs
 import orjson
 
-from handoffaudit.validation.codes import make
-from handoffaudit.validation.formats.messages import issues_of
-from handoffaudit.validation.formats.schemas import FOLDER, schema
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.codes import Code, make
+from handoffaudit.validation.formats.messages import MISSING_FIELD, WRONG_TYPE, issues_of
+from handoffaudit.validation.issues import MAX_ISSUES, Issue, Severity
 from handoffaudit.validation.json_text import compact
-from handoffaudit.validation.limits import MAX_ISSUES
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.text import show, type_name
 from handoffaudit.validation.times import is_date_time, is_date_time_or_local
 
+SCHEMA_MISSING: Final = Code(
+    "structure.schema_missing",
+    Severity.WARNING,
+    "Schema not found",
+    what="The format's JSON Schema could not be read: only required fields and their types were checked.",
+    why="Only the coarsest faults are found while the schema file is away: what passes now might be rejected later.",
+    hint="Nothing to change in the handoff: an operator installs handoffaudit anew, with its schema files.",
+)
+
+# The files of the JSON Schemas (draft 2020-12) in `schemas/`.
+SCHEMA_NAMES = (
+    "payload",
+    "universal-3.0",
+    "universal-2.0",
+    "output",
+    "claude-code",
+    "claude-code-subagent",
+    "delegation",
+    "delegation-hook",
+    "handoff-file",
+    "handoff-file-report",
+)
+FOLDER: Final = Path(__file__).parent / "schemas"
 SCHEMA_MISSING_TEXT = "Schema not found. Basic validation only."
 
 # Maps each required field to its JSON type; outer fields come first.
@@ -38,10 +60,30 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 _NAMES = {"string": "a string", "object": "an object", "array": "a list", "number": "a number", "boolean": "a boolean"}
 
 
+def schema(name: str, folder: Path = FOLDER) -> dict[str, Any]:
+    """Return the JSON Schema of that name, as a separate copy for each caller.
+
+    Raises KeyError if there is no schema of that name, OSError if its file is missing.
+    """
+    if name not in SCHEMA_NAMES:
+        raise KeyError(name)
+    loaded: dict[str, Any] = orjson.loads(_load_shipped(name) if folder is FOLDER else _text(name, folder))
+    return loaded
+
+
+@cache
+def _load_shipped(name: str) -> bytes:
+    return _text(name, FOLDER)
+
+
+def _text(name: str, folder: Path) -> bytes:
+    return (folder / f"{name}.schema.json").read_bytes()
+
+
 def basic_issues(name: str, document: dict[str, Any], basics: Basics) -> list[Issue]:
     """Return the warning that the schema is missing, and the issues that can be found without the schema."""
     return [
-        make("structure.schema_missing", message=SCHEMA_MISSING_TEXT, schema=name),
+        make(SCHEMA_MISSING, message=SCHEMA_MISSING_TEXT, schema=name),
         *(issue for place, wanted in basics.items() for issue in _field(document, place, wanted)),
     ]
 
@@ -53,7 +95,7 @@ def _field(document: dict[str, Any], place: Location, wanted: str) -> Iterable[I
     value = at(document, place, _ABSENT)
     if value is _ABSENT:
         yield make(
-            "structure.missing_field",
+            MISSING_FIELD,
             location=place,
             message=f"{last_name(place)} is missing.",
             hint=f'Add "{place[-1]}".',
@@ -61,7 +103,7 @@ def _field(document: dict[str, Any], place: Location, wanted: str) -> Iterable[I
     elif not isinstance(value, _TYPES[wanted]) or (isinstance(value, bool) and wanted == "number"):
         what = f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
         yield make(
-            "structure.wrong_type",
+            WRONG_TYPE,
             location=place,
             message=f"{last_name(place)} is {what}, not {_NAMES[wanted]}.",
             hint=f"Give {_NAMES[wanted]}.",
@@ -154,12 +196,12 @@ def _without_surrogates(document: dict[str, Any]) -> dict[str, Any]:
 
 def _by_path(error: jsonschema_rs.ValidationError) -> list[tuple[bool, int, str]]:
     """Return a sort key for errors that does not depend on the key order of the document."""
-    return [_part(part) for part in (*error.instance_path, *error.schema_path)]
+    return [_order_part(part) for part in (*error.instance_path, *error.schema_path)]
 
 
 def _by_place(issue: Issue) -> list[tuple[bool, int, str]]:
-    return [_part(part) for part in issue.location]
+    return [_order_part(part) for part in issue.location]
 
 
-def _part(part: str | int) -> tuple[bool, int, str]:
+def _order_part(part: str | int) -> tuple[bool, int, str]:
     return (True, part, "") if isinstance(part, int) else (False, 0, part)

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
-from handoffaudit.validation.codes import blocks, make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -21,12 +21,30 @@ from handoffaudit.validation.formats.base import (
     obj,
 )
 from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import canonical, compact, sha256_hex
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty, is_uuid, show
 from handoffaudit.validation.times import moment
 from handoffaudit.validation.tokenizers import estimate
+
+VERSION_MISMATCH: Final = Code(
+    "structure.version_mismatch",
+    Severity.ERROR,
+    "Version not read",
+    what="The document is of a version of the format that is not read.",
+    why="Fields mean other things in other versions; read as the wrong one, a handoff says what nobody meant.",
+    hint="Send it in a version that is read.",
+)
+GENERATED_TRACE_ID: Final = Code(
+    "structure.generated_trace_id",
+    Severity.WARNING,
+    "Trace id generated",
+    what="A legacy handoff came without a trace id, and one was made for it.",
+    why="With an id of its own this handoff stands alone: loops, repeats and origins along the trace are not seen.",
+    hint="Send a trace_id, the same one for every handoff of a piece of work.",
+)
+
 
 FROM: Final = "2.0"
 
@@ -97,13 +115,13 @@ def _payload(handoff: Document, strangers: dict[str, Any]) -> Any:
     """Return the payload in version 3.0; a payload that fits is returned unchanged."""
     given = handoff.get("payload")
     if isinstance(given, dict) and isinstance(given.get("working"), dict):
-        return {**given, "working": _joined(given["working"], strangers)} if strangers else given
+        return {**given, "working": _merge_working(given["working"], strangers)} if strangers else given
     if isinstance(given, dict):
-        return {"working": _joined(given, strangers)}
-    return {"working": _joined({} if given is None else {"payload": given}, strangers)}
+        return {"working": _merge_working(given, strangers)}
+    return {"working": _merge_working({} if given is None else {"payload": given}, strangers)}
 
 
-def _joined(working: dict[str, Any], strangers: dict[str, Any]) -> dict[str, Any]:
+def _merge_working(working: dict[str, Any], strangers: dict[str, Any]) -> dict[str, Any]:
     """Return both objects merged; if both have a name, the stranger gets the prefix `handoff.`."""
     return {**working, **{name if name not in working else f"handoff.{name}": item for name, item in strangers.items()}}
 
@@ -239,7 +257,7 @@ def check(record: Record) -> Iterable[Issue]:
     old: list[Issue] = []
     if record.original_document is not None:
         old = _SHAPE_2.check(record.original_document)
-        if any(blocks(issue) for issue in old):
+        if any(issue.blocks for issue in old):
             return old
     elif isinstance(arrived, dict) and isinstance(arrived.get("version"), str) and arrived["version"] != VERSION:
         return (_version_mismatch(arrived["version"]),)
@@ -267,7 +285,7 @@ def _version_mismatch(version: str) -> Issue:
             "renaming the version alone does not convert it."
         )
     return make(
-        "structure.version_mismatch",
+        VERSION_MISMATCH,
         location=("handoff", "version"),
         message=f"version is {show(version)}; version {VERSION} of the universal format is read, and version "
         f"{FROM} through the adapter (adapt=true).",
@@ -284,7 +302,7 @@ def _generated_trace_id(record: Record) -> Issue:
     origin = "made from the document's hash" if made else "taken from the submission"
     source = f"The source {show(record.source_agent_id)}" if record.source_agent_id else "Its source"
     return make(
-        "structure.generated_trace_id",
+        GENERATED_TRACE_ID,
         location=("handoff", "trace_id"),
         message=f"Generated trace_id for legacy handoff. {source} gave none; {record.trace_id} was {origin}.",
         hint='Add "trace_id": a UUID of version 4, the same one for every handoff of a piece of work.',
@@ -298,13 +316,13 @@ def sections(document: Document) -> Mapping[str, Section]:
     handoff = obj(document.get("handoff"))
     payload = obj(handoff.get("payload"))
     parts: dict[str, tuple[Any, int | None]] = {
-        "metadata": (_only(handoff, _METADATA), 100),
-        "source and target": (_only(handoff, ("source", "target")), 50),
+        "metadata": (_pick_keys(handoff, _METADATA), 100),
+        "source and target": (_pick_keys(handoff, ("source", "target")), 50),
         "context": (handoff.get("context"), 200),
         "payload.working": (payload.get("working"), 500),
         "payload.session": (payload.get("session"), 800),
         "payload.references": (payload.get("references"), 200),
-        "meta and tracing": (_only(handoff, ("meta", "tracing")), 150),
+        "meta and tracing": (_pick_keys(handoff, ("meta", "tracing")), 150),
         "payload, other": (
             {key: value for key, value in payload.items() if key not in ("working", "session", "references")},
             None,
@@ -313,7 +331,7 @@ def sections(document: Document) -> Mapping[str, Section]:
     return {name: Section(value, target) for name, (value, target) in parts.items() if value not in (None, {})}
 
 
-def _only(whole: Document, keys: Iterable[str]) -> Document:
+def _pick_keys(whole: Document, keys: Iterable[str]) -> Document:
     return {key: whole[key] for key in keys if key in whole}
 
 

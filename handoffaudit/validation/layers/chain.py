@@ -1,56 +1,131 @@
 """The chain layer: loops, length, repeats, unknown targets, and differences between declared and derived chain."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
-from heapq import nsmallest
 from typing import Any, Final
 
-from handoffaudit.validation.agents import ALWAYS_KNOWN, closest_agents, listed_agents
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.agents import ALWAYS_KNOWN, closest_agents, known_agents_hint, listed_agents
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import CircularPolicy
 from handoffaudit.validation.formats import BY_NAME
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.base import History, Subject
 from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import clean, either, pluralize, show
+from handoffaudit.validation.text import clean, format_chain, misspelt_field, ordinal, pluralize, show
 from handoffaudit.validation.verdict import ChainFacts
 
-_ALIKE = 0.8
-
-_MOST_LOOKED_AT = 200
-
-
-def instead_of(record: Record, field: str) -> str | None:
-    """Return the name of the field that was probably meant as `field`, or None.
-
-    Only fields next to the chain are compared, and only if `field` itself is absent or empty. A name that begins with
-    the name of the field and continues, such as `user_approved_by`, is a field of its own.
-    """
-    beside = at(record.document, (BY_NAME[record.format].PLACES.chain or ())[:-1])
-    if not isinstance(beside, dict) or beside.get(field) not in (None, ""):
-        return None
-    wanted = _plain(field)
-    others = (name for name in beside if name != field and len(name) < 2 * len(field))
-    # Only the first names in sort order are compared, so that the result does not depend on the key order.
-    plain = {_plain(name): name for name in nsmallest(_MOST_LOOKED_AT, others)}
-    names = [name for name in plain if name == wanted or not name.startswith(wanted)]
-    return next((plain[near] for near in get_close_matches(wanted, names, n=1, cutoff=_ALIKE)), None)
-
-
-def _plain(name: str) -> str:
-    return "".join(filter(str.isalnum, name)).lower()
-
-
 name: Final = "chain"
+
+SELF_HANDOFF: Final = Code(
+    "chain.self_handoff",
+    Severity.ERROR,
+    "Handed to itself",
+    what="Source and target are the same agent. No person can approve this.",
+    why="An agent that hands to itself does not get on, and nothing ends it.",
+    hint="Name another target, or keep the work without handing it over.",
+    approvable=False,
+)
+CIRCULAR: Final = Code(
+    "chain.circular",
+    Severity.ERROR,
+    "Circular chain",
+    what="The target has had this work before, and no reason is given for returning to it.",
+    why="Work that goes back to an agent that had it tends to go round until somebody pays for it.",
+    hint="Give the reason in handoff_reason, so that a person can decide; or name another target.",
+)
+CIRCULAR_WITH_REASON: Final = Code(
+    "chain.circular_with_reason",
+    Severity.WARNING,
+    "Circular chain with a reason",
+    what="The target has had this work before, and a reason is given: a person decides.",
+    why="Going back may be right. Only a person can say so, since the agents would agree every time.",
+    hint="A reviewer approves or declines it; to avoid the wait, name a target that is not in the chain.",
+    holds=True,
+)
+NEEDS_APPROVAL: Final = Code(
+    "chain.needs_approval",
+    Severity.WARNING,
+    "Long chain needs approval",
+    what="The chain is longer than this type may have without approval: a person decides.",
+    why="Each agent adds its own mistakes: after many of them, somebody should look before more is built on it.",
+    hint="A reviewer approves or declines it; if a person has approved it already, send user_approved: true.",
+    holds=True,
+)
+OVER_RECOMMENDED: Final = Code(
+    "chain.over_recommended",
+    Severity.WARNING,
+    "Chain over the recommended length",
+    what="The chain is longer than recommended for its type.",
+    why="Long chains cost time and tokens, and what the first agent was asked for is hardly in view any more.",
+    hint="Close the piece of work and start a new one, or hand over through fewer agents.",
+)
+DECLARED_DIFFERS: Final = Code(
+    "chain.declared_differs",
+    Severity.WARNING,
+    "Declared chain differs",
+    what="The chain that the sender declares is not the one known from the earlier handoffs of the trace.",
+    why="One of the two is wrong: an agent left itself out, or took over a chain of other work.",
+    hint="Take over the chain of the handoff before and add the source agent at its end.",
+)
+REPEATS_WITHOUT_PROGRESS: Final = Code(
+    "chain.repeats_without_progress",
+    Severity.ERROR,
+    "Repeats without progress",
+    what="The same source gives the same target the same data for the third time in one trace.",
+    why="Two agents that send the same back and forth will go on: nothing in it changes any more.",
+    hint="Change the data, add what was learned since, or let a person decide how to go on.",
+)
+SOURCE_NOT_FIRST: Final = Code(
+    "chain.source_not_first",
+    Severity.WARNING,
+    "Source is not first in the chain",
+    what="The source skill is not the first entry of handoff_chain.",
+    why="Readers take the first entry for who hands over now; another order makes the wrong agent answer for it.",
+    hint="Put source.skill first in handoff_chain.",
+)
+UNKNOWN_TARGET: Final = Code(
+    "chain.unknown_target",
+    Severity.WARNING,
+    "Target is not known",
+    what="The target is not in the registry of known agents, so that nobody may take the work up.",
+    why="A misspelt name is an agent that is not there: the work lies where nobody picks it up.",
+    hint="Name a known agent, or add the target's skill to the registry.",
+)
+UNKNOWN_RETRY: Final = Code(
+    "chain.unknown_retry",
+    Severity.WARNING,
+    "The handoff retried is not known",
+    what="retry_of names no handoff that is known here: this one counts as a first attempt, and takes nobody's place.",
+    why="The attempt that it should replace still waits for a person, and the count of tries begins anew.",
+    hint="Give the handoff_id of the attempt before, as it was answered; that one still waits.",
+)
+UNKNOWN_PARENT: Final = Code(
+    "chain.unknown_parent",
+    Severity.INFO,
+    "The handoff before is not known",
+    what="parent_handoff_id names no handoff that had arrived: the chain can't be checked through it.",
+    why="The chain is then what its sender says: a loop or a link too many can't be seen.",
+    hint="Give the handoff_id of the handoff that this work came by, and send that one first.",
+)
+CODES: Final = (
+    SELF_HANDOFF,
+    CIRCULAR,
+    CIRCULAR_WITH_REASON,
+    NEEDS_APPROVAL,
+    OVER_RECOMMENDED,
+    DECLARED_DIFFERS,
+    REPEATS_WITHOUT_PROGRESS,
+    SOURCE_NOT_FIRST,
+    UNKNOWN_TARGET,
+    UNKNOWN_RETRY,
+    UNKNOWN_PARENT,
+)
 
 TOLERATED_REPEATS = 2
 
 NO_CHAIN: Final = "the handoff has no chain"
 
 _ABSENT = object()
-
-_SHOWN_ENDS = 4
 
 # What the sender can do to pass, for the policies under which no person decides.
 _LOOP_HINTS: Final = {
@@ -126,23 +201,11 @@ def _positions(chain: tuple[str, ...], agent: str) -> tuple[int, ...]:
     return tuple(position for position, name in enumerate(chain) if name == agent)
 
 
-def format_chain(chain: tuple[str, ...], mark: str | None = None) -> str:
-    """Return a chain as text, such as `planner → [writer] → critic`.
-
-    The marked agent is in brackets, and the middle of a long chain is left out.
-    """
-    names = [f"[{name}]" if name == mark else name for name in chain]
-    if len(names) > 2 * _SHOWN_ENDS + 1:
-        left_out = len(names) - 2 * _SHOWN_ENDS
-        names = [*names[:_SHOWN_ENDS], f"… {left_out} more …", *names[-_SHOWN_ENDS:]]
-    return " → ".join(name if len(name) <= 40 else f"{name[:39]}…" for name in names)
-
-
 def _self_handoff(subject: Subject) -> Issue:
     agent = subject.record.target_agent_id
     rule = f" The target must NOT appear in {_chain_name(subject)}." if agent in subject.record.call_chain else ""
     return make(
-        "chain.self_handoff",
+        SELF_HANDOFF,
         location=_places(subject)[0],
         message=f"{show(agent)} hands over to itself.{rule}",
         actual=agent,
@@ -162,7 +225,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
     if reason and policy is CircularPolicy.HOLD:
         return (
             make(
-                "chain.circular_with_reason",
+                CIRCULAR_WITH_REASON,
                 location=location,
                 message=f"The target {show(target)} must NOT appear in {_chain_name(subject)} unless a person "
                 f"approves: {loop}. The reason given: {show(reason)}",
@@ -173,7 +236,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
         )
     return (
         make(
-            "chain.circular",
+            CIRCULAR,
             location=location,
             message=f"The target {show(target)} must NOT appear in {_chain_name(subject)}: {loop}."
             + ("" if reason else " No reason is given."),
@@ -192,25 +255,33 @@ def _reason_hint(subject: Subject) -> str | None:
     return _LOOP_HINTS.get(policy)
 
 
+def instead_of(record: Record, field: str) -> str | None:
+    """Return the name of the field next to the chain that was probably meant as `field`, or None."""
+    holder = at(record.document, (BY_NAME[record.format].PLACES.chain or ())[:-1])
+    if not isinstance(holder, dict) or holder.get(field) not in (None, ""):
+        return None
+    return misspelt_field(field, holder)
+
+
 def _length_issues(subject: Subject, chain: tuple[str, ...], *, long: bool) -> Iterable[Issue]:
     policy, location = subject.policy, _places(subject)[1]
     length = len(chain)
-    whose = "" if chain is subject.record.call_chain else " by the server's count"
-    said = f"The chain is {pluralize(length, 'agent')} long{whose}"
+    source = "" if chain is subject.record.call_chain else " by the server's count"
+    summary = f"The chain is {pluralize(length, 'agent')} long{source}"
     if long:
         yield make(
-            "chain.needs_approval",
+            NEEDS_APPROVAL,
             location=location,
-            message=f"{said}, over the {policy.approval_length} that pass without approval: {format_chain(chain)}.",
+            message=f"{summary}, over the {policy.approval_length} that pass without approval: {format_chain(chain)}.",
             hint=_approval_hint(subject),
             expected=policy.approval_length,
             actual=length,
         )
     if length > policy.recommended_length:
         yield make(
-            "chain.over_recommended",
+            OVER_RECOMMENDED,
             location=location,
-            message=f"{said}, over the recommended {policy.recommended_length}.",
+            message=f"{summary}, over the recommended {policy.recommended_length}.",
             expected=policy.recommended_length,
             actual=length,
         )
@@ -233,7 +304,7 @@ def _difference(subject: Subject) -> Iterable[Issue]:
     known = format_chain(history.derived)
     end = "" if history.derived_complete else "… → "
     yield make(
-        "chain.declared_differs",
+        DECLARED_DIFFERS,
         location=location,
         message=f"The declared chain is {format_chain(declared)}; the one known from earlier handoffs is {end}{known}.",
         expected=history.derived,
@@ -258,7 +329,7 @@ def _source_first(subject: Subject) -> Iterable[Issue]:
     first, source = record.call_chain[0], record.source_agent_id
     if first != source:
         yield make(
-            "chain.source_not_first",
+            SOURCE_NOT_FIRST,
             location=(*_places(subject)[1], 0),
             message=f"handoff_chain begins with {show(first)}, not with source.skill, {show(source)}.",
             hint=f"Put {show(source)} first in handoff_chain.",
@@ -273,10 +344,10 @@ def _unknown_target(subject: Subject) -> Iterable[Issue]:
         return
     near, listed = closest_agents(target, known), listed_agents(target, known)
     yield make(
-        "chain.unknown_target",
+        UNKNOWN_TARGET,
         location=_places(subject)[0],
         message=f"The target {show(target)} is not in the registry of known agents.",
-        hint=_known_agents_hint(near, listed, len(known)),
+        hint=known_agents_hint(near, listed, len(known)),
         expected=near or None,
         actual=target,
         closest=near,
@@ -285,21 +356,11 @@ def _unknown_target(subject: Subject) -> Iterable[Issue]:
     )
 
 
-def _known_agents_hint(near: tuple[str, ...], listed: tuple[str, ...], known: int) -> str | None:
-    """Return a hint that names the agents to choose from, or None if the registry is empty."""
-    if not listed:
-        return None
-    meant = f"Did you mean {either(map(show, near))}? " if near else ""
-    more = f" (+{known - len(listed):,} more)" if known > len(listed) else ""
-    agents = f"Known agents: {', '.join(map(show, listed))}{more}."
-    return f"{meant}{agents} If none of them is meant, add the target's skill to the registry."
-
-
 def _unknown_handoffs(subject: Subject) -> Iterable[Issue]:
     record, unknown = subject.record, subject.history.unknown
     named = (
-        ("chain.unknown_retry", "retry_of", record.retry_of),
-        ("chain.unknown_parent", "parent_handoff_id", record.parent_handoff_id),
+        (UNKNOWN_RETRY, "retry_of", record.retry_of),
+        (UNKNOWN_PARENT, "parent_handoff_id", record.parent_handoff_id),
     )
     for code, field, handoff_id in named:
         if handoff_id and handoff_id in unknown:
@@ -317,16 +378,10 @@ def _repeats(subject: Subject) -> Iterable[Issue]:
         return
     times = repeats + 1
     yield make(
-        "chain.repeats_without_progress",
+        REPEATS_WITHOUT_PROGRESS,
         location=_places(subject)[0],
         message=f"{show(record.source_agent_id)} hands the same data to {show(record.target_agent_id)} "
-        f"for the {_ordinal(times)} time in this trace.",
+        f"for the {ordinal(times)} time in this trace.",
         actual=times,
         repeats=repeats,
     )
-
-
-def _ordinal(number: int) -> str:
-    words = {3: "third", 4: "fourth", 5: "fifth"}
-    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return words.get(number, f"{number}{suffix}")

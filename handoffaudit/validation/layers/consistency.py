@@ -8,15 +8,99 @@ from typing import Any, Final
 
 import orjson
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Places, Seal
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import compact, python_compact, sha256_hex
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.text import show
 from handoffaudit.validation.times import moment, utc_text
+
+name: Final = "consistency"
+
+EXPIRES_BEFORE_TIMESTAMP: Final = Code(
+    "consistency.expires_before_timestamp",
+    Severity.WARNING,
+    "Expires before it was made",
+    what="expires_at is earlier than timestamp.",
+    why="It was over before it began: one of the two times is wrong, and who goes by them drops it.",
+    hint="Set expires_at to a time after timestamp.",
+)
+EXPIRED: Final = Code(
+    "consistency.expired",
+    Severity.WARNING,
+    "Expired",
+    what="expires_at had passed when the handoff arrived.",
+    why="Prices, stocks and statuses were true then. Acting on them now is acting on guesses.",
+    hint="Send it again with a later expires_at, if it still holds.",
+)
+TIMESTAMP_NOT_UTC: Final = Code(
+    "consistency.timestamp_not_utc",
+    Severity.WARNING,
+    "Time not in UTC",
+    what="A time is not written in UTC with Z.",
+    why="Times of several agents can only be put in order where all are of one zone.",
+    hint="Write times in UTC with Z at the end.",
+)
+TRACE_ID_NOT_V4: Final = Code(
+    "consistency.trace_id_not_v4",
+    Severity.WARNING,
+    "Trace id is not a UUID of version 4",
+    what="The trace id is a UUID, but not of version 4.",
+    why="Other versions hold a time or a machine, and two agents may make the same one.",
+    hint="Make trace ids with a UUID version 4 generator.",
+)
+CLOCK_SKEW: Final = Code(
+    "consistency.clock_skew",
+    Severity.WARNING,
+    "Sender's clock is ahead",
+    what="The sender's time is more than 5 minutes ahead of the server's.",
+    why="Who answers before it is asked cannot be put in order, and its expiry times are wrong by as much.",
+    hint="Set the sender's clock (NTP), and write times in UTC.",
+)
+PAYLOAD_HASH_MISMATCH: Final = Code(
+    "integrity.payload_hash_mismatch",
+    Severity.ERROR,
+    "Payload hash does not match",
+    what="The payload is not the one that the hash was made of.",
+    why="Somebody changed the payload after it was sealed, or sealed another one.",
+    hint="Compute the SHA-256 over the payload as sent: compact JSON, keys in document order, non-ASCII as it is.",
+    layer="consistency",
+)
+SIZE_MISMATCH: Final = Code(
+    "integrity.size_mismatch",
+    Severity.WARNING,
+    "Payload size does not match",
+    what="payload_size_bytes is not the size of the payload's compact JSON.",
+    why="What arrived is not as long as what was sent: something was cut off or added.",
+    hint="Count the bytes of the payload's compact JSON in UTF-8.",
+    layer="consistency",
+)
+LOW_CONFIDENCE: Final = Code(
+    "confidence.low",
+    Severity.WARNING,
+    "Low confidence",
+    what="The sender's confidence is below the floor of the type.",
+    why="The sender itself doubts it. Handed on without a word, the doubt is gone.",
+    hint="Check the work again before handing it over, or say in the data what is uncertain.",
+    layer="consistency",
+)
+CODES: Final = (
+    EXPIRES_BEFORE_TIMESTAMP,
+    EXPIRED,
+    TIMESTAMP_NOT_UTC,
+    TRACE_ID_NOT_V4,
+    CLOCK_SKEW,
+    PAYLOAD_HASH_MISMATCH,
+    SIZE_MISMATCH,
+    LOW_CONFIDENCE,
+)
+
+MAX_SKEW = timedelta(minutes=5)
+
+_UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
 
 _EXACT = 2.0**63
 
@@ -35,7 +119,7 @@ def integrity_issues(seal: Seal | None) -> Iterable[Issue]:
         # Other languages spell the same numbers differently.
         others = (python_compact(seal.value), _javascript_compact(seal.value))
         sizes.update(map(len, others))
-        if seal.declared_hash is not None and not any(_is_of(seal.declared_hash, other) for other in others):
+        if seal.declared_hash is not None and not any(_has_digest(seal.declared_hash, other) for other in others):
             if any(_lost_digits(number) for number in _numbers(seal.value)):
                 return
             yield _hash_mismatch(seal, found)
@@ -43,7 +127,7 @@ def integrity_issues(seal: Seal | None) -> Iterable[Issue]:
         yield _size_mismatch(seal, len(text))
 
 
-def _is_of(declared: str, text: bytes) -> bool:
+def _has_digest(declared: str, text: bytes) -> bool:
     return declared == f"sha256:{sha256_hex(text)}"
 
 
@@ -90,7 +174,7 @@ def _lost_digits(number: float) -> bool:
 
 def _hash_mismatch(seal: Seal, found: str) -> Issue:
     return make(
-        "integrity.payload_hash_mismatch",
+        PAYLOAD_HASH_MISMATCH,
         location=seal.hash_location,
         message=f"The payload's hash is {_short(found)}, not {_short(str(seal.declared_hash))} as declared.",
         expected=found,
@@ -104,20 +188,13 @@ def _short(digest: str) -> str:
 
 def _size_mismatch(seal: Seal, size: int) -> Issue:
     return make(
-        "integrity.size_mismatch",
+        SIZE_MISMATCH,
         location=seal.size_location,
         message=f"The payload is {size:,} bytes of compact JSON, not {seal.declared_size:,} as declared.",
         hint=f"Declare {size}, counted over the compact JSON in UTF-8, after the last change of the payload.",
         expected=size,
         actual=seal.declared_size,
     )
-
-
-name: Final = "consistency"
-
-MAX_SKEW = timedelta(minutes=5)
-
-_UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def skip(subject: Subject) -> str | None:
@@ -143,14 +220,14 @@ def _expiry(subject: Subject, places: Places) -> Iterable[Issue]:
     expires, location = utc_text(record.expires_at), places.expires_at or ()
     if record.timestamp is not None and record.expires_at < record.timestamp:
         yield make(
-            "consistency.expires_before_timestamp",
+            EXPIRES_BEFORE_TIMESTAMP,
             location=location,
             message=f"The handoff expires at {expires}, before its own timestamp, {utc_text(record.timestamp)}.",
             actual=expires,
         )
     if record.expires_at < subject.received_at:
         yield make(
-            "consistency.expired",
+            EXPIRED,
             location=location,
             message=f"The handoff expired at {expires}; it arrived at {utc_text(subject.received_at)}.",
             actual=expires,
@@ -164,7 +241,7 @@ def _utc(place: Location, written: object, *, demands_z: bool) -> Iterable[Issue
     offset = f"with the offset {read.offset}" if read.offset else "without an offset"
     taken = "" if read.offset else ", and is taken as UTC"
     yield make(
-        "consistency.timestamp_not_utc",
+        TIMESTAMP_NOT_UTC,
         location=place,
         message=f"{last_name(place)} is {show(written)}, {offset}{taken}.",
         hint=f'Write it in UTC with Z: "{utc_text(read.at)}".',
@@ -179,7 +256,7 @@ def _skew(subject: Subject, places: Places) -> Iterable[Issue]:
         return
     ahead = sent - subject.received_at
     yield make(
-        "consistency.clock_skew",
+        CLOCK_SKEW,
         location=places.timestamp or (),
         message=f"The timestamp {utc_text(sent)} is over {_duration(ahead)} ahead of the server's clock, "
         f"{utc_text(subject.received_at)}.",
@@ -201,7 +278,7 @@ def _trace_id(subject: Subject, places: Places) -> Iterable[Issue]:
     written = at(subject.record.document, places.trace_id)
     if isinstance(written, str) and not _UUID4.fullmatch(written):
         yield make(
-            "consistency.trace_id_not_v4",
+            TRACE_ID_NOT_V4,
             location=places.trace_id,
             message=f"{last_name(places.trace_id)} {show(written)} is a UUID, but not of version 4.",
             actual=written,
@@ -216,7 +293,7 @@ def _confidence(subject: Subject, places: Places) -> Iterable[Issue]:
     written = at(subject.record.document, location)
     word = f"{show(written)}, read as {given:g}" if isinstance(written, str) else f"{given:g}"
     yield make(
-        "confidence.low",
+        LOW_CONFIDENCE,
         location=location,
         message=f"The sender's confidence is {word}, below {floor:g}.",
         expected=floor,

@@ -1,21 +1,59 @@
 """The critique layer: the opinion of a second LLM about an output, where the opinion is worth its cost."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final, TypeGuard
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import OUTPUT, CritiquePolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, NotCheckedError, Subject
 from handoffaudit.validation.prompts import critique
 from handoffaudit.validation.prompts.critique import Opinion
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable, Use, ask_model
+from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import show
 from handoffaudit.validation.verdict import Critique, score
 
 name: Final = "critique"
+
+LOW_SCORE: Final = Code(
+    "critique.low_score",
+    Severity.ERROR,
+    "The critique's score is too low",
+    what="A second model scores the output below the threshold of its type.",
+    why="A second look found the output weak as a whole: its conclusion may not hold.",
+    hint="Mend what the critique names and hand it over again.",
+)
+REMARK: Final = Code(
+    "critique.remark",
+    Severity.WARNING,
+    "A remark of the critique",
+    what="A second model names a weakness of the output. The metadata has its own name for it.",
+    why="One weakness, found before others build on it.",
+    hint="Mend it where the remark is right.",
+)
+CALL_FAILED: Final = Code(
+    "critique.call_failed",
+    Severity.WARNING,
+    "The critique could not be made",
+    what="A critique was due, and the language model could not be asked or gave no usable answer.",
+    why="A second look was due and did not happen: nobody knows what it would have found.",
+    hint="Nothing to do for the sender: validation went on without it.",
+)
+SKIPPED_BUDGET: Final = Code(
+    "critique.skipped_budget",
+    Severity.WARNING,
+    "The critique was too dear",
+    what="A critique was due and would have cost more than its limit, or the tenant's budget of the day is spent.",
+    why="A second look was due, and the limit on its cost was reached first.",
+    hint="Nothing to do for the sender. An administrator may raise the limit in the strictness table.",
+)
+CODES: Final = (LOW_SCORE, REMARK, CALL_FAILED, SKIPPED_BUDGET)
+
 _NOTIONAL: Final = "notional_usd"
+_WRITTEN_AMOUNT: Final = re.compile(r"\d{1,15}(?:\.\d{1,9})?|\d{1,3}(?:,\d{3}){1,4}(?:\.\d{1,9})?", re.ASCII)
 _BUDGET = frozenset({Reason.BUDGET, Reason.TOO_DEAR})
 
 
@@ -35,11 +73,29 @@ def triggered_by(subject: Subject) -> str:
     policy, record = subject.policy, subject.record
     if policy.critique is CritiquePolicy.ALWAYS:
         return f"always_critique:{record.handoff_type}"
-    notional = max(filter(is_number, (record.context.get(_NOTIONAL), record.data.get(_NOTIONAL))), default=None)
+    notional = max((amount for place in _stating(record) if (amount := _amount(place)) is not None), default=None)
     if notional is not None and notional >= policy.critique_notional_usd:
         return f"high_notional:{notional if isinstance(notional, float) else show(notional)}"
     so_far = score(subject.findings.issues)
     return f"low_confidence:{so_far:.2f}" if so_far < policy.critique_score_floor else ""
+
+
+def _stating(record: Record) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects that can state the amount: context, data and, for `universal`, `working` in the data."""
+    yield record.context
+    yield record.data
+    working = record.data.get("working")
+    if record.format == "universal" and isinstance(working, dict):
+        yield working
+
+
+def _amount(place: Mapping[str, Any]) -> float | None:
+    """Return the amount at the top of an object, a number or a text that is one; None if there is none."""
+    given = place.get(_NOTIONAL)
+    if isinstance(given, str) and _WRITTEN_AMOUNT.fullmatch(text := given[:100].strip()):
+        plain = text.replace(",", "")
+        return float(plain) if "." in plain else int(plain)
+    return given if is_number(given) else None
 
 
 def check(subject: Subject) -> Iterable[Issue]:
@@ -51,7 +107,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     except Unavailable as error:
         if error.reason is Reason.NO_KEY:
             raise NotCheckedError(error.detail) from error
-        yield _not_made(error)
+        yield _report_unavailable(error)
         raise CouldNotRunError(f"not made: {error.detail}") from error
     subject.findings.models[name] = answer.model
     opinion: Opinion = answer.value
@@ -74,8 +130,8 @@ def question_of(subject: Subject) -> Question:
     return question
 
 
-def _not_made(error: Unavailable) -> Issue:
-    code = "critique.skipped_budget" if error.reason in _BUDGET else "critique.call_failed"
+def _report_unavailable(error: Unavailable) -> Issue:
+    code = SKIPPED_BUDGET if error.reason in _BUDGET else CALL_FAILED
     return make(code, message=f"The critique was not made: {error.detail}", reason=error.reason.value)
 
 
@@ -102,7 +158,7 @@ def _issues(subject: Subject, opinion: Opinion) -> Iterator[Issue]:
     least = subject.policy.critique_threshold
     if opinion.score < least:
         yield make(
-            "critique.low_score",
+            LOW_SCORE,
             message=f"The second model gives the output {opinion.score:.4g}, below {least:g}: {opinion.reasoning}",
             expected=least,
             actual=opinion.score,
@@ -110,7 +166,7 @@ def _issues(subject: Subject, opinion: Opinion) -> Iterator[Issue]:
     for remark in opinion.remarks:
         grave = remark.severity in (Severity.ERROR, Severity.CRITICAL)
         yield make(
-            "critique.remark",
+            REMARK,
             message=remark.message or remark.code,
             severity=Severity.WARNING if grave else remark.severity,
             code_given=remark.code,

@@ -6,17 +6,61 @@ from itertools import islice
 from typing import Any, Final
 
 from handoffaudit.validation.claims import WITHOUT_SOURCE, Claim, ClaimKind, Extraction, extract, plain_key
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import EvidencePolicy, Strictness
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import MAX_ISSUES, Issue, Severity, limit_issues
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.limits import MAX_ISSUES, limit_issues
 from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location, at, dotted_path
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean, closest, pluralize, quote_text, show, type_name
 
 name: Final = "evidence"
+
+UNCITED_CLAIM: Final = Code(
+    "evidence.uncited_claim",
+    Severity.WARNING,
+    "A claim without a source",
+    what="A claim is neither cited, nor marked as an assumption, nor a number.",
+    why="Without a source nobody can check the claim, and the next agent repeats it as known.",
+    hint="Name its source in evidence_refs of the data, or its field in assumptions.",
+)
+UNCITED_THRESHOLD_EXCEEDED: Final = Code(
+    "evidence.uncited_threshold_exceeded",
+    Severity.ERROR,
+    "Too many claims without a source",
+    what="The share of uncited claims is over the type's limit. Claims that cite only sources that were not supplied "
+    "count as uncited, and so do claims that could not be read because there is too much data.",
+    why="Too much of it is said and too little shown: it reads well and rests on nothing.",
+    hint="Cite the sources of more claims in evidence_refs of the data.",
+)
+UNKNOWN_SOURCE: Final = Code(
+    "evidence.unknown_source",
+    Severity.WARNING,
+    "A source that was not supplied",
+    what="A claim cites a source that is not among the evidence. Where none of its sources was supplied, the claim "
+    "counts as uncited.",
+    why="The claim names a source that was not sent along: it may not exist at all.",
+    hint="Supply the source as evidence, or correct its name.",
+)
+UNNAMED_EVIDENCE: Final = Code(
+    "evidence.unnamed_evidence",
+    Severity.WARNING,
+    "Evidence without a name",
+    what="A piece of evidence is no object with a source, so that nothing can cite it; values are looked up in it.",
+    why="What has no name can't be cited: nobody sees which claim rests on it.",
+    hint='Send each piece as an object with its name: {"source": "offers", "content": "…"}.',
+)
+UNUSED_EVIDENCE: Final = Code(
+    "evidence.unused_evidence",
+    Severity.INFO,
+    "Evidence that nothing cites",
+    what="A piece of evidence was supplied and no claim cites it.",
+    why="Evidence that nobody uses costs tokens, or a claim forgot to name it.",
+    hint="Cite it where a claim rests on it, or leave it out.",
+)
+CODES: Final = (UNCITED_CLAIM, UNCITED_THRESHOLD_EXCEEDED, UNKNOWN_SOURCE, UNNAMED_EVIDENCE, UNUSED_EVIDENCE)
+
 OUTPUT_FORMAT: Final = "output"
 _MOST_COMPARED = 50
 _MOST_NAMED = 5
@@ -50,11 +94,11 @@ def check(subject: Subject) -> Iterable[Issue]:
     root = placer(subject.record)((*within, "evidence_refs"))
     known = citable(subject.record)
     citing = _Citing(root, within, list(islice(known, _MOST_NAMED)), is_beside=_cites_beside(subject.record))
-    yield from limit_issues(_uncited(found, citing))
-    yield from _threshold(found, subject.policy.max_uncited_ratio, citing)
-    yield from limit_issues(_unknown(found, known, root))
-    yield from limit_issues(_unnamed(subject.record))
-    yield from limit_issues(_unused(found, supplied))
+    yield from limit_issues(_report_uncited(found, citing))
+    yield from _report_threshold(found, subject.policy.max_uncited_ratio, citing)
+    yield from limit_issues(_report_unknown_sources(found, known, root))
+    yield from limit_issues(_report_unnamed_evidence(subject.record))
+    yield from limit_issues(_report_unused_evidence(found, supplied))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +124,9 @@ class _Citing:
         example.
         """
         source = quote_text(self.supplied[0]) if len(self.supplied) == 1 else ""
-        listed = _listed(self.supplied) if len(self.supplied) > 1 else ""
+        listed = _list_names(self.supplied) if len(self.supplied) > 1 else ""
         named = f" (supplied: {listed})" if listed else ""
-        return f"{dotted_path(self.root)}: {{{_copied(path)}: {source or _LEFT_OPEN}}}{named}"
+        return f"{dotted_path(self.root)}: {{{_quote_path(path)}: {source or _LEFT_OPEN}}}{named}"
 
     @property
     def assumptions(self) -> str:
@@ -98,11 +142,11 @@ class _Citing:
         return "" if self.supplied else ' Send the source along as evidence: [{"source": "…", "content": "…"}].'
 
 
-def _copied(path: str) -> str:
+def _quote_path(path: str) -> str:
     return quote_text(path, _LONGEST_PATH) or _LEFT_OPEN
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     """Return the first names as a list, without the names that would make the list too long."""
     listed = ""
     for name in islice(names, _MOST_NAMED):
@@ -134,7 +178,7 @@ def claims_of(subject: Subject, layer: str = name) -> Extraction:
     subject.findings.claims = found.claims
     notes = []
     if found.unread:
-        notes.append(f"{_unread(found)} not read: there is too much data at the claim fields")
+        notes.append(f"{_describe_unread_fields(found)} not read: there is too much data at the claim fields")
     if found.total > len(found.claims):
         kept = pluralize(len(found.claims), "claim")
         notes.append(f"of {pluralize(found.total, 'claim')} only {kept} are listed; all are counted")
@@ -143,7 +187,7 @@ def claims_of(subject: Subject, layer: str = name) -> Extraction:
     return found
 
 
-def _unread(found: Extraction) -> str:
+def _describe_unread_fields(found: Extraction) -> str:
     """Return the names of the claim fields that were not read: `layers.*.text and 3 other claim fields were`."""
     first, others = clean(found.unread[0], _LONGEST_PATH), len(found.unread) - 1
     return f"{first} and {pluralize(others, 'other claim field')} were" if others else f"{first} was"
@@ -169,7 +213,7 @@ def source_names(record: Record) -> dict[str, int]:
     return names
 
 
-def _uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
+def _report_uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
     uncited = [claim for claim in found.claims if claim.claim_type is ClaimKind.UNCITED]
     # Only some claims are reported, so their choice must not depend on the key order of the data.
     if len(uncited) > MAX_ISSUES:
@@ -177,23 +221,23 @@ def _uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
     for claim in uncited[: MAX_ISSUES + 1]:
         path = citing.path(claim)
         yield make(
-            "evidence.uncited_claim",
+            UNCITED_CLAIM,
             location=claim.place,
-            message=f"{_named(claim)} states {show(claim.text)} and names no source.",
+            message=f"{_name_claim(claim)} states {show(claim.text)} and names no source.",
             hint=f"{citing.preface}Say what it rests on, as {citing.example(path)}, or list "
-            f"{_copied(path)} in {citing.assumptions}.{citing.supplying}",
+            f"{_quote_path(path)} in {citing.assumptions}.{citing.supplying}",
             actual=claim.text,
             claim_id=claim.claim_id,
         )
 
 
-def _named(claim: Claim) -> str:
+def _name_claim(claim: Claim) -> str:
     return clean(dotted_path(claim.location))
 
 
-def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Issue]:
+def _report_threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Issue]:
     if found.unread:
-        yield _unchecked(found, limit)
+        yield _report_unchecked(found, limit)
         return
     if not found.total or found.uncited / found.total <= limit:
         return
@@ -203,17 +247,17 @@ def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Iss
     paths = (citing.path(claim) for claim in found.claims if claim.claim_type in WITHOUT_SOURCE)
     example = citing.example(min(paths, default="…"))
     if ClaimKind.UNCITED in kinds:
-        asked = f"Say what {more} more of them {'rests' if more == 1 else 'rest'} on, as {example}"
+        request = f"Say what {more} more of them {'rests' if more == 1 else 'rest'} on, as {example}"
     else:
-        asked = "Supply the sources that they cite" + (
+        request = "Supply the sources that they cite" + (
             f" or cite supplied ones, as {example}" if citing.supplied else ""
         )
     yield make(
-        "evidence.uncited_threshold_exceeded",
+        UNCITED_THRESHOLD_EXCEEDED,
         message=f"{found.uncited:,} of {pluralize(found.total, 'claim')} ({100 * ratio:.0f} %) name no "
         f"{'supplied source' if ClaimKind.CITES_UNKNOWN in kinds else 'source'}, "
         f"over the limit of {100 * limit:.0f} %.",
-        hint=f"{citing.preface}{asked}, or list their fields in {citing.assumptions}.{citing.supplying}",
+        hint=f"{citing.preface}{request}, or list their fields in {citing.assumptions}.{citing.supplying}",
         expected=limit,
         actual=round(ratio, 4),
         uncited=found.uncited,
@@ -221,11 +265,12 @@ def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Iss
     )
 
 
-def _unchecked(found: Extraction, limit: float) -> Issue:
+def _report_unchecked(found: Extraction, limit: float) -> Issue:
     """Return the finding about claim fields that were not read; claims that were not read count as uncited."""
     return make(
-        "evidence.uncited_threshold_exceeded",
-        message=f"{_unread(found)} not read, because there is too much data at the claim fields of the type. "
+        UNCITED_THRESHOLD_EXCEEDED,
+        message=f"{_describe_unread_fields(found)} not read, "
+        "because there is too much data at the claim fields of the type. "
         "Claims that were not read count as claims that name no source.",
         hint="Send less data in one handoff. If the type is always this large, set claim fields with fewer *.",
         expected=limit,
@@ -235,44 +280,46 @@ def _unchecked(found: Extraction, limit: float) -> Issue:
     )
 
 
-def _unknown(found: Extraction, known: dict[str, Any], root: Location) -> Iterator[Issue]:
+def _report_unknown_sources(found: Extraction, known: dict[str, Any], root: Location) -> Iterator[Issue]:
     cited = {(path, one) for path, ids in found.citations.sources.items() for one in ids if one not in known}
-    listed = _listed(known)
+    listed = _list_names(known)
     supplied = "; none was supplied" if not known else f"; supplied: {listed}" if listed else ""
     for number, (path, source) in enumerate(sorted(cited)[: MAX_ISSUES + 1]):
         near = closest(source, islice(known, _MOST_COMPARED)) if number < _MOST_HINTS else None
-        asked = quote_text(near) if near else ""
+        suggestion = quote_text(near) if near else ""
         supply = f"Supply it as evidence{supplied}."
         yield make(
-            "evidence.unknown_source",
+            UNKNOWN_SOURCE,
             location=(*root, path),
             message=f"{clean(path)} cites the source {show(source)}, which was not supplied.",
-            hint=f"Did you mean {asked}? If not, supply {quote_text(source) or 'it'} as evidence." if asked else supply,
+            hint=f"Did you mean {suggestion}? If not, supply {quote_text(source) or 'it'} as evidence."
+            if suggestion
+            else supply,
             expected=list(islice(known, _MOST_COMPARED)),
             actual=source,
         )
 
 
-def _unnamed(record: Record) -> Iterator[Issue]:
+def _report_unnamed_evidence(record: Record) -> Iterator[Issue]:
     for index, item in enumerate(record.evidence):
         source = item.get("source") if isinstance(item, dict) else None
         if isinstance(source, str) and source:
             continue
         what = "has no source" if isinstance(item, dict) else f"is {type_name(item)}, no object with a source"
         yield make(
-            "evidence.unnamed_evidence",
+            UNNAMED_EVIDENCE,
             message=f"evidence[{index}] {what}, so that no claim can cite it.",
             actual=item,
             evidence=index,
         )
 
 
-def _unused(found: Extraction, supplied: dict[str, int]) -> Iterator[Issue]:
+def _report_unused_evidence(found: Extraction, supplied: dict[str, int]) -> Iterator[Issue]:
     cited = {one for ids in found.citations.sources.values() for one in ids}
     for source, index in supplied.items():
         if source not in cited:
             yield make(
-                "evidence.unused_evidence",
+                UNUSED_EVIDENCE,
                 message=f"The evidence {show(source)} was supplied, and no claim cites it.",
                 actual=source,
                 evidence=index,

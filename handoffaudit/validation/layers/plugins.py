@@ -7,11 +7,9 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 from handoffaudit.validation.errors import HandoffAuditError
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Issue, Severity, limit_issues
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
-from handoffaudit.validation.limits import limit_issues
 from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.selectors import ANY, MISSING, PathError, parse_path, select
@@ -100,14 +98,14 @@ def layers_of(points: Iterable[EntryPoint]) -> tuple[Layer, ...]:
     """
     layers: dict[str, Layer] = {}
     for point in sorted(points, key=lambda one: (one.name, one.value)):
-        layer = wrap(_made(point))
+        layer = wrap(_load_layer(point))
         if layer.name in layers:
             raise PluginError(f"Two installed packages offer a layer named {show(layer.name)}; keep one of them.")
         layers[layer.name] = layer
     return tuple(layers.values())
 
 
-def _made(point: EntryPoint) -> object:
+def _load_layer(point: EntryPoint) -> object:
     try:
         offered = point.load()
         return offered() if isinstance(offered, type) or not hasattr(offered, "layer_name") else offered
@@ -142,6 +140,9 @@ def _issue(layer: str, found: Any, subject: Subject) -> Issue:
 
     An object that is not an issue raises an error, which becomes the layer status `error`.
     """
+    # Only a finding of a user's layer needs the catalogue, so a command that judges files starts without it.
+    from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES  # noqa: PLC0415
+
     if not all(hasattr(found, name) for name in ("code", "message", "severity")):
         raise TypeError(f"validate returned {show(type(found).__name__)}, which is no ValidationIssue")
     code = clean(str(found.code), _LONGEST_CODE)

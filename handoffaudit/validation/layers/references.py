@@ -4,16 +4,34 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Reference
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity, limit_issues
 from handoffaudit.validation.layers.base import CouldNotRunError, NotCheckedError, Subject
-from handoffaudit.validation.limits import limit_issues
 from handoffaudit.validation.ports import FileView
 from handoffaudit.validation.text import pluralize, show
 
 name: Final = "references"
+
+MISSING_FILE: Final = Code(
+    "references.missing_file",
+    Severity.WARNING,
+    "Missing file",
+    what="A file that the handoff refers to does not exist.",
+    why="The next agent starts with a file that it cannot open, and makes up what may have been in it.",
+    hint="Create the file before handing over, or correct its path.",
+)
+EPHEMERAL: Final = Code(
+    "references.ephemeral",
+    Severity.INFO,
+    "Temporary file",
+    what="A file that the handoff refers to lies under a temporary folder and may be gone when it is needed.",
+    why="Temporary folders are emptied, and are not the same on another machine.",
+    hint="Move the file to a folder that lasts, such as the session's own, and refer to it there.",
+)
+CODES: Final = (MISSING_FILE, EPHEMERAL)
+
 MOST_CHECKED: Final = 200
 _UNSEEN: Final = "the sender's files cannot be seen here: whether they exist was not checked"
 _OUTSIDE: Final = "all files are outside the folders that may be looked at: whether they exist was not checked"
@@ -48,17 +66,17 @@ def check(subject: Subject) -> Iterable[Issue]:
         raise NotCheckedError(_UNSEEN)
     looked_for = named[:MOST_CHECKED]
     outside: list[Reference] = []
-    yield from limit_issues(_missing(looked_for, subject.files, outside))
+    yield from limit_issues(_report_missing(looked_for, subject.files, outside))
     if len(outside) == len(looked_for):
         raise NotCheckedError(_OUTSIDE)
-    subject.findings.notes[name] = _left_out(len(outside), len(named) - len(looked_for))
+    subject.findings.notes[name] = _describe_unchecked(len(outside), len(named) - len(looked_for))
 
 
 def _ephemeral(reference: Reference) -> Iterable[Issue]:
     path = reference.path[:400].replace("\\", "/").lower().removeprefix("file://")
     if f"{path}/".startswith(_TEMPORARY) or _TEMPORARY_INSIDE in path:
         yield make(
-            "references.ephemeral",
+            EPHEMERAL,
             location=reference.location,
             message=f"{show(reference.path)} is under a temporary folder and may be gone when it is read.",
             actual=reference.path,
@@ -70,11 +88,11 @@ def _exists(reference: Reference, files: FileView) -> bool | None:
         # No file system allows NUL in a name, and looking up such a name raises an error.
         return "\0" not in reference.path and files.exists(reference.path)
     except OSError as error:
-        said = error.strerror or "input/output error"
-        raise CouldNotRunError(f"the files could not be looked up: {said}") from error
+        reason = error.strerror or "input/output error"
+        raise CouldNotRunError(f"the files could not be looked up: {reason}") from error
 
 
-def _missing(named: Iterable[Reference], files: FileView, outside: list[Reference]) -> Iterable[Issue]:
+def _report_missing(named: Iterable[Reference], files: FileView, outside: list[Reference]) -> Iterable[Issue]:
     """Yield a finding for each file that does not exist; append the files that may not be looked at to `outside`."""
     for reference in named:
         exists = _exists(reference, files)
@@ -82,21 +100,21 @@ def _missing(named: Iterable[Reference], files: FileView, outside: list[Referenc
             outside.append(reference)
         elif not exists:
             yield make(
-                "references.missing_file",
+                MISSING_FILE,
                 location=reference.location,
                 message=f"The file {show(reference.path)} does not exist.",
                 actual=reference.path,
             )
 
 
-def _left_out(outside: int, over: int) -> str:
+def _describe_unchecked(outside: int, over: int) -> str:
     """Return a note about the files that were not looked for.
 
     Without this note, a layer that passed would look as if it had seen all files.
     """
-    left_out = []
+    parts = []
     if outside:
-        left_out.append(f"{pluralize(outside, 'file')} outside the folders that may be looked at")
+        parts.append(f"{pluralize(outside, 'file')} outside the folders that may be looked at")
     if over:
-        left_out.append(f"{pluralize(over, 'file')} beyond the first {MOST_CHECKED}")
-    return f"not checked: {', '.join(left_out)}" if left_out else ""
+        parts.append(f"{pluralize(over, 'file')} beyond the first {MOST_CHECKED}")
+    return f"not checked: {', '.join(parts)}" if parts else ""

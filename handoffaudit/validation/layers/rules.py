@@ -7,10 +7,9 @@ all other layers.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from handoffaudit.validation.codes import make
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.codes import Code, make
+from handoffaudit.validation.issues import Issue, Severity, limit_issues
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.limits import limit_issues
 from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location, dotted_path
 from handoffaudit.validation.text import clean
@@ -20,6 +19,19 @@ if TYPE_CHECKING:
     from handoffaudit.validation.business_rules.rules import BusinessRule
 
 name: Final = "rules"
+
+BUSINESS_RULE: Final = Code(
+    "business_rule",
+    Severity.ERROR,
+    "Breaks a business rule",
+    what="The data breaks a rule that is set for its type; the code ends with the kind and the id of the rule, and "
+    "the rule says how grave that is.",
+    why="It breaks a rule that your own people wrote, because it went wrong once.",
+    hint="Change the data so that the rule holds.",
+    layer="rules",
+)
+CODES: Final = (BUSINESS_RULE,)
+
 _LONGEST_ID = 64
 
 
@@ -50,7 +62,8 @@ def rule_issue(broken: "Broken", place: Location) -> Issue:
     """Return the issue of a broken rule, located at `place` in the document."""
     rule = broken.rule
     return make(
-        f"business_rule.{rule.rule_type.value}.{clean(rule.rule_id, _LONGEST_ID)}",
+        BUSINESS_RULE,
+        f"{rule.rule_type.value}.{clean(rule.rule_id, _LONGEST_ID)}",
         location=place,
         message=broken.message,
         hint=broken.hint,

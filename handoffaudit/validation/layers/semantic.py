@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import FailMode, Strictness
 from handoffaudit.validation.formats import claude_code, delegation
 from handoffaudit.validation.issues import Issue, Severity
@@ -27,10 +27,60 @@ from handoffaudit.validation.prompts.secrets import MASKED
 from handoffaudit.validation.text import sentences
 
 name: Final = "semantic"
-_CODES: Final = {
-    Doubt.UNSUPPORTED: "semantic.unsupported_claim",
-    Doubt.FABRICATED: "semantic.fabricated",
-    Doubt.CONTRADICTION: "semantic.contradiction",
+UNSUPPORTED_CLAIM: Final = Code(
+    "semantic.unsupported_claim",
+    Severity.ERROR,
+    "A claim that the context does not support",
+    what="A language model finds no support for a claim in the context or the evidence.",
+    why="It reads like the source and says more than the source: the commonest way for agents to be wrong.",
+    hint="Take the claim out, or supply the source that it rests on.",
+)
+FABRICATED: Final = Code(
+    "semantic.fabricated",
+    Severity.ERROR,
+    "A point that seems made up",
+    what="A language model takes a concrete number, date or name for made up.",
+    why="Somebody will act on it, and nobody will find where it came from.",
+    hint="Take it from the context or the evidence, or take it out.",
+)
+CONTRADICTION: Final = Code(
+    "semantic.contradiction",
+    Severity.ERROR,
+    "The data contradicts itself",
+    what="A language model finds two parts of the data that cannot both be true.",
+    why="Whoever acts on it picks one of the two, and half of them pick wrong.",
+    hint="Correct the part that is wrong.",
+)
+OBJECTIVE_NOT_MET: Final = Code(
+    "semantic.objective_not_met",
+    Severity.ERROR,
+    "The deliverable does not meet its objective",
+    what="A language model finds that what was handed back does not do what was asked for.",
+    why="It is handed back as done. Who asked for it finds out when it is needed.",
+    hint="Close the gaps that the message names and hand it back again.",
+)
+UNAVAILABLE: Final = Code(
+    "semantic.unavailable",
+    Severity.WARNING,
+    "Not checked by a model",
+    what="The language model could not be asked, or gave no usable answer. The metadata says why.",
+    why="It passed without the check that its type is meant to have.",
+    hint="Nothing to do for the sender: it is checked again when the model answers.",
+)
+AWAITING_CHECK: Final = Code(
+    "semantic.awaiting_check",
+    Severity.WARNING,
+    "Held until a model has checked it",
+    what="The type is set to fail closed, and the language model could not be asked.",
+    why="The type must not pass unchecked, so it waits as long as the model does.",
+    hint="It is checked again when the model answers; a person may decide before that.",
+    holds=True,
+)
+CODES: Final = (UNSUPPORTED_CLAIM, FABRICATED, CONTRADICTION, OBJECTIVE_NOT_MET, UNAVAILABLE, AWAITING_CHECK)
+_BY_DOUBT: Final = {
+    Doubt.UNSUPPORTED: UNSUPPORTED_CLAIM,
+    Doubt.FABRICATED: FABRICATED,
+    Doubt.CONTRADICTION: CONTRADICTION,
 }
 _CUT: Final = f"Of what is longer than {LONGEST_PART:,} characters, only that much was put to the model."
 _SECRETS: Final = "What looks like a secret was masked, and the model did not see it."
@@ -42,13 +92,13 @@ def skip(subject: Subject) -> str | None:
     if subject.policy.strictness is Strictness.LENIENT:
         return "only strict types are put to the model"
     if subject.record.format == delegation.NAME:
-        return _not_applicable(subject)
+        return _explain_not_applicable(subject)
     if subject.record.format == claude_code.NAME:
         return "not applicable: nothing has come back that says what was asked for"
     return None if subject.record.data else "there is no data to ask about"
 
 
-def _not_applicable(subject: Subject) -> str | None:
+def _explain_not_applicable(subject: Subject) -> str | None:
     found = delegation.delegation(subject.record.document)
     if found.applicable:
         return None
@@ -60,9 +110,9 @@ def _not_applicable(subject: Subject) -> str | None:
 def check(subject: Subject) -> Iterable[Issue]:
     if subject.model is None:
         raise AskedLater
-    asked: list[Question] = []
+    questions: list[Question] = []
     try:
-        answer = ask_model(subject.model, lambda: _noted(question_of(subject), asked))
+        answer = ask_model(subject.model, lambda: _remember(question_of(subject), questions))
     except Unavailable as error:
         yield from _unavailable(error, subject.policy.fail_mode)
         subject.findings.unverified = True
@@ -70,11 +120,11 @@ def check(subject: Subject) -> Iterable[Issue]:
     subject.findings.models[name] = answer.model
     found = _objective(subject, answer) if subject.record.format == delegation.NAME else _grounding(subject, answer)
     yield from found
-    told = [subject.findings.notes.get(name, ""), *(note for one in asked for note in _left_out(one))]
-    subject.findings.notes[name] = sentences(told)
+    notes = [subject.findings.notes.get(name, ""), *(note for one in questions for note in _describe_omissions(one))]
+    subject.findings.notes[name] = sentences(notes)
 
 
-def _left_out(question: Question) -> Iterator[str]:
+def _describe_omissions(question: Question) -> Iterator[str]:
     """Yield a note about each part that the LLM was not shown, as a verdict must not look better than the check."""
     if is_cut(question.content):
         yield _CUT
@@ -82,8 +132,8 @@ def _left_out(question: Question) -> Iterator[str]:
         yield _SECRETS
 
 
-def _noted(question: Question, asked: list[Question]) -> Question:
-    asked.append(question)
+def _remember(question: Question, questions: list[Question]) -> Question:
+    questions.append(question)
     return question
 
 
@@ -94,11 +144,11 @@ def question_of(subject: Subject) -> Question:
         found = delegation.delegation(record.document)
         prompt = found.prompt or ""
         role = _role(len(prompt) + found.deliverable_characters, subject.policy.careful_above)
-        asked = grounding.objective_question(prompt, found.deliverable, prompts.get(Use.OBJECTIVE), role=role)
+        question = grounding.objective_question(prompt, found.deliverable, prompts.get(Use.OBJECTIVE), role=role)
     else:
-        asked = grounding.question(record.data, record.context, list(record.evidence), prompts.get(Use.GROUNDING))
-    subject.findings.prompts[name] = asked.prompt
-    return asked
+        question = grounding.question(record.data, record.context, list(record.evidence), prompts.get(Use.GROUNDING))
+    subject.findings.prompts[name] = question.prompt
+    return question
 
 
 def _role(characters: int, careful_above: int) -> Role:
@@ -108,7 +158,7 @@ def _role(characters: int, careful_above: int) -> Role:
 
 def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
     yield make(
-        "semantic.unavailable",
+        UNAVAILABLE,
         message=f"The model's check was not made: {error.detail}",
         hint=f"Nothing to do for the sender: {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
         reason=error.reason.value,
@@ -116,7 +166,7 @@ def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
     )
     if fail_mode is FailMode.CLOSED:
         yield make(
-            "semantic.awaiting_check",
+            AWAITING_CHECK,
             message="This type is held until the model's check is made.",
             hint=f"A person decides, or {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
             reason=error.reason.value,
@@ -135,7 +185,7 @@ def _grounding(subject: Subject, answer: Answer) -> Iterator[Issue]:
         location = to_document(place_of(one.field, one.quote, subject.record.data))
         yield _doubt(subject, one, location, answer, severity)
     if not found.valid and not found.doubted:
-        yield make(_CODES[Doubt.UNSUPPORTED], location=to_document(()), message=_NO_REASON, model=answer.model)
+        yield make(UNSUPPORTED_CLAIM, location=to_document(()), message=_NO_REASON, model=answer.model)
 
 
 def _doubt(subject: Subject, one: Doubted, location: Location, answer: Answer, severity: Severity | None) -> Issue:
@@ -148,7 +198,7 @@ def _doubt(subject: Subject, one: Doubted, location: Location, answer: Answer, s
         ),
     }[one.kind]
     return make(
-        _CODES[one.kind],
+        _BY_DOUBT[one.kind],
         location=location,
         message=f"{says}: {one.reason}" if one.reason else f"{says}.",
         actual=one.quote or None,
@@ -169,7 +219,7 @@ def _objective(subject: Subject, answer: Answer) -> Iterator[Issue]:
     doubtful = f"with too little confidence ({found.confidence:.2f}; {least:.2f} is asked for)"
     says = f"is met {doubtful}" if found.met else "is not met"
     yield make(
-        "semantic.objective_not_met",
+        OBJECTIVE_NOT_MET,
         location=placer(subject.record)(("deliverable",)),
         message=f"The objective {says}: {found.reasoning}" if found.reasoning else f"The objective {says}.",
         expected=least if found.met else None,

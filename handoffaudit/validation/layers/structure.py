@@ -3,13 +3,23 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from handoffaudit.validation.formats import BY_NAME, handoff_file
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.formats import BY_NAME, UNRECOGNISED_FORMAT, handoff_file, messages, payload, universal
+from handoffaudit.validation.formats.schema_check import SCHEMA_MISSING
+from handoffaudit.validation.issues import Issue, limit_issues
+from handoffaudit.validation.json_text import JSON_PARSE
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.limits import limit_issues
 from handoffaudit.validation.locate import hands_over, placer
 
 name: Final = "structure"
+CODES: Final = (
+    JSON_PARSE,
+    UNRECOGNISED_FORMAT,
+    *messages.CODES,
+    universal.VERSION_MISMATCH,
+    payload.SOURCE_NOT_IN_CHAIN,
+    universal.GENERATED_TRACE_ID,
+    SCHEMA_MISSING,
+)
 
 
 def skip(subject: Subject) -> str | None:
@@ -21,10 +31,10 @@ def check(subject: Subject) -> Iterable[Issue]:
     report = subject.record.original_document
     if subject.demands.strict_files and subject.record.format == handoff_file.NAME and report is not None:
         yield from handoff_file.strict_issues(report)
-    yield from _held_against_schemas(subject)
+    yield from _check_schemas(subject)
 
 
-def _held_against_schemas(subject: Subject) -> Iterator[Issue]:
+def _check_schemas(subject: Subject) -> Iterator[Issue]:
     """Yield the issues of the registered schema, then the additional issues of the sender's own schema.
 
     Data that is not an object is left out, because the format already reports it.

@@ -3,16 +3,44 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Section, declared_token_count
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.tokenizers import ESTIMATED_TEXT, TokenCounter, estimate
 from handoffaudit.validation.verdict import SectionCount, TokenCounts
 
 name: Final = "tokens"
+
+OVER_BUDGET: Final = Code(
+    "tokens.over_budget",
+    Severity.ERROR,
+    "Over the token budget",
+    what="The compact JSON of the document is more tokens than its type may have.",
+    why="Every later agent pays for each token, and loses sight of what matters among them.",
+    hint="Shorten the largest sections, or refer to files in place of carrying them along.",
+)
+COUNT_DRIFT: Final = Code(
+    "tokens.count_drift",
+    Severity.WARNING,
+    "Declared token count is off",
+    what="The declared count differs by more than 30 % from the estimate (characters / 4), both of the document as "
+    "sent and of its compact JSON.",
+    why="Who plans its context by the declared count runs over, or leaves things out for nothing.",
+    hint="Recount after the document's last change: characters of its compact JSON, divided by 4.",
+)
+ESTIMATED: Final = Code(
+    "tokens.estimated",
+    Severity.INFO,
+    "Tokens estimated",
+    what="No tokenizer was available, so tokens were estimated as characters / 4.",
+    why="An estimate may be off by a third: handoffs near their budget are let through or stopped wrongly.",
+    hint="Nothing to change in the handoff: an operator installs the tokenizer (splintr-rs).",
+)
+CODES: Final = (OVER_BUDGET, COUNT_DRIFT, ESTIMATED)
+
 MAX_DRIFT = 0.3
 _NAMED_SECTIONS = 3
 
@@ -36,7 +64,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     )
     subject.findings.token_counts = counts
     if counter.estimated:
-        yield make("tokens.estimated", message=ESTIMATED_TEXT, tokenizer=counter.name)
+        yield make(ESTIMATED, message=ESTIMATED_TEXT, tokenizer=counter.name)
     if total > counts.budget:
         yield _over_budget(counts)
     if counts.declared is not None:
@@ -68,10 +96,10 @@ def _section_counts(sections: Mapping[str, Section], total: int, counter: TokenC
 def _over_budget(counts: TokenCounts) -> Issue:
     over = counts.total - counts.budget
     largest = sorted(counts.sections, key=lambda section: -section.count)[:_NAMED_SECTIONS]
-    named = ", ".join(_described(section) for section in largest if section.count)
+    named = ", ".join(_describe_section(section) for section in largest if section.count)
     about = "an estimated " if counts.estimated else ""
     return make(
-        "tokens.over_budget",
+        OVER_BUDGET,
         message=f"The handoff is {about}{counts.total:,} tokens, {over:,} over its budget of {counts.budget:,}.",
         hint=f"Take out {over:,} tokens. The largest sections: {named}. "
         "Shorten them, or store them as files and refer to those.",
@@ -83,7 +111,7 @@ def _over_budget(counts: TokenCounts) -> Issue:
     )
 
 
-def _described(section: SectionCount) -> str:
+def _describe_section(section: SectionCount) -> str:
     target = f" (target {section.target:,})" if section.target is not None else ""
     return f"{section.name} {section.count:,}{target}"
 
@@ -99,7 +127,7 @@ def _drift(declared: int, estimated: float, sent: bytes | None, location: tuple[
     rounded = round(estimated)
     off = f"{100 * drift:.0f} % {'above' if declared > estimated else 'below'}"
     yield make(
-        "tokens.count_drift",
+        COUNT_DRIFT,
         location=location,
         message=f"The declared token count, {declared:,}, is {off} the estimate of {rounded:,} (characters / 4).",
         hint=f"Declare {rounded:,}, and recount after every change of the document.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeGuard
 
+from handoffaudit.validation.issues import MAX_ISSUES
 from handoffaudit.validation.json_values import to_json
 from handoffaudit.validation.library.logger import get_logger
 from handoffaudit.validation.library.models import (
@@ -20,7 +21,6 @@ from handoffaudit.validation.library.models import (
     ValidationSeverity,
 )
 from handoffaudit.validation.library.validators import output_type_of
-from handoffaudit.validation.limits import MAX_ISSUES
 from handoffaudit.validation.prompts.pricing import estimate_call_cost
 from handoffaudit.validation.prompts.question import Use, as_text, build_instructions, default_prompt
 from handoffaudit.validation.text import clean, show

@@ -8,12 +8,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from handoffaudit.validation.business_rules.rules import BusinessRuleSet
+from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.claims import ABOUT_CLAIMS, SHIPPED_FIELDS, Claim, ClaimKind, extract, parse_fields
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import EvidencePolicy, Requirements, TypePolicy
 from handoffaudit.validation.formats import output
-from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, not_an_object, too_deep
+from handoffaudit.validation.formats.messages import not_an_object
+from handoffaudit.validation.issues import Issue, Severity, limit_issues
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
 from handoffaudit.validation.json_values import to_json
 from handoffaudit.validation.layers import History, Subject, evidence, rules
 from handoffaudit.validation.library.models import (
@@ -25,9 +27,9 @@ from handoffaudit.validation.library.models import (
     ValidationLayer,
     utc_now,
 )
-from handoffaudit.validation.limits import limit_issues
 from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.schemas import SCHEMA
 from handoffaudit.validation.schemas.schema import DataSchema
 from handoffaudit.validation.text import clean
 from handoffaudit.validation.tokenizers import CharacterCounter
@@ -91,7 +93,14 @@ def _metadata(given: Mapping[str, Any], hint: str) -> dict[str, Any]:
 
 def engine_issue(issue: ValidationIssue, layer: str) -> Issue:
     """Return the issue with only the fields that the engine counts: layer, code, severity and message."""
-    return Issue(layer=engine_layer(layer), code=issue.code, severity=issue.severity, message=issue.message, hint="")
+    return Issue(
+        layer=engine_layer(layer),
+        code=issue.code,
+        severity=issue.severity,
+        message=issue.message,
+        hint="",
+        holds=entry_of(issue.code).holds,
+    )
 
 
 _LONGEST_TEXT = 500
@@ -238,7 +247,8 @@ def _model_issue(error: ErrorDetails, model: type[BaseModel]) -> Issue:
     missing = error["type"] == "missing"
     place = f"{dotted_path(location)}: " if location else ""
     return make(
-        f"schema.pydantic.{error['type']}",
+        SCHEMA,
+        f"pydantic.{error['type']}",
         location=location,
         message=f"{place}{error['msg']}.",
         hint=f"Change it so that it is valid for {model.__name__}.",

@@ -46,7 +46,7 @@ def read_time(text: str) -> datetime:
         raise Fault(f"a time like 2026-02-15T00:15:00Z is expected, and there is {show(text)}")
     day, clock, fraction, zone = match.groups("")
     try:
-        at = _whole(f"{day}T{clock}{'' if zone in ('Z', 'z', 'UTC') else zone}")
+        at = _parse_iso(f"{day}T{clock}{'' if zone in ('Z', 'z', 'UTC') else zone}")
     except (ValueError, OverflowError):
         raise Fault(f"there is no such time as {show(text)}") from None
     if not FIRST_YEAR <= at.year <= LAST_YEAR:
@@ -55,7 +55,7 @@ def read_time(text: str) -> datetime:
 
 
 @lru_cache(maxsize=4096)
-def _whole(text: str) -> datetime:
+def _parse_iso(text: str) -> datetime:
     at = datetime.fromisoformat(text)
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
@@ -92,12 +92,12 @@ def unquote(text: str) -> str:
     """Return the text between quotation marks with its escapes resolved."""
     if "\\" not in text:
         return text
-    plain = _ESCAPE.sub(_unescaped, text)
+    plain = _ESCAPE.sub(_unescape, text)
     # Two halves of a surrogate pair are one character; half a pair becomes a replacement character.
     return plain if plain.isascii() else plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else _ESCAPED[match[2]]
 
 
@@ -109,14 +109,14 @@ def write_value(value: str) -> str:
     value = value.encode("utf-8", "replace").decode()
     if value and value.isprintable() and not any(char in value for char in ' "\\') and not _has_space(value):
         return value
-    return '"' + "".join(_escaped(char) for char in value) + '"'
+    return '"' + "".join(_escape(char) for char in value) + '"'
 
 
 def _has_space(value: str) -> bool:
     return any(char.isspace() for char in value)
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if char in _SHORT:
         return _SHORT[char]
     if char.isprintable() or char == " ":
@@ -196,19 +196,28 @@ def _reader_of(line: str) -> Callable[[str], Line] | None:
 def _health(line: str) -> HealthLine:
     fields = read_pairs(line)
     _demand(fields, ("agent", "phase", "source", "timestamp"), "a health line")
-    reason, fallback = fields.get("reason", ""), fields.get("fallback", "")
-    if reason in _FALLBACKS and not fallback:
-        reason, fallback = "", reason
+    reason, fallback = _why(fields)
     return HealthLine(
         at=read_time(fields["timestamp"]),
         agent=fields["agent"],
         phase=fields["phase"],
         source=_source(fields["source"]),
-        reason=None if reason.lower() in _NO_REASON else _reason(reason),
-        fallback=None if fallback.lower() in _NO_REASON else _fallback(fallback),
+        reason=reason,
+        fallback=fallback,
         runtime=fields.get("runtime", ""),
         iteration=fields.get("iter", ""),
         run_id=fields.get("run", ""),
+    )
+
+
+def _why(fields: dict[str, str]) -> tuple[Reason | None, Fallback | None]:
+    """Return the reason and the fallback, in any case of letters; a fallback may stand as the reason."""
+    reason, fallback = fields.get("reason", ""), fields.get("fallback", "")
+    if reason.lower() in _FALLBACKS and not fallback:
+        reason, fallback = "", reason
+    return (
+        None if reason.lower() in _NO_REASON else _reason(reason),
+        None if fallback.lower() in _NO_REASON else _fallback(fallback),
     )
 
 
@@ -225,13 +234,18 @@ def _older(line: str) -> HealthLine:
     found = fields["handoff_json"]
     if found not in OLDER_FOUND:
         raise unknown("handoff_json", found, ("found", "missing", "unparsable"))
-    reason = OLDER_FOUND[found]
+    # The form has no reason of its own, so one of another program's words is not a fault.
+    known = {name: fields[name] for name in ("reason", "fallback") if fields.get(name, "").lower() in _WHY}
+    given, fallback = _why(known)
+    reason = given or OLDER_FOUND[found]
+    unused = reason or fallback
     return HealthLine(
         at=read_time(time),
         agent=fields["agent"],
         phase=fields["phase"],
-        source=_source(fields.get("source") or (Source.TEXT_FALLBACK if reason else Source.HANDOFF_JSON)),
+        source=_source(fields.get("source") or (Source.TEXT_FALLBACK if unused else Source.HANDOFF_JSON)),
         reason=reason,
+        fallback=fallback,
         runtime=fields.get("runtime", ""),
         iteration=fields.get("iter", ""),
         run_id=fields.get("run", ""),
@@ -253,15 +267,15 @@ def _source(text: str) -> Source:
 
 
 def _reason(text: str) -> Reason:
-    if text not in _REASONS:
+    if text.lower() not in _REASONS:
         raise unknown("reason", text, _REASONS)
-    return Reason(text)
+    return Reason(text.lower())
 
 
 def _fallback(text: str) -> Fallback:
-    if text not in _FALLBACKS:
+    if text.lower() not in _FALLBACKS:
         raise unknown("fallback", text, _FALLBACKS)
-    return Fallback(text)
+    return Fallback(text.lower())
 
 
 _SOURCES = tuple(map(str, Source))
@@ -269,6 +283,8 @@ _SOURCES = tuple(map(str, Source))
 _REASONS = tuple(map(str, Reason))
 
 _FALLBACKS = tuple(map(str, Fallback))
+
+_WHY = frozenset((*_REASONS, *_FALLBACKS))
 
 
 def _gate(line: str) -> GateLine:
@@ -304,9 +320,9 @@ def trace_of(given: dict[str, Any]) -> TraceLine:
         raise unknown("event type", event, TRACE_EVENTS)
     trace_id, time = fields.pop("trace_id", None), fields.pop("timestamp", None)
     if not isinstance(trace_id, str) or not trace_id:
-        raise Fault(f"the trace_id is expected to be a text, and is {_found(trace_id)}")
+        raise Fault(f"the trace_id is expected to be a text, and is {_describe(trace_id)}")
     if not isinstance(time, str):
-        raise Fault(f"the timestamp is expected to be a text like 2026-02-15T00:15:00Z, and is {_found(time)}")
+        raise Fault(f"the timestamp is expected to be a text like 2026-02-15T00:15:00Z, and is {_describe(time)}")
     texts = {name: _text(name, fields.pop(name, None)) for name in _TEXTS}
     return TraceLine(
         at=read_time(time),
@@ -323,7 +339,7 @@ def _names(fields: dict[str, Any]) -> str:
     return ", ".join(show(name) for name in list(fields)[:8]) or "an empty object"
 
 
-def _found(value: object) -> str:
+def _describe(value: object) -> str:
     return "missing" if value is None else "empty" if value == "" else show(value)
 
 

@@ -21,6 +21,7 @@ from handoffaudit.validation.logs.lines import (
     trace_of,
 )
 from handoffaudit.validation.logs.reader import OLDER_FOUND, SAME_EVENT, Fault, read_time
+from handoffaudit.validation.times import hour_of
 
 _ALMOST_A_MINUTE: Final = timedelta(seconds=59, microseconds=999_999)
 
@@ -131,7 +132,7 @@ class Tally:
             self.runs.add(line.run_id)
         else:
             component = line.component if isinstance(line, GateLine) else line.phase
-            self.counts.add_line((_floor(line.at), line.kind.value, line.event_type, level, component))
+            self.counts.add_line((hour_of(line.at), line.kind.value, line.event_type, level, component))
         self.agents.update(agents_of(line))
         self.phases.add(phase_of(line))
         self.events.update(events)
@@ -150,7 +151,7 @@ class Tally:
 def key_of(line: HealthLine) -> HealthKey:
     """Return the key that a health line is counted under."""
     why = (str(line.reason or ""), str(line.fallback or ""))
-    return (_floor(line.at), line.agent, line.phase, line.runtime, str(line.source), *why)
+    return (hour_of(line.at), line.agent, line.phase, line.runtime, str(line.source), *why)
 
 
 @lru_cache(maxsize=4096)
@@ -172,7 +173,3 @@ def minute_of(hour: str, minute: str, zone: str) -> datetime | None:
         return read_time(f"{hour}:{minute}:00{zone}")
     except Fault:
         return None
-
-
-def _floor(at: datetime) -> datetime:
-    return at.replace(minute=0, second=0, microsecond=0)

@@ -31,7 +31,7 @@ def tally(text: bytes, counts: Counts | None = None) -> Tally:
     """Return the sum of the lines of a text; add to `counts` where they are given."""
     made = Tally(counts or Counts())
     plain = text.replace(b"\r\n", b"\n") if b"\r" in text else text
-    lines = _decoded(plain, made)
+    lines = _decode(plain, made)
     by_start: defaultdict[str, list[str]] = defaultdict(list)
     for line in lines:
         by_start[line[:1]].append(line)
@@ -70,17 +70,17 @@ _GATE = re.compile(
 _STAMP = re.compile(rf"^{_TIME}$", re.MULTILINE | re.ASCII)
 
 
-def _decoded(plain: bytes, made: Tally) -> list[str]:
+def _decode(plain: bytes, made: Tally) -> list[str]:
     """Return the lines as text; count lines that are not UTF-8, or too long, as bad."""
     try:
         lines = plain.decode().split("\n")
     except UnicodeDecodeError:
-        return _decoded_each(plain, made)
+        return _decode_each(plain, made)
     # A character has at most four bytes.
-    return lines if max(map(len, lines)) < LONGEST_LINE // 4 else _decoded_each(plain, made)
+    return lines if max(map(len, lines)) < LONGEST_LINE // 4 else _decode_each(plain, made)
 
 
-def _decoded_each(plain: bytes, made: Tally) -> list[str]:
+def _decode_each(plain: bytes, made: Tally) -> list[str]:
     kept = []
     for line in plain.split(b"\n"):
         try:
@@ -105,7 +105,7 @@ _BLANK: Final = " \t\r\n\ufeff"
 _Found = list[tuple[str, ...]]
 
 
-def _found(pattern: re.Pattern[str], lines: list[str], made: Tally, stamp: Callable[[Any], Any]) -> _Found:
+def _match_lines(pattern: re.Pattern[str], lines: list[str], made: Tally, stamp: Callable[[Any], Any]) -> _Found:
     """Return the groups of all lines that match the pattern and whose `stamp` is a valid time.
 
     The other lines are parsed one by one.
@@ -125,7 +125,7 @@ def _found(pattern: re.Pattern[str], lines: list[str], made: Tally, stamp: Calla
 
 def _healths(lines: list[str], made: Tally) -> None:
     stamp = itemgetter(4, 5, 6)
-    found = _found(_HEALTH, lines, made, stamp)
+    found = _match_lines(_HEALTH, lines, made, stamp)
     _span(map(stamp, found), made)
     made.runs.update(map(itemgetter(9), found))
     made.traces.update(made.runs)
@@ -138,7 +138,7 @@ def _healths(lines: list[str], made: Tally) -> None:
 
 def _olders(lines: list[str], made: Tally) -> None:
     stamp = itemgetter(0, 1, 2)
-    found = _found(_OLDER, lines, made, stamp)
+    found = _match_lines(_OLDER, lines, made, stamp)
     _span(map(stamp, found), made)
     made.counts.olders.update(map(itemgetter(0, 2, 3, 4, 5, 6, 7), found))
     made.agents.update(agent.strip() for agent in set(map(itemgetter(4), found)))
@@ -149,7 +149,7 @@ def _olders(lines: list[str], made: Tally) -> None:
 
 def _gates(lines: list[str], made: Tally) -> None:
     stamp = itemgetter(0, 1, 2)
-    found = _found(_GATE, lines, made, stamp)
+    found = _match_lines(_GATE, lines, made, stamp)
     _span(map(stamp, found), made)
     made.counts.gates.update(map(itemgetter(0, 2, 3, 4), found))
     for event, component in set(map(itemgetter(3, 4), found)):

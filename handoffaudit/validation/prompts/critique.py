@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.limits import MAX_ISSUES
+from handoffaudit.validation.issues import MAX_ISSUES, Severity
 from handoffaudit.validation.prompts.question import (
     Prompt,
     Question,
@@ -82,7 +81,7 @@ def question(
     output: Any,
     context: Any,
     evidence: Any,
-    asked: Prompt | None = None,
+    custom: Prompt | None = None,
     *,
     role: Role = Role.FAST,
     max_cost_usd: float | None = None,
@@ -91,7 +90,7 @@ def question(
 
     The question is not asked where it would cost more than `max_cost_usd`.
     """
-    chosen = asked or default_prompt(Use.CRITIQUE)
+    chosen = custom or default_prompt(Use.CRITIQUE)
     parts = [fence("output", as_text(output))]
     parts += [fence("evidence", select_relevant(evidence, output))] if evidence else []
     parts += [fence("context", select_relevant(context, output))] if context else []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from handoffaudit.validation.limits import MAX_ISSUES
+from handoffaudit.validation.issues import MAX_ISSUES
 from handoffaudit.validation.prompts.question import (
     MalformedAnswer,
     Prompt,
@@ -79,10 +79,10 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 
 def question(
-    data: Any, context: Any, evidence: Any, asked: Prompt | None = None, *, role: Role = Role.FAST
+    data: Any, context: Any, evidence: Any, custom: Prompt | None = None, *, role: Role = Role.FAST
 ) -> Question:
     """Return the question whether `data` is supported; `context` and `evidence` may be empty."""
-    chosen = asked or default_prompt(Use.GROUNDING)
+    chosen = custom or default_prompt(Use.GROUNDING)
     return Question(
         use=Use.GROUNDING,
         role=role,
@@ -108,10 +108,10 @@ def read(text: str) -> Grounding:
     valid = answer.get("valid")
     if not isinstance(valid, bool):
         raise MalformedAnswer('"valid" is neither true nor false.')
-    return Grounding(valid, tuple(_doubted(one) for one in read_list(answer, "issues")[:MAX_ISSUES]))
+    return Grounding(valid, tuple(_read_doubt(one) for one in read_list(answer, "issues")[:MAX_ISSUES]))
 
 
-def _doubted(issue: Any) -> Doubted:
+def _read_doubt(issue: Any) -> Doubted:
     """Return one issue; a plain sentence becomes a reason without field and quote."""
     if not isinstance(issue, dict):
         reason = clean(issue, LONGEST_REASON) if isinstance(issue, str) else show(issue)
@@ -157,10 +157,10 @@ OBJECTIVE_SCHEMA: Final[Mapping[str, Any]] = {
 
 
 def objective_question(
-    objective: str, deliverable: Any, asked: Prompt | None = None, *, role: Role = Role.FAST
+    objective: str, deliverable: Any, custom: Prompt | None = None, *, role: Role = Role.FAST
 ) -> Question:
     """Return the question whether `deliverable` meets `objective`."""
-    chosen = asked or default_prompt(Use.OBJECTIVE)
+    chosen = custom or default_prompt(Use.OBJECTIVE)
     return Question(
         use=Use.OBJECTIVE,
         role=role,

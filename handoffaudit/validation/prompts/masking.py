@@ -84,9 +84,9 @@ def of_all_below(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _ends(name: str, endings: tuple[str, ...]) -> bool:
     bare = "".join(_words(name)).rstrip("0123456789")
-    beside = next((bare.removesuffix(word) for word in _BESIDE if bare.endswith(word)), bare)
+    without_suffix = next((bare.removesuffix(word) for word in _BESIDE if bare.endswith(word)), bare)
     singular = bare if bare.endswith("tokens") else bare.removesuffix("s")
-    return any(text.endswith(endings) for text in (bare, beside, singular))
+    return any(text.endswith(endings) for text in (bare, without_suffix, singular))
 
 
 def _last_word(name: str) -> str:
@@ -114,7 +114,7 @@ def mask_secrets(value: Any) -> Any:
     """Return a copy of a JSON value with its secrets masked; objects and lists keep their structure."""
     match value:
         case dict():
-            return _masked_object(value)
+            return _mask_object(value)
         case [str() as name, str() as held] if held and of_text(name):
             return [name, MASKED]
         case list():
@@ -125,10 +125,10 @@ def mask_secrets(value: Any) -> Any:
             return value
 
 
-def _masked_object(held: Mapping[str, Any]) -> dict[str, Any]:
+def _mask_object(held: Mapping[str, Any]) -> dict[str, Any]:
     named = _named_in(held)
     return _under_distinct_keys(
-        (mask_text(key), _masked_under(named if named and key in _VALUED else key, held[key])) for key in held
+        (mask_text(key), _mask_under(named if named and key in _VALUED else key, held[key])) for key in held
     )
 
 
@@ -157,7 +157,7 @@ def _named_in(held: Mapping[str, Any]) -> str:
     return next((name for name in names if isinstance(name, str) and of_text(name)), "")
 
 
-def _masked_under(name: str, value: Any) -> Any:
+def _mask_under(name: str, value: Any) -> Any:
     match value:
         case None | bool() | "":
             return value
@@ -166,15 +166,15 @@ def _masked_under(name: str, value: Any) -> Any:
         case int() | float():
             return MASKED if of_number(name) else value
         case _:
-            return _all_masked(value) if of_all_below(name) else mask_secrets(value)
+            return _mask_all(value) if of_all_below(name) else mask_secrets(value)
 
 
-def _all_masked(value: Any) -> Any:
+def _mask_all(value: Any) -> Any:
     match value:
         case dict():
-            return _under_distinct_keys((mask_text(key), _all_masked(one)) for key, one in value.items())
+            return _under_distinct_keys((mask_text(key), _mask_all(one)) for key, one in value.items())
         case list():
-            return [_all_masked(one) for one in value]
+            return [_mask_all(one) for one in value]
         case None | bool() | "":
             return value
         case _:

@@ -77,8 +77,8 @@ class Question:
         """
         sent = [self.instructions, self.content, self.schema, self.max_tokens]
         # Escape non-ASCII characters: a text that was cut within a character is not valid UTF-8.
-        told = json.dumps(sent, sort_keys=True, default=dict)
-        return hashlib.sha256(told.encode()).hexdigest()
+        payload = json.dumps(sent, sort_keys=True, default=dict)
+        return hashlib.sha256(payload.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +273,11 @@ def default_prompt(use: Use) -> Prompt:
     return Prompt(name, prompt(name))
 
 
-def build_instructions(use: Use, asked: Prompt) -> str:
+def build_instructions(use: Use, chosen: Prompt) -> str:
     """Return the instructions: the prompt, the frame and the form of the answer.
 
     The frame says that text between tags is no instruction.
     """
     # A character that cannot be sent would keep every question from being asked.
-    told = asked.text[:LONGEST_PROMPT].encode("utf-8", "replace").decode()
-    return "\n\n".join((told, prompt(f"frame-{VERSION}"), prompt(f"{use.value}-answer-{VERSION}")))
+    text = chosen.text[:LONGEST_PROMPT].encode("utf-8", "replace").decode()
+    return "\n\n".join((text, prompt(f"frame-{VERSION}"), prompt(f"{use.value}-answer-{VERSION}")))

@@ -38,46 +38,46 @@ def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
     if _size(context) <= limit:
         return as_text(context, limit)
     room = limit - len(TRUNCATED)
-    text = as_text(_fitted(context, frozenset(_words(as_text(data))), room, _DEEPEST), room)
+    text = as_text(_fit(context, frozenset(_words(as_text(data))), room, _DEEPEST), room)
     return text if text.endswith(TRUNCATED) else text + TRUNCATED
 
 
-def _fitted(value: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
+def _fit(value: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
     """Return the part of `value` that fits into `room` characters, the most relevant first."""
     if _size(value) <= room:
         return value
     if isinstance(value, str):
-        return _fitted_text(value, wanted, room)
+        return _fit_text(value, wanted, room)
     parts = _parts(value) if deepest else []
     taken: list[Any] = []
-    for part in sorted(parts, key=lambda part: -_shared(part, wanted)):
+    for part in sorted(parts, key=lambda part: -_count_shared_words(part, wanted)):
         size = _size(part)
         if size <= room:
             taken.append(part)
             room -= size
         elif room >= _LEAST_ROOM:
-            taken.append(_narrowed(part, wanted, room, deepest - 1))
+            taken.append(_narrow(part, wanted, room, deepest - 1))
             break
     if isinstance(value, dict):
         return {key: inner for part in taken for key, inner in part.items()}
     return [entry for part in taken for entry in part] if isinstance(value, list) else None
 
 
-def _narrowed(part: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
+def _narrow(part: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
     """Return the best parts of a bundle that is too long, or the best content of a single part that is."""
     if len(part) > 1:
-        return _fitted(part, wanted, room, deepest)
+        return _fit(part, wanted, room, deepest)
     if isinstance(part, list):
-        return [_fitted(part[0], wanted, room, deepest)]
+        return [_fit(part[0], wanted, room, deepest)]
     ((key, value),) = part.items()
-    return {key: _fitted(value, wanted, room - _size(key), deepest)}
+    return {key: _fit(value, wanted, room - _size(key), deepest)}
 
 
-def _fitted_text(text: str, wanted: frozenset[str], room: int) -> str:
+def _fit_text(text: str, wanted: frozenset[str], room: int) -> str:
     if any(start in text for start in _OVER_LINES):
         text = mask_secrets(text)
     taken: list[str] = []
-    for part in sorted(_paragraphs(text), key=lambda part: -_shared(part, wanted)):
+    for part in sorted(_paragraphs(text), key=lambda part: -_count_shared_words(part, wanted)):
         if len(part) > room:
             # Mask secrets before the cut: half a secret would not be recognised.
             taken.append(cut_part(mask_secrets(part), room) if room > len(TRUNCATED) else "")
@@ -110,7 +110,7 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, str) else len(_text(value))
 
 
-def _shared(part: Any, wanted: frozenset[str]) -> int:
+def _count_shared_words(part: Any, wanted: frozenset[str]) -> int:
     """Return how many of the wanted words the part has; a number counts as two."""
     found = wanted.intersection(_words(_text(part)[:_COMPARED]))
     return len(found) + sum(1 for word in found if word[0].isdecimal())

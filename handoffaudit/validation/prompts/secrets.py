@@ -301,14 +301,14 @@ _BETWEEN = re.compile(r" |://")
 def mask_text(text: str) -> str:
     """Return the text with a mark in place of each secret."""
     for _ in range(_MOST_PASSES):
-        before, text = text, _masked_once(text)
+        before, text = text, _mask_once(text)
         # A secret directly behind another one is recognised only once that one is masked.
         if text == before or not _GLUED.search(text):
             break
     return text
 
 
-def _masked_once(text: str) -> str:
+def _mask_once(text: str) -> str:
     if len(text) < _SHORTEST:
         return text
     text = mask_assignments(text, MASKED)
@@ -318,7 +318,7 @@ def _masked_once(text: str) -> str:
     for look in LOOKS:
         for start in look.starts:
             if start in (text if _BETWEEN.search(start) else runs):
-                text = _masked_look(text, start, look)
+                text = _mask_look(text, start, look)
     return text
 
 
@@ -328,13 +328,13 @@ def _runs(text: str) -> str:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     # Compile at the first use: most texts need no pattern.
     return re.compile(pattern)
 
 
-def _masked_look(text: str, start: str, look: Look) -> str:
-    pattern = _compiled(look.pattern)
+def _mask_look(text: str, start: str, look: Look) -> str:
+    pattern = _compile(look.pattern)
     parts: list[str] = []
     copied = 0
     place = text.find(start)

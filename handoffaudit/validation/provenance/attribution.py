@@ -66,14 +66,14 @@ def step_of(key: str, record: Record, flaws: Sequence[Flaw] = ()) -> Step:
         key=key,
         source=record.source_agent_id,
         target=record.target_agent_id,
-        data=_joined((source.text for source in leaves(record.data, "")), LONGEST_DATA),
-        context=_joined((source.text for source in sources_of(record)), LONGEST_CONTEXT),
+        data=_join_texts((source.text for source in leaves(record.data, "")), LONGEST_DATA),
+        context=_join_texts((source.text for source in sources_of(record)), LONGEST_CONTEXT),
         flaws=tuple(flaws),
         brings_facts=brings_facts(record) is not None or puts_out(record),
     )
 
 
-def _joined(texts: Iterable[str], most: int) -> str:
+def _join_texts(texts: Iterable[str], most: int) -> str:
     kept, room = [], most
     for text in texts:
         if room <= 0:

@@ -1,7 +1,9 @@
-"""The wrong values of a trace, each once, and the number of findings that each agent introduced."""
+"""The wrong values of a trace, each once: who introduced them, and a ranking of the handoffs that went wrong."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from handoffaudit.validation.provenance.attribution import Attributed, Step
@@ -10,6 +12,17 @@ from handoffaudit.validation.provenance.value_forms import Form, forms_of
 _IN_TURN: Final = {"grounding.number": 0, "grounding.date": 1, "grounding.identifier": 2, "grounding.name": 3}
 # Wording that no source has is more often a paraphrase than wrong.
 _WEAKEST: Final = "grounding.wording"
+_SPREAD_VALUES: Final = 3
+_SPREAD_CARRIERS: Final = 2
+_MEASURED: Final = frozenset({"number", "date", "day", "month", "time"})
+# A whole sentence in quotation marks is a manner of speaking more often than a value.
+_SOFT: Final = frozenset({"grounding.quote", "grounding.wording"})
+_LONGEST: Final = 50_000
+_ASSUMES = re.compile(
+    r"\b(?:assum(?:e|es|ed|ing|ptions?)|simulat(?:e|es|ed|ing|ion)|hypothetical(?:ly)?|placeholders?|dummy|mock(?:ed|-up)?"
+    r"|(?:sample|example|made-up|synthetic) data|let(?:'|\u2019)s say|suppos(?:e|ing))\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +96,61 @@ def first_wrong(attributed: Sequence[Attributed]) -> Attributed | None:
 def _weight(one: Attributed) -> tuple[int, ...]:
     is_weak = one.flaw.code == _WEAKEST and not any(sign.isdigit() for sign in one.flaw.value)
     return is_weak, one.origin, _IN_TURN.get(one.flaw.code, len(_IN_TURN)), -len(one.carriers), one.step
+
+
+class Sign(StrEnum):
+    """The signs that speak against a handoff."""
+
+    VALUE = "value"
+    NUMBER = "number"
+    CARRIED = "carried"
+    SPREAD = "spread"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """One suspect handoff; handoffs of people or tools are never suspects.
+
+    `step` is an index into the trace. `values` are the wrong values that the step introduced, as they were found.
+    """
+
+    step: int
+    signs: tuple[Sign, ...]
+    values: tuple[str, ...]
+
+
+def suspects(
+    steps: Sequence[Step], attributed: Sequence[Attributed], signs: Iterable[Sign] = tuple(Sign)
+) -> list[Suspect]:
+    """Return the handoffs that have any of `signs`, the ones with the most signs first, then the earlier ones.
+
+    The ranking is no verdict: nothing is held or rejected for it.
+    """
+    counted = frozenset(signs)
+    by_step: dict[int, list[Origin]] = {}
+    for one in origins(attributed):
+        if not one.from_outside:
+            by_step.setdefault(one.step, []).append(one)
+    found = [
+        Suspect(at, shown, tuple(one.value for one in by_step.get(at, ())))
+        for at, step in enumerate(steps)
+        if (shown := tuple(sign for sign in _signs(step, by_step.get(at, ())) if sign in counted))
+    ]
+    return sorted(found, key=lambda one: -len(one.signs))
+
+
+def _signs(step: Step, came_in: Sequence[Origin]) -> Iterable[Sign]:
+    if step.brings_facts:
+        return
+    values = [one for one in came_in if not _SOFT.issuperset(one.codes)]
+    if values:
+        yield Sign.VALUE
+    if any(kind in _MEASURED for one in values for kind, _ in forms_of(one.value)):
+        yield Sign.NUMBER
+    if any(one.carriers for one in came_in):
+        yield Sign.CARRIED
+    if sum(len(one.carriers) >= _SPREAD_CARRIERS for one in came_in) >= _SPREAD_VALUES:
+        yield Sign.SPREAD
+    if _ASSUMES.search(step.data, 0, _LONGEST):
+        yield Sign.ASSUMED

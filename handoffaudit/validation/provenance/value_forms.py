@@ -135,9 +135,9 @@ def _moments(text: str) -> Iterator[Form]:
             yield from _forms_of_day(day)
 
 
-def _forms_of_day(said: Day) -> Iterator[Form]:
-    year, month, day = said
-    yield ("date", said)
+def _forms_of_day(moment: Day) -> Iterator[Form]:
+    year, month, day = moment
+    yield ("date", moment)
     yield ("month", (year, month))
     if day is not None:
         yield ("day", (month, day))

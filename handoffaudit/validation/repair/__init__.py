@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from handoffaudit.validation.diff import removal
-from handoffaudit.validation.formats import BY_NAME, universal
+from handoffaudit.validation.formats import BY_NAME, handoff_file, universal
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
 from handoffaudit.validation.ports import LanguageModel
@@ -102,7 +102,7 @@ class WorkingOnly:
         return draft
 
 
-_ONLY_SENDER: Final = "files.strict"
+_ONLY_SENDER: Final = handoff_file.STRICT.code
 
 TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
 
@@ -142,7 +142,7 @@ def repair(
         )
     if not isinstance(document, dict) or form not in BY_NAME or deeper_than(document, MAX_DEPTH):
         return Repair(RepairStatus.NOT_POSSIBLE, why=_why_not(document))
-    return _tried(document, verdict, Work(document, form, means, judge), tries)
+    return _try_each(document, verdict, Work(document, form, means, judge), tries)
 
 
 def _why_not(document: object) -> str:
@@ -151,7 +151,7 @@ def _why_not(document: object) -> str:
     return "There is no JSON object to repair: rules cannot guess what the text was to mean."
 
 
-def _tried(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try]) -> Repair:
+def _try_each(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try]) -> Repair:
     attempts: list[Attempt] = []
     draft, current = Draft(document), verdict
     for number, one in enumerate(tries, 1):

@@ -41,9 +41,9 @@ _SCHEMA: Final[Mapping[str, Any]] = {"type": "object"}
 
 
 def repair_question(
-    document: Mapping[str, Any], issues: Iterable[Issue], asked: Prompt | None = None, *, role: Role = Role.FAST
+    document: Mapping[str, Any], issues: Iterable[Issue], custom: Prompt | None = None, *, role: Role = Role.FAST
 ) -> Question:
-    chosen = asked or default_prompt(Use.REPAIR)
+    chosen = custom or default_prompt(Use.REPAIR)
     found = [
         {"field": issue.field_path, "code": issue.code, "message": issue.message, "hint": issue.hint}
         for issue in issues
@@ -133,9 +133,9 @@ def restore_protected(answer: Document, before: Document, form: str, issues: Ite
     """
     faulty = [issue.location for issue in issues if _is_of_form(issue)]
     for place in UNLESS_FAULTY[form]:
-        answer = _restored(answer, before, place, faulty)
+        answer = _restore(answer, before, place, faulty)
     for place in ALWAYS[form]:
-        answer = _restored(answer, before, place, ())
+        answer = _restore(answer, before, place, ())
     return answer
 
 
@@ -147,19 +147,19 @@ def _holds(place: Location, inner: Location) -> bool:
     return inner[: len(place)] == place
 
 
-def _restored(answer: Document, before: Document, place: Location, faulty: Sequence[Location]) -> Document:
+def _restore(answer: Document, before: Document, place: Location, faulty: Sequence[Location]) -> Document:
     """Return `answer` with one place restored; at and below a faulty place, the LLM's value stays."""
     if any(_holds(wrong, place) for wrong in faulty):
         return answer
     was, now = at(before, place, _ABSENT), at(answer, place, _ABSENT)
     if any(_holds(place, wrong) for wrong in faulty) and isinstance(was, dict) and isinstance(now, dict):
         for key in {**was, **now}:
-            answer = _restored(answer, before, (*place, key), faulty)
+            answer = _restore(answer, before, (*place, key), faulty)
         return answer
-    return answer if _alike(was, now) else _put_back(answer, before, place, was)
+    return answer if _is_unchanged(was, now) else _put_back(answer, before, place, was)
 
 
-def _alike(was: Any, now: Any) -> bool:
+def _is_unchanged(was: Any, now: Any) -> bool:
     return was is now if _ABSENT in (was, now) else same(was, now)
 
 
@@ -178,36 +178,36 @@ class LostSecretError(Exception):
     """Raised where a masked value is at a place whose original value is unknown."""
 
 
-def restore_secrets(answer: Any, shown: Any, before: Any) -> Any:
-    """Return `answer` with the values of `before` in place of the masks in `shown`, the copy that the LLM received.
+def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
+    """Return `answer` with the values of `before` in place of the masks in `masked`, the copy that the LLM received.
 
     A value is restored at its own place, or among the entries of its list. Raises `LostSecretError` where a mask is
     left: a secret that moved is not guessed.
     """
-    if same(answer, shown):
+    if same(answer, masked):
         return before
-    if isinstance(answer, dict) and isinstance(shown, dict):
+    if isinstance(answer, dict) and isinstance(masked, dict):
         # A secret can be a key, and then nothing says which secret the masked key was.
         _free_of_masks(dict.fromkeys(answer))
-        return {key: restore_secrets(value, shown.get(key), before.get(key)) for key, value in answer.items()}
-    if isinstance(answer, list) and isinstance(shown, list):
-        return _entries(answer, shown, before)
+        return {key: restore_secrets(value, masked.get(key), before.get(key)) for key, value in answer.items()}
+    if isinstance(answer, list) and isinstance(masked, list):
+        return _entries(answer, masked, before)
     return _free_of_masks(answer)
 
 
-def _entries(answer: list[Any], shown: list[Any], before: list[Any]) -> list[Any]:
+def _entries(answer: list[Any], masked: list[Any], before: list[Any]) -> list[Any]:
     """Return the entries of a list with their secrets.
 
     Entries are matched by position where the length is unchanged; otherwise only unchanged entries are, wherever they
     are now.
     """
-    if len(answer) == len(shown):
-        return [restore_secrets(*three) for three in zip(answer, shown, before, strict=True)]
-    return [_entry(entry, shown, before) for entry in answer]
+    if len(answer) == len(masked):
+        return [restore_secrets(*three) for three in zip(answer, masked, before, strict=True)]
+    return [_entry(entry, masked, before) for entry in answer]
 
 
-def _entry(entry: Any, shown: list[Any], before: list[Any]) -> Any:
-    found = [before[place] for place, one in enumerate(shown) if same(entry, one)]
+def _entry(entry: Any, masked: list[Any], before: list[Any]) -> Any:
+    found = [before[place] for place, one in enumerate(masked) if same(entry, one)]
     if not found:
         return _free_of_masks(entry)
     # Two different secrets look the same once they are masked.
@@ -255,14 +255,14 @@ class Author:
             return draft
         try:
             answer = self.model.ask(
-                repair_question(draft.document, _tellable(verdict.issues, draft.document), self.prompt)
+                repair_question(draft.document, _hide_secrets(verdict.issues, draft.document), self.prompt)
             )
         except Unavailable as error:
             self.note = f"The model could not be asked: {error.detail}"
             return draft
-        return self._written(answer, draft, issues, work.form)
+        return self._apply_answer(answer, draft, issues, work.form)
 
-    def _written(self, answer: Answer, draft: Draft, issues: list[Issue], form: str) -> Draft:
+    def _apply_answer(self, answer: Answer, draft: Draft, issues: list[Issue], form: str) -> Draft:
         before = draft.document
         try:
             document = _read(answer, before, form)
@@ -310,15 +310,15 @@ class OrModel:
         return mended
 
 
-def _tellable(issues: Iterable[Issue], document: Document) -> list[Issue]:
+def _hide_secrets(issues: Iterable[Issue], document: Document) -> list[Issue]:
     """Return the issues, without the message and hint of those that may quote a secret."""
-    shown = mask_secrets(document)
-    return [_without_words(one) if _is_masked(one, document, shown) else one for one in issues]
+    masked = mask_secrets(document)
+    return [_without_words(one) if _is_masked(one, document, masked) else one for one in issues]
 
 
-def _is_masked(issue: Issue, document: Document, shown: Document) -> bool:
+def _is_masked(issue: Issue, document: Document, masked: Document) -> bool:
     value = at(document, issue.location)
-    return isinstance(value, str) and value != at(shown, issue.location)
+    return isinstance(value, str) and value != at(masked, issue.location)
 
 
 def _without_words(issue: Issue) -> Issue:
@@ -329,7 +329,7 @@ def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
     """Return why the LLM is not asked; empty where it is asked."""
     if not any(may_be_mended(issue, form) for issue in issues):
         return "The model was not asked: what is wrong is said by fields that only the sender may change."
-    length = len(_shown(document))
+    length = len(_dump_masked(document))
     if length > LONGEST_DOCUMENT:
         return (
             f"The model was not asked: the document has {length:,} characters, "
@@ -338,7 +338,7 @@ def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
     return ""
 
 
-def _shown(document: Document) -> str:
+def _dump_masked(document: Document) -> str:
     return python_compact(mask_secrets(document)).decode("utf-8", "replace")
 
 

@@ -177,7 +177,7 @@ class _Press:
     def run(self) -> None:
         given = self.document
         for _ in self._steps(PLANS.get(self.form, Plan())):
-            if self._met(given):
+            if self._meets_budget(given):
                 return
 
     def _steps(self, plan: Plan) -> Iterator[None]:
@@ -198,12 +198,12 @@ class _Press:
             yield
         long = _long_texts(self.document, plan.texts)
         if long:
-            self._own(plan.texts)
+            self._copy_roots(plan.texts)
         for location in long:
             self._shorten(location, self._short_text, "shortened long texts")
             yield
 
-    def _own(self, roots: Sequence[Location]) -> None:
+    def _copy_roots(self, roots: Sequence[Location]) -> None:
         """Copy the values under the roots, so that later steps can change them in place.
 
         A new document for each of thousands of texts would take minutes.
@@ -214,20 +214,20 @@ class _Press:
                 self.document = place_value(self.document, root, copy_value(value))
                 self.owned.append(root)
 
-    def _placed(self, location: Location, value: Any) -> Document:
+    def _place(self, location: Location, value: Any) -> Document:
         if any(location[: len(root)] == root != location for root in self.owned):
             at(self.document, location[:-1])[location[-1]] = value
             return self.document
         document: Document = place_value(self.document, location, value)
         return document
 
-    def _met(self, given: Document) -> bool:
+    def _meets_budget(self, given: Document) -> bool:
         if self.left > self.budget.limit:
             return False
         self.left = count(recompute_hashes(given, self.document, self.form)[0], self.budget.counter)
         return self.left <= self.budget.limit
 
-    def _became(self, step: str, document: Document, change: Change, gone: Any, come: Any = None) -> None:
+    def _record_step(self, step: str, document: Document, change: Change, gone: Any, come: Any = None) -> None:
         counter = self.budget.counter
         saved = counter.count(_text(gone)) - (0 if come is None else counter.count(_text(come)))
         self.left -= saved
@@ -239,7 +239,7 @@ class _Press:
         value = at(self.document, location, _ABSENT)
         if value is not _ABSENT:
             change = removal(location, value, why or "dropped to meet the token budget")
-            self._became(f"dropped {dotted_path(location)}", remove_field(self.document, location), change, value)
+            self._record_step(f"dropped {dotted_path(location)}", remove_field(self.document, location), change, value)
 
     def _shorten(self, location: Location, how: Callable[[str], str], step: str = "") -> None:
         text = at(self.document, location)
@@ -249,7 +249,7 @@ class _Press:
         if len(shorter) < len(text):
             change = replacement(location, text, shorter, "shortened to meet the token budget")
             step = step or f"shortened {dotted_path(location)}"
-            self._became(step, self._placed(location, shorter), change, text, shorter)
+            self._record_step(step, self._place(location, shorter), change, text, shorter)
 
     def _short_summary(self, text: str) -> str:
         counter = self.budget.counter
@@ -257,8 +257,8 @@ class _Press:
 
     def _short_text(self, text: str) -> str:
         fits = within(LONG_TEXT)
-        asked = self.summarizer.shorten(text, LONG_TEXT) if self.summarizer else None
-        return asked if asked and fits(asked) else whole_sentences(text, fits)
+        summary = self.summarizer.shorten(text, LONG_TEXT) if self.summarizer else None
+        return summary if summary and fits(summary) else whole_sentences(text, fits)
 
     def _cut_chain(self, plan: Plan) -> None:
         chain = at(self.document, plan.chain) if plan.chain else None
@@ -269,7 +269,7 @@ class _Press:
         if shorter is not chain:
             why = "the middle of a long chain cut to meet the token budget"
             change = replacement(plan.chain, chain, shorter, why)
-            self._became("cut the chain", place_value(self.document, plan.chain, shorter), change, chain, shorter)
+            self._record_step("cut the chain", place_value(self.document, plan.chain, shorter), change, chain, shorter)
 
     def _store_session(self, plan: Plan) -> str | None:
         """Store the session as a file that the document refers to; return why that was not possible, else None.
@@ -298,7 +298,7 @@ class _Press:
         document = place_value(self.document, plan.files[:-1], {**references, plan.files[-1]: [*files, entry]})
         self.changes.append(addition((*plan.files, len(files)), entry, "the session is stored there"))
         stored = removal(plan.session, session, f"stored as {path} to meet the token budget")
-        self._became(
+        self._record_step(
             f"stored {dotted_path(plan.session)}", remove_field(document, plan.session), stored, session, entry
         )
         return None

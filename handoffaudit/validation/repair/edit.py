@@ -139,7 +139,7 @@ def recompute_hashes(before: Document, after: Document, form: str) -> tuple[Docu
     changes = [*_seal_changes(before, after, form)]
     for change in changes:
         after = place_value(after, change.location, change.after)
-    counted = _recounted(after, form)
+    counted = _recount_tokens(after, form)
     if counted is not None:
         changes.append(counted)
         after = place_value(after, counted.location, counted.after)
@@ -159,7 +159,7 @@ def _seal_changes(before: Document, after: Document, form: str) -> Iterator[Chan
         yield replacement(now.size_location, now.declared_size, len(new), why)
 
 
-def _recounted(document: Document, form: str) -> Change | None:
+def _recount_tokens(document: Document, form: str) -> Change | None:
     place = BY_NAME[form].PLACES.token_count
     declared = at(document, place, _ABSENT) if place else _ABSENT
     if place is None or integer(declared) is None:
@@ -278,13 +278,13 @@ def _phrases(text: str) -> Iterator[str]:
         run: list[str] = []
         for word in _WORD.findall(part):
             if word.casefold() in _STOP_WORDS:
-                yield from _joined(run)
+                yield from _join_phrase(run)
                 run = []
             else:
                 run.append(word)
-        yield from _joined(run)
+        yield from _join_phrase(run)
 
 
-def _joined(run: list[str]) -> Iterator[str]:
+def _join_phrase(run: list[str]) -> Iterator[str]:
     if run:
         yield " ".join(run[:_PHRASE_WORDS])

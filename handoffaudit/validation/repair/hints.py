@@ -6,9 +6,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from handoffaudit.validation.coerce import as_checksum, as_storable, as_utc, as_uuid, convert
-from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats import BY_NAME, messages, payload, universal
 from handoffaudit.validation.formats.base import Places
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.layers import consistency
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.repair.edit import ABSENT, Draft, cut
 from handoffaudit.validation.repair.results import Work
@@ -43,7 +44,7 @@ def _missing(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     place, name = issue.location, issue.metadata.get("misspelt")
     if draft.value(place) is not ABSENT:
         return None
-    if isinstance(name, str) and _alike(name, str(place[-1])):
+    if isinstance(name, str) and _is_similar(name, str(place[-1])):
         found = draft.rename((*place[:-1], name), str(place[-1]), "the closest known name of a missing field")
         if found is not None:
             return found
@@ -146,14 +147,14 @@ def _too_long(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 
 
 def _unknown(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    if isinstance(issue.expected, str) and _alike(str(issue.location[-1]), issue.expected):
+    if isinstance(issue.expected, str) and _is_similar(str(issue.location[-1]), issue.expected):
         found = draft.rename(issue.location, issue.expected, "the closest known name")
         if found is not None:
             return found
     return draft.drop(issue.location, "not a field of this format")
 
 
-def _alike(name: str, known: str) -> bool:
+def _is_similar(name: str, known: str) -> bool:
     """Return whether two names are similar enough to rename one without asking.
 
     The limit is higher than for a hint, which a person reads before following it: "extra" is not "meta".
@@ -170,12 +171,12 @@ def _source_not_in_chain(draft: Draft, issue: Issue, work: Work) -> Draft | None
     if not isinstance(chain, list) or not isinstance(source, str):
         return None
     for index in range(len(chain) - 1, -1, -1):
-        if isinstance(chain[index], str) and _spelling(chain[index]) == _spelling(source):
+        if isinstance(chain[index], str) and _fold_spelling(chain[index]) == _fold_spelling(source):
             return draft.put((*issue.location, index), source, "spelled as the source is")
     return draft.put(issue.location, [*chain, source], "the source added as the last entry")
 
 
-def _spelling(name: str) -> str:
+def _fold_spelling(name: str) -> str:
     return "".join(char for char in name.casefold() if char.isalnum())
 
 
@@ -189,16 +190,16 @@ def _put_unless_none(draft: Draft, place: Location, value: Any, why: str) -> Dra
 
 _MENDS: Final[Mapping[str, Mend]] = MappingProxyType(
     {
-        "structure.missing_field": _missing,
-        "structure.generated_trace_id": _trace_id,
-        "structure.wrong_type": _wrong_type,
-        "structure.empty": _empty,
-        "structure.out_of_range": _out_of_range,
-        "structure.bad_enum": _bad_enum,
-        "structure.bad_format": _bad_format,
-        "structure.too_long": _too_long,
-        "structure.unknown_field": _unknown,
-        "structure.source_not_in_chain": _source_not_in_chain,
-        "consistency.timestamp_not_utc": _not_utc,
+        messages.MISSING_FIELD.code: _missing,
+        universal.GENERATED_TRACE_ID.code: _trace_id,
+        messages.WRONG_TYPE.code: _wrong_type,
+        messages.EMPTY.code: _empty,
+        messages.OUT_OF_RANGE.code: _out_of_range,
+        messages.BAD_ENUM.code: _bad_enum,
+        messages.BAD_FORMAT.code: _bad_format,
+        messages.TOO_LONG.code: _too_long,
+        messages.UNKNOWN_FIELD.code: _unknown,
+        payload.SOURCE_NOT_IN_CHAIN.code: _source_not_in_chain,
+        consistency.TIMESTAMP_NOT_UTC.code: _not_utc,
     }
 )

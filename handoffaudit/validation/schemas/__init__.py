@@ -3,3 +3,19 @@
 `schema` compiles a schema and checks data against it, `cost` limits the cost of the check in advance, and `messages`
 turns errors into issues.
 """
+
+from typing import Final
+
+from handoffaudit.validation.codes import Code
+from handoffaudit.validation.issues import Severity
+
+SCHEMA: Final = Code(
+    "schema",
+    Severity.ERROR,
+    "Breaks the schema of its type",
+    what="The data breaks a JSON Schema that the sender gave or that is registered for the type; the code ends with "
+    "the schema keyword that failed.",
+    why="Your own schema says what the next step needs. What does not fit it breaks there.",
+    hint="Change the data so that it keeps to the schema.",
+    layer="structure",
+)

@@ -167,24 +167,24 @@ class _Graph:
                 message = f"The schema consists of more than {MOST_SCHEMAS:,} schemas."
                 raise TooCostly(message, "Use a smaller one.")
             self._numbers[id(value)] = len(self.nodes)
-            self.nodes.append(_own(value, self._pattern_steps, self._format_steps))
+            self.nodes.append(_build_node(value, self._pattern_steps, self._format_steps))
             waiting.append(value)
         return self._numbers[id(value)]
 
     def _link(self, node: _Node, schema: dict[str, Any], waiting: list[Any]) -> None:
-        for value in [schema[key] for key in _IN_PLACE if key in schema] + _listed(schema, _IN_PLACE_LISTS):
+        for value in [schema[key] for key in _IN_PLACE if key in schema] + _collect_items(schema, _IN_PLACE_LISTS):
             node.in_place.append(self._number(value, waiting))
-        for value in [*_objects(schema, "dependentSchemas").values(), *self._referred(schema)]:
+        for value in [*_objects(schema, "dependentSchemas").values(), *self._find_references(schema)]:
             node.in_place.append(self._number(value, waiting))
         for name, value in _objects(schema, "properties").items():
             node.named[name] = self._number(value, waiting)
-        for index, value in enumerate(_listed(schema, ("prefixItems",))):
+        for index, value in enumerate(_collect_items(schema, ("prefixItems",))):
             node.named[f"[{index}]"] = self._number(value, waiting)
         others = [schema[key] for key in _OF_CHILDREN if key in schema]
         for value in [*others, *_objects(schema, "patternProperties").values()]:
             node.others.append(self._number(value, waiting))
 
-    def _referred(self, schema: dict[str, Any]) -> Iterator[Any]:
+    def _find_references(self, schema: dict[str, Any]) -> Iterator[Any]:
         base = self._names.bases.get(id(schema), "")
         for keyword in ("$ref", "$dynamicRef"):
             ref = schema.get(keyword)
@@ -197,7 +197,7 @@ _ANYTHING: dict[str, Any] = {}
 _METASCHEMA: dict[str, Any] = {"title": "the schema of schemas"}
 
 
-def _own(schema: dict[str, Any], pattern_steps: Callable[[str], int], format_steps: int) -> _Node:
+def _build_node(schema: dict[str, Any], pattern_steps: Callable[[str], int], format_steps: int) -> _Node:
     if schema is _METASCHEMA:
         return _Node(_META_STEPS, deep=_META_STEPS)
     total = 1 + len(schema) + len(_objects(schema, "properties")) + len(_objects(schema, "dependentSchemas"))
@@ -247,7 +247,7 @@ def _objects(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _listed(schema: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
+def _collect_items(schema: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
     return [item for key in keys if isinstance(schema.get(key), list) for item in schema[key]]
 
 
@@ -274,7 +274,7 @@ def _reaches(nodes: list[_Node]) -> list[_Reach]:
             continue
         waiting.pop()
         open_ones.discard(number)
-        reach = _joined(nodes[number], [one for other in nodes[number].in_place if (one := done[other])])
+        reach = _combine(nodes[number], [one for other in nodes[number].in_place if (one := done[other])])
         links += len(reach.others) + len(reach.named)
         if links > MOST_LINKS:
             raise TooCostly("The schema refers to itself in too many ways.", "Use fewer references and alternatives.")
@@ -282,7 +282,7 @@ def _reaches(nodes: list[_Node]) -> list[_Reach]:
     return [one for one in done if one]
 
 
-def _joined(node: _Node, parts: list[_Reach]) -> _Reach:
+def _combine(node: _Node, parts: list[_Reach]) -> _Reach:
     reach = _Reach(node.steps, node.deep, {name: Counter((number,)) for name, number in node.named.items()}, Counter())
     reach.others.update(node.others)
     for part in parts:
@@ -311,12 +311,12 @@ class _Names:
         while waiting:
             value, base = waiting.pop()
             if isinstance(value, dict):
-                base = self._named(value, base)
+                base = self._register(value, base)
                 waiting.extend((one, base) for one in value.values())
             elif isinstance(value, list):
                 waiting.extend((one, base) for one in value)
 
-    def _named(self, value: dict[str, Any], base: str) -> str:
+    def _register(self, value: dict[str, Any], base: str) -> str:
         given = value.get("$id")
         if isinstance(given, str):
             base = urldefrag(_join(base, given)).url
@@ -339,7 +339,7 @@ class _Names:
         elif fragment and not fragment.startswith("/"):
             found = self._anchors.get(fragment, [])
         else:
-            found = [one for root in self._resources.get(url, []) for one in _at(root, fragment)]
+            found = [one for root in self._resources.get(url, []) for one in _resolve_pointer(root, fragment)]
         if dynamic:
             found = [*found, *(one for one in self._dynamic.get(fragment, []) if all(one is not f for f in found))]
         if not found:
@@ -357,7 +357,7 @@ def _join(base: str, ref: str) -> str:
         return ref
 
 
-def _at(root: Any, pointer: str) -> Iterator[Any]:
+def _resolve_pointer(root: Any, pointer: str) -> Iterator[Any]:
     value = root
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")

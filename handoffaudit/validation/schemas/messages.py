@@ -9,6 +9,7 @@ from jsonschema_rs import ValidationError, ValidationErrorKind
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location, at, dotted_path, pointer
+from handoffaudit.validation.schemas import SCHEMA
 from handoffaudit.validation.text import clean, closest, either, pluralize, show, type_name, unknown_field_hint
 
 _TYPE_NAMES = {
@@ -81,19 +82,22 @@ def explain_error(error: ValidationError, schema: Any, data: Any) -> Iterator[Is
     rule = rule if isinstance(rule, dict) else {}
     value, keyword = at(data, place), _keyword(error, path)
     schema_path = pointer(path)
-    names = _unexpected(error, keyword, rule, value)
+    names = _find_unexpected(error, keyword, rule, value)
     if names is not None:
         for name in names:
-            message, hint, near = _not_allowed((*place, name), rule, value)
-            where, code = (*place, name), f"schema.{keyword}"
-            yield make(code, location=where, message=message, hint=hint, expected=near, schema_path=schema_path)
+            message, hint, near = _explain_not_allowed((*place, name), rule, value)
+            where = (*place, name)
+            yield make(
+                SCHEMA, keyword, location=where, message=message, hint=hint, expected=near, schema_path=schema_path
+            )
         return
     missing = getattr(error.kind, "property", None) if error.kind.name == "required" else None
     if missing is not None:
         place, value = (*place, missing), None
-    message, hint, expected = _said(error, keyword, place, value, rule)
+    message, hint, expected = _explain(error, keyword, place, value, rule)
     yield make(
-        f"schema.{keyword}",
+        SCHEMA,
+        keyword,
         location=place,
         message=message,
         hint=hint,
@@ -112,7 +116,7 @@ def _keyword(error: ValidationError, path: Location) -> str:
     return next((part for part in reversed(path) if part in _KEYWORDS), "false")
 
 
-def _unexpected(error: ValidationError, keyword: str, rule: dict[str, Any], value: Any) -> list[str] | None:
+def _find_unexpected(error: ValidationError, keyword: str, rule: dict[str, Any], value: Any) -> list[str] | None:
     """Return the names of the fields that are not allowed, or None if the error is about something else."""
     if not isinstance(value, dict):
         return None
@@ -127,7 +131,7 @@ def _unexpected(error: ValidationError, keyword: str, rule: dict[str, Any], valu
     return None if named is None and "patternProperties" in rule else strangers[:_MOST_NAMES] or None
 
 
-def _not_allowed(place: Location, rule: dict[str, Any], value: dict[str, Any]) -> Explained:
+def _explain_not_allowed(place: Location, rule: dict[str, Any], value: dict[str, Any]) -> Explained:
     known = islice(rule.get("properties", {}), _MOST_NAMES)
     hint, near = unknown_field_hint(str(place[-1]), known, value, "Remove it.")
     return f"{_name(place)} is a field that the schema does not allow.", hint, near
@@ -137,59 +141,59 @@ def _name(place: Location) -> str:
     return clean(dotted_path(place)) if place else "The data"
 
 
-def _said(error: ValidationError, keyword: str, place: Location, value: Any, rule: dict[str, Any]) -> Explained:
+def _explain(error: ValidationError, keyword: str, place: Location, value: Any, rule: dict[str, Any]) -> Explained:
     name, kind = _name(place), error.kind
     if keyword in _SENTENCES:
-        said, hint = _SENTENCES[keyword]
-        return f"{name} {said}.", hint.replace("{name}", name), None
+        problem, hint = _SENTENCES[keyword]
+        return f"{name} {problem}.", hint.replace("{name}", name), None
     if keyword in _COUNTED:
-        return _of_count(keyword, name, value, kind)
+        return _explain_count(keyword, name, value, kind)
     if keyword in _LIMITS:
-        return _of_limit(keyword, name, value, kind)
-    told_by = _BY_KEYWORD.get(keyword)
-    if told_by is not None:
-        return told_by(name, value, kind, rule)
+        return _explain_limit(keyword, name, value, kind)
+    explain = _BY_KEYWORD.get(keyword)
+    if explain is not None:
+        return explain(name, value, kind, rule)
     return f"{name} ({show(value)}) is not allowed by the schema.", "Remove it, or change it.", None
 
 
-def _of_type(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+def _explain_type(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
     wanted = either(_TYPE_NAMES[one] for one in kind.types)
-    return f"{name} is {_what(value)}, not {wanted}.", f"Give {wanted}.", list(kind.types)
+    return f"{name} is {_describe_value(value)}, not {wanted}.", f"Give {wanted}.", list(kind.types)
 
 
-def _of_count(keyword: str, name: str, value: Any, kind: Any) -> Explained:
+def _explain_count(keyword: str, name: str, value: Any, kind: Any) -> Explained:
     one, many, bound = _COUNTED[keyword]
     hint = f"Give {bound} {pluralize(kind.limit, one, many)}."
     return f"{name} has {pluralize(len(value), one, many)}; {bound} {kind.limit} are asked for.", hint, kind.limit
 
 
-def _of_limit(keyword: str, name: str, value: Any, kind: Any) -> Explained:
+def _explain_limit(keyword: str, name: str, value: Any, kind: Any) -> Explained:
     why, wanted = _LIMITS[keyword]
     limit = _number(kind.limit)
     return f"{name} is {show(value)}, {why} {show(limit)}.", f"Use a number {wanted} {show(limit)}.", limit
 
 
-def _of_multiple(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+def _explain_multiple(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
     of = _number(kind.multiple_of)
     return f"{name} is {show(value)}, which is no multiple of {show(of)}.", f"Use a multiple of {show(of)}.", of
 
 
-def _of_pattern(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+def _explain_pattern(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
     return f"{name} is {show(value)}, which has not the form asked for.", _form(rule), None
 
 
-def _of_forms(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+def _explain_forms(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
     if isinstance(kind, ValidationErrorKind.OneOfMultipleValid):
         message = f"{name} ({show(value)}) fits more than one of the forms of which it must fit exactly one."
         return message, "Change it so that only one of them fits.", None
     return f"{name} ({show(value)}) fits none of the forms allowed.", _nearest(kind), None
 
 
-def _what(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     return f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
 
 
-def _of_options(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+def _explain_options(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
     options: list[Any] = kind.options if hasattr(kind, "options") else [kind.expected_value]
     texts = [show(option) for option in options[:_MOST_OPTIONS]]
     listed = ", ".join(texts) + (f" and {len(options) - _MOST_OPTIONS} more" if len(options) > _MOST_OPTIONS else "")
@@ -230,18 +234,18 @@ def _nearest(kind: Any) -> str:
     return f"To fit the nearest form, change {_name(place)}: {clean(first.message)}."
 
 
-def _of_format(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+def _explain_format(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
     form = clean(str(rule.get("format")))
     return f"{name} is {show(value)}, which does not have the format {form}.", f"Write it as {form}.", form
 
 
 _BY_KEYWORD: dict[str, Callable[[str, Any, Any, dict[str, Any]], Explained]] = {
-    "type": _of_type,
-    "format": _of_format,
-    "enum": _of_options,
-    "const": _of_options,
-    "multipleOf": _of_multiple,
-    "pattern": _of_pattern,
-    "anyOf": _of_forms,
-    "oneOf": _of_forms,
+    "type": _explain_type,
+    "format": _explain_format,
+    "enum": _explain_options,
+    "const": _explain_options,
+    "multipleOf": _explain_multiple,
+    "pattern": _explain_pattern,
+    "anyOf": _explain_forms,
+    "oneOf": _explain_forms,
 }

@@ -12,10 +12,10 @@ import orjson
 
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import MAX_ISSUES, Issue, Severity, limit_issues
 from handoffaudit.validation.json_text import MAX_DEPTH, canonical, compact, deeper_than
-from handoffaudit.validation.limits import MAX_ISSUES, limit_issues
 from handoffaudit.validation.paths import Location, at, dotted_path
+from handoffaudit.validation.schemas import SCHEMA
 from handoffaudit.validation.schemas.cost import Profile, Schema, TooCostly, levels, profile, steps
 from handoffaudit.validation.schemas.messages import explain_error
 from handoffaudit.validation.text import clean, show, type_name
@@ -73,7 +73,7 @@ class DataSchema:
 
         Raises InvalidConfigError if the schema is not valid, refers to another document, or could cost too much.
         """
-        found = _of(source, assert_formats=assert_formats)
+        found = _compile(source, assert_formats=assert_formats)
         if not isinstance(found, _Compiled):
             raise InvalidConfigError(list(found))
         return cls(found.source, assert_formats)
@@ -83,10 +83,10 @@ class DataSchema:
 
         A flaw of the schema itself is returned as one `schema.invalid_schema` warning. Nothing is raised.
         """
-        found = _of(self.source, assert_formats=self.assert_formats)
+        found = _compile(self.source, assert_formats=self.assert_formats)
         if not isinstance(found, _Compiled):
             return [_invalid(found[0])]
-        return _checked(found, data)
+        return _check(found, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class _Compiled:
     choices: int
 
 
-def _of(source: object, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
+def _compile(source: object, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
     """Return the compiled schema or its flaws, from the cache if the same schema was compiled before."""
     if not isinstance(source, dict | bool):
         message = f"The schema is {type_name(source)}, not an object, true or false."
@@ -114,11 +114,11 @@ def _of(source: object, *, assert_formats: bool) -> "_Compiled | tuple[ConfigErr
         return (config_error("", None, "The schema is no JSON.", "Write a JSON Schema."),)
     if len(text) > LARGEST:
         return (config_error("", None, f"The schema is larger than {LARGEST // 1024} KiB.", "Use a smaller one."),)
-    return _compiled(text, assert_formats=assert_formats)
+    return _compile_text(text, assert_formats=assert_formats)
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
+def _compile_text(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
     try:
         source = orjson.loads(text)
     # The schema holds a lone surrogate.
@@ -205,7 +205,8 @@ def _flaw_of(error: jsonschema_rs.ValidationError) -> ConfigError:
 def _invalid(found: ConfigError) -> Issue:
     place = f" At {found.place}:" if found.place else ""
     return make(
-        "schema.invalid_schema",
+        SCHEMA,
+        "invalid_schema",
         message=f"The schema given cannot be used, and nothing was held against it.{place} {found.message}",
         hint=found.remedy,
         severity=Severity.WARNING,
@@ -213,33 +214,33 @@ def _invalid(found: ConfigError) -> Issue:
     )
 
 
-def _checked(schema: _Compiled, data: Any) -> list[Issue]:
+def _check(schema: _Compiled, data: Any) -> list[Issue]:
     text = compact(data)
-    much: list[int] | None = None
+    level_sizes: list[int] | None = None
     if len(text) * schema.highest > MOST_STEPS:
-        much = levels(data)
-        if steps(much, schema.cost) > MOST_STEPS:
-            return [_too_costly(len(text))]
+        level_sizes = levels(data)
+        if steps(level_sizes, schema.cost) > MOST_STEPS:
+            return [_report_too_costly(len(text))]
     try:
         if schema.validator.is_valid(data):
             return []
-        errors, whole = _errors(schema, data, len(text), much)
+        errors, whole = _errors(schema, data, len(text), level_sizes)
         if not errors:
-            return [_not_listed(len(text))]
-        told_of = (issue for error in errors for issue in explain_error(error, schema.source, data))
-        issues = list(islice(told_of, _MOST_TOLD))
+            return [_report_unlisted(len(text))]
+        explained = (issue for error in errors for issue in explain_error(error, schema.source, data))
+        issues = list(islice(explained, _MOST_TOLD))
     except (
         UnicodeEncodeError,
         ValueError,
         OverflowError,
     ):
         # Lone surrogates and numbers without end come from other parsers; our own reader refuses them.
-        return _checked(schema, _readable(text))
-    return _ordered(issues, whole=whole)
+        return _check(schema, _readable(text))
+    return _sort_issues(issues, whole=whole)
 
 
 def _errors(
-    schema: _Compiled, data: Any, size: int, much: list[int] | None
+    schema: _Compiled, data: Any, size: int, level_sizes: list[int] | None
 ) -> tuple[list[jsonschema_rs.ValidationError], bool]:
     """Return the errors of the data, and whether these are all errors.
 
@@ -247,8 +248,8 @@ def _errors(
     else only the first error. Return no errors if the schema has alternatives, because even one error would describe
     every form that was tried.
     """
-    much = much or levels(data)
-    if _can_be_listed(schema, size, much):
+    level_sizes = level_sizes or levels(data)
+    if _can_be_listed(schema, size, level_sizes):
         return list(schema.validator.iter_errors(data)), True
     if schema.branches:
         return [], False
@@ -266,10 +267,10 @@ def _errors(
     return [], False
 
 
-def _can_be_listed(schema: _Compiled, size: int, much: list[int]) -> bool:
-    if size * sum(schema.cost[: len(much)]) > _MOST_COPIED or sum(much) * schema.choices > _MOST_CARRIED:
+def _can_be_listed(schema: _Compiled, size: int, level_sizes: list[int]) -> bool:
+    if size * sum(schema.cost[: len(level_sizes)]) > _MOST_COPIED or sum(level_sizes) * schema.choices > _MOST_CARRIED:
         return False
-    return steps(much, schema.cost) <= _MOST_ERRORS
+    return steps(level_sizes, schema.cost) <= _MOST_ERRORS
 
 
 def _at(data: Any, error: jsonschema_rs.ValidationError) -> Any:
@@ -290,7 +291,7 @@ def _cut(value: Any) -> Any:
     return value
 
 
-def _ordered(issues: list[Issue], *, whole: bool) -> list[Issue]:
+def _sort_issues(issues: list[Issue], *, whole: bool) -> list[Issue]:
     found: dict[tuple[Location, str, str], Issue] = {}
     for issue in issues:
         found.setdefault((issue.location, issue.code, issue.message), issue)
@@ -308,18 +309,20 @@ def _by_place(issue: Issue) -> list[tuple[bool, int, str]]:
     return [(True, part, "") if isinstance(part, int) else (False, 0, part) for part in issue.location]
 
 
-def _too_costly(size: int) -> Issue:
+def _report_too_costly(size: int) -> Issue:
     return make(
-        "schema.too_costly",
+        SCHEMA,
+        "too_costly",
         message=f"The data, {size:,} bytes, was not held against its schema: it could take longer than is allowed.",
         hint="Send less data, or less deeply nested; or use a schema with fewer alternatives and references.",
         actual=size,
     )
 
 
-def _not_listed(size: int) -> Issue:
+def _report_unlisted(size: int) -> Issue:
     return make(
-        "schema.not_listed",
+        SCHEMA,
+        "not_listed",
         message=f"The data does not keep to its schema; at {size:,} bytes it is too large for its errors to be listed.",
         hint="Hold a part of it against the schema, to be told what is wrong there.",
         actual=size,
@@ -335,9 +338,9 @@ def _readable(text: bytes) -> Any:
 def relocate_issues(issues: list[Issue], place_of: Callable[[Location], Location]) -> Iterator[Issue]:
     """Yield the issues with their locations in the data changed to locations in the document."""
     for issue in issues:
-        yield replace(issue, location=tuple(_cleaned(place_of(issue.location))))
+        yield replace(issue, location=tuple(_clean_location(place_of(issue.location))))
 
 
-def _cleaned(location: Location) -> Iterator[str | int]:
+def _clean_location(location: Location) -> Iterator[str | int]:
     for part in location:
         yield clean(part) if isinstance(part, str) else part

@@ -165,3 +165,75 @@ def test_what_is_swapped_after_it_was_looked_up_is_not_followed(secret: Path, mo
     os.mkfifo(file)
     monkeypatch.setattr(os, "stat", lambda *_, **__: status)
     assert files.look(file).file == {"exists": False, "error": "it is no regular file"}
+
+
+def linked_run(secret: Path) -> Path:
+    """Return a run in which folders and files are links that an agent made."""
+    run = secret.parent / "run"
+    (secret.parent / "away").mkdir()
+    (secret.parent / "away/handoff.json").write_text("secret")
+    (run / "plan/linked").symlink_to(secret.parent / "away")
+    (run / "linked").symlink_to(run.parent)
+    (run / "plan/planner").mkdir()
+    (run / "plan/planner/handoff.json").symlink_to(secret)
+    (run / "plan/planner/near.json").symlink_to(".env")
+    (run / "plan/planner/.env").write_text("secret")
+    return run
+
+
+@pytest.mark.parametrize("current", ["/", ".", "..", "../away"])
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize(
+    "path",
+    ["plan/linked/handoff.json", "linked/away/handoff.json", "plan/planner/handoff.json", "plan/planner/near.json"],
+)
+def test_without_a_folder_no_link_at_the_file_is_followed(
+    secret: Path, path: str, current: str, relative: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = linked_run(secret)
+    monkeypatch.chdir(run / current)
+    file = Path(os.path.relpath(run / path)) if relative else run / path
+    looked = files.look(file)
+    assert looked.changed_ns
+    assert looked.file["exists"]
+    assert "content" not in looked.file
+    assert "link" in looked.file["error"]
+    with pytest.raises(OSError, match="link"):
+        files.read_bytes(file, None, 100)
+
+
+def test_a_file_below_another_folder_than_the_root_is_read_through_no_linked_folder(secret: Path) -> None:
+    run = linked_run(secret)
+    looked = files.look(run / "plan/linked/handoff.json", run / "plan/planner")
+    assert looked.file == {"exists": True, "error": "a link on the path is followed only below --root"}
+
+
+@pytest.mark.parametrize(
+    ("current", "path"),
+    [
+        ("/", "{here}/alias/plan/planner/v2.json"),
+        ("run", "{here}/alias/plan/planner/v2.json"),
+        ("run", "plan/planner/v2.json"),
+        ("run/plan", "../plan/./planner/v2.json"),
+        ("run/plan/planner", "v2.json"),
+        ("", "runs/newest/plan/planner/v2.json"),
+        ("alias/plan/planner", "{here}/alias/plan/planner/v2.json"),
+        ("alias/plan", "{here}/alias/plan/v1.json"),
+        ("alias", "{here}/alias/v0.json"),
+    ],
+)
+def test_links_above_a_run_are_followed_without_a_folder(
+    secret: Path, current: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = secret.parent
+    run = linked_run(secret)
+    for name in ("plan/planner/v2.json", "plan/v1.json", "v0.json"):
+        (run / name).write_text("inside")
+    (here / "alias").symlink_to(run)
+    (here / "runs").mkdir()
+    (here / "runs/newest").symlink_to("../run")
+    monkeypatch.chdir(here / current)
+    # A shell names the current folder as the user did.
+    monkeypatch.setenv("PWD", str(here / current))
+    assert files.look(Path(path.format(here=here))).file == {"exists": True, "content": "inside"}
+    assert files.read_bytes(Path(path.format(here=here)), None, 100) == b"inside"

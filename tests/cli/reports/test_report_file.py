@@ -56,6 +56,24 @@ def test_exit_codes_say_how_the_phase_ended(tmp_path: Path) -> None:
     assert (strict.returncode, json.loads(strict.stdout)["failed"]) == (1, True)
 
 
+def test_no_link_is_followed_without_a_root(tmp_path: Path) -> None:
+    secret = write(tmp_path / "secret/handoff.json")
+    write(tmp_path / "secret/response.txt", BLOCK)
+    run = tmp_path / "run"
+    (run / "plan").mkdir(parents=True)
+    (run / "plan/planner").symlink_to(secret.parent)
+    (run / "handoff.json").symlink_to(secret)
+    report = (*REPORT, "--local", "--path")
+    for folder in (tmp_path, Path("/")):
+        for path in (run / "plan/planner/handoff.json", run / "handoff.json"):
+            done = called(folder, *report, str(path), HANDOFFAUDIT_DATA=str(tmp_path / "data"))
+            assert (done.returncode, "reason=json_parse_error" in done.stdout) == (1, True)
+    response = called(tmp_path, *report, "none", "--response", "run/plan/planner/response.txt")
+    assert (response.returncode, "a link on the path is followed only below --root" in response.stderr) == (2, True)
+    inside = called(tmp_path, *report, str(run / "plan/planner/handoff.json"), "--root", str(tmp_path))
+    assert (inside.returncode, "source=handoff_json" in inside.stdout) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -54,14 +54,14 @@ def serve() -> Iterator[Serve]:
     ],
 )
 def test_what_is_missing_is_said(serve: Serve, status: int, answer: Any, said: str | None) -> None:
-    assert up.what_is_missing("127.0.0.1", serve(status, answer)) == said
+    assert up.describe_failed_checks("127.0.0.1", serve(status, answer)) == said
 
 
 def test_a_degraded_server_is_ready_and_what_it_lacks_is_said(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     answer = {"status": "degraded", "checks": {"database": "ok", "queue": "can't be reached"}}
-    assert up.what_is_missing("127.0.0.1", serve(200, answer)) is None
+    assert up.describe_failed_checks("127.0.0.1", serve(200, answer)) is None
     assert "Ready, but degraded: queue can't be reached." in capsys.readouterr().err
 
 
 def test_of_a_server_that_is_not_there_yet_nothing_is_known() -> None:
-    assert up.what_is_missing("127.0.0.1", free_port()) == ""
+    assert up.describe_failed_checks("127.0.0.1", free_port()) == ""

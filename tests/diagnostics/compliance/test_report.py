@@ -22,9 +22,9 @@ from handoffaudit.diagnostics.compliance.export import (
     strip_controls,
 )
 from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
-from handoffaudit.diagnostics.periods import HOUR, Window, window_of
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import counts
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.handoffs.periods import HOUR, Window, window_of
 from tests.diagnostics.support import NOW, counted
 
 pytestmark = pytest.mark.django_db
@@ -80,7 +80,7 @@ def test_handoffs_are_counted_as_on_the_overview(filled: Tenant):
         "code": [("chain.circular",)],
     }
     assert str(validation.by["source"].lines[0].judged.share) == "21/36 (58.3%)"
-    assert sum(one.judged.total for one in validation.over_time) == 48
+    assert sum(one.value.total for one in validation.over_time) == 48
 
 
 def test_what_is_not_listed_is_summed(filled: Tenant, monkeypatch: pytest.MonkeyPatch):

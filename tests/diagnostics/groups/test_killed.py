@@ -49,7 +49,7 @@ def test_a_kill_in_the_middle_counts_nothing_twice_and_loses_nothing(tenant: Ten
         assert half_done.stdout.readline().strip() == "in the middle"
         half_done.send_signal(signal.SIGKILL)
     # The lease of the killed process expires after two minutes.
-    Watermark.objects.filter(name=attribution.CLAIM).delete()
+    Watermark.objects.filter(name=attribution.LEASE.name).delete()
     assert attribution.run() >= 1
     assert group(tenant).number == (2 if upgrade else 3)
     assert_groups_are_right()

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import found, group
 from tests.handoffs.support import judged, payload

@@ -12,7 +12,7 @@ from handoffaudit.diagnostics.groups.membership import handoffs_of
 from handoffaudit.diagnostics.groups.queries import SORTS, GroupFilters, GroupPage, count_regressed, list_groups
 from handoffaudit.diagnostics.groups.stats import days_of, is_growing
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import assignments, decide
 from handoffaudit.handoffs.review import queue as review_queue

@@ -5,11 +5,13 @@ from collections.abc import Callable
 import orjson
 import pytest
 from django.core import mail
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attribution, singleton_lock
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.groups import store
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
+from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import subscriptions, worker
 from handoffaudit.handoffs.webhooks.client import sign
@@ -126,10 +128,8 @@ def test_counted_by_two_at_once_it_is_told_once(
     tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test runs without the lease that excludes a second process, as after the lease has expired."""
-    monkeypatch.setattr(
-        singleton_lock, "acquire", lambda name: singleton_lock.timezone.now() + singleton_lock.CLAIMED_FOR
-    )
-    monkeypatch.setattr(singleton_lock, "renew", lambda name, claim: claim)
+    monkeypatch.setattr(NamedLease, "acquire", lambda lease: timezone.now() + lease.LENGTH)
+    monkeypatch.setattr(NamedLease, "renew", lambda lease, held_until: held_until)
     subscribe(events=["group"])
     found(tenant, 2)
     for times in range(1, 4):

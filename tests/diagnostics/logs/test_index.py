@@ -48,7 +48,7 @@ def test_what_a_killed_worker_had_is_read_by_another(waiting: LogImport, tenant:
 
 
 def test_a_block_that_can_not_be_read_is_parked_and_said(waiting: LogImport, tenant: Tenant, settings) -> None:
-    settings.CLAIM_TRIES = 2
+    settings.LEASE_TRIES = 2
     block = LogBlock.objects.earliest("first_line")
     LogText.objects.filter(block=block).update(packed=b"damaged")
     for _ in range(4):
@@ -62,7 +62,7 @@ def test_a_block_that_can_not_be_read_is_parked_and_said(waiting: LogImport, ten
 
 
 def test_it_stops_in_time_and_says_so(waiting: LogImport, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "CLAIMED_AT_ONCE", 1)
+    monkeypatch.setattr(index, "LEASED_AT_ONCE", 1)
     assert not index.drain(-1.0)
     assert LogBlock.objects.filter(parsed_at=None).exists()
     assert LogBlock.objects.exclude(parsed_at=None).count() == 1

@@ -10,7 +10,7 @@ from handoffaudit.diagnostics.logs import search as logs_search
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.logs.search import PAGE_BYTES, Page, search_lines
 from handoffaudit.diagnostics.models import LogBlock
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
 from tests.diagnostics.logs.support import gate_lines, health_line, send
 
 DAY = datetime(2026, 2, 15, tzinfo=UTC)

@@ -114,7 +114,7 @@ def test_what_a_killed_worker_left_is_continued_and_counted_once(
 def test_a_part_that_can_not_be_stored_is_given_up_and_said(tenant: Tenant, settings) -> None:
     made = receive(tenant, LOG)
     LogPart.objects.filter(number=1).update(
-        tries=settings.CLAIM_TRIES, claim=made.pk, claim_expires_at=timezone.now() - timedelta(seconds=1)
+        tries=settings.LEASE_TRIES, claim=made.pk, claim_expires_at=timezone.now() - timedelta(seconds=1)
     )
     finished(made)
     assert "could not be stored in 3 tries" in made.error
@@ -124,8 +124,8 @@ def test_a_part_that_can_not_be_stored_is_given_up_and_said(tenant: Tenant, sett
 
 def test_of_one_log_one_import_is_stored_at_a_time_the_oldest_first(tenant: Tenant) -> None:
     first, second, other = receive(tenant, LOG), receive(tenant, LOG), receive(tenant, LOG, "other.log")
-    claimed = [upload.lease_part(one.pk) for one in (first, second, other)]
-    assert [part.imported if part else None for part in claimed] == [first, other, None]
+    leased = [upload.lease_part(one.pk) for one in (first, second, other)]
+    assert [part.imported if part else None for part in leased] == [first, other, None]
 
 
 @pytest.mark.parametrize("keep", [True, False])

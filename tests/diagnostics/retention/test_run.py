@@ -6,7 +6,6 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.diagnostics import singleton_lock
 from handoffaudit.diagnostics.models import FileReport, RetentionRun, Watermark
 from handoffaudit.diagnostics.retention import run
 from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, Subscriber, ValidationState
@@ -116,11 +115,11 @@ def test_who_keeps_it_longer_stops_the_run(tenant: Tenant, monkeypatch) -> None:
 def test_one_process_at_a_time(tenant: Tenant) -> None:
     calls(tenant, 40)
     keep(tenant, model_calls=30)
-    claim = singleton_lock.acquire(run.CLAIM)
+    held_until = run.LEASE.acquire()
     assert not run.anything_due()
     assert run.remove_due(60) is True
     assert left(tenant) == 1
-    singleton_lock.release(run.CLAIM, claim)
+    run.LEASE.release(held_until)
     assert run.anything_due()
     run.remove_due(60)
     assert left(tenant) == 0
@@ -134,7 +133,7 @@ def test_a_process_that_was_overtaken_takes_nothing_and_counts_nothing(tenant: T
     old = newest_run(tenant, Data.MODEL_CALLS)
     run.remove_due(0)
     with pytest.raises(run._Overtaken):
-        run._goes_on(tenant, old)
+        run._remove_batch(tenant, old)
     assert (left(tenant), newest_run(tenant, Data.MODEL_CALLS).number) == (4, 6)
 
 
@@ -145,7 +144,7 @@ def test_while_handoffs_wait_a_batch_is_followed_by_a_pause(tenant: Tenant, monk
     keep(tenant, model_calls=30)
     assert run.remove_due(60) is True
     assert left(tenant) == 7
-    assert Watermark.objects.get(name=run.CLAIM).at > timezone.now()
+    assert Watermark.objects.get(name=run.LEASE.name).at > timezone.now()
 
 
 def test_what_has_nothing_to_do_is_looked_at_every_ten_minutes(tenant: Tenant) -> None:

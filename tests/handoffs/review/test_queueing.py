@@ -3,8 +3,9 @@
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Finding, Handoff
 from handoffaudit.handoffs.review import queue
 from handoffaudit.handoffs.review.queue import Waiting

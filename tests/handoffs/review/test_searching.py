@@ -3,7 +3,7 @@
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.review import queue
 from tests.handoffs.support import circular, held, judged
 

@@ -7,8 +7,7 @@ import pytest
 
 from handoffaudit.validation.formats import BY_NAME, claude_code, delegation, handoff_file, output, payload, universal
 from handoffaudit.validation.formats.file_report import FILE_BASICS
-from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.formats.schemas import schema
+from handoffaudit.validation.formats.schema_check import Basics, Shape, schema
 from handoffaudit.validation.paths import Location, at
 
 from .documents import example

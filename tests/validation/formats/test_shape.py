@@ -201,3 +201,27 @@ def test_the_details_of_an_event_are_an_object(details: Any) -> None:
     (issue,) = verdict.issues
     assert (issue.code, dotted_path(issue.location)) == ("structure.wrong_type", "handoff.tracing.events[1].details")
     assert verdict.outcome == "rejected"
+
+
+@pytest.mark.parametrize(
+    "blank",
+    [
+        "\u200b",
+        "\u2060",
+        "\u00ad",
+        "\u3164",
+        "\u2800",
+        "\ufeff",
+        "\u202e",
+        "\u00a0",
+        "\ufe0f",
+        "\x07",
+        " \u200b\u3164 ",
+    ],
+)
+def test_a_type_of_invisible_characters_is_empty(blank: str) -> None:
+    assert "structure.empty" in codes(judge(payload(handoff_type=blank)))
+    document = example("output")
+    document["parsed_output"]["_output_type"] = blank
+    assert "structure.empty" in codes(judge(document))
+    assert "structure.empty" not in codes(judge(payload(handoff_type=f"{blank}\u00e9")))

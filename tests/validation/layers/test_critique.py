@@ -12,7 +12,7 @@ from handoffaudit.validation.prompts.question import Reason, Role, Unavailable, 
 from handoffaudit.validation.times import utc_text
 from handoffaudit.validation.verdict import PENDING, LayerStatus, Verdict, verdict_to_dict
 
-from ..support import NOW, codes, judge, payload, subject_of
+from ..support import NOW, codes, judge, payload, subject_of, universal
 from .test_semantic import Says, layer
 
 GOOD = {"overall_score": 0.9, "issues": [], "reasoning": "Sound."}
@@ -58,7 +58,13 @@ def criticised(said: Any, document: dict[str, Any] = RICH, **policy: Any) -> tup
         (50_000.0, "high_notional:50000.0"),
         (49_999.99, ""),
         (True, ""),
-        ("75000", ""),
+        ("75000", "high_notional:75000"),
+        (" 75,000.50 ", "high_notional:75000.5"),
+        ("49999.99", ""),
+        ("7,50,00", ""),
+        ("-75000", ""),
+        ("75000 EUR", ""),
+        ("9" * 10_000, ""),
         (None, ""),
         (float("nan"), ""),
         (-75_000, ""),
@@ -221,4 +227,13 @@ def test_the_amount_is_seen_in_the_data_of_any_format() -> None:
     assert critique.triggered_by(subject_of(document)) == "high_notional:90000"
     assert critique.skip(subject_of(document)) == "asked for outputs only"
     assert critique.skip(subject_of(document, policy={"critique": CritiquePolicy.TRIGGERED})) is None
-    assert critique.triggered_by(subject_of(payload(data={"notional_usd": "90000"}))) == ""
+    assert critique.triggered_by(subject_of(payload(data={"notional_usd": "90000"}))) == "high_notional:90000"
+
+
+@pytest.mark.parametrize("given", [{"notional_usd": 90_000}, {"working": {"notional_usd": "90000"}}])
+def test_the_amount_of_a_universal_handoff_is_seen_in_its_data(given: dict[str, Any]) -> None:
+    subject = subject_of(universal(payload=given), policy={"critique": CritiquePolicy.TRIGGERED})
+    assert critique.triggered_by(subject) == "high_notional:90000"
+    assert critique.skip(subject) is None
+    elsewhere = subject_of(payload(data={"working": {"notional_usd": 90_000}}))
+    assert critique.triggered_by(elsewhere) == ""

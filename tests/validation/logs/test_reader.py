@@ -44,6 +44,35 @@ def test_how_the_fallback_went_may_stand_as_the_reason() -> None:
     line = read_line(HEALTH.replace("schema_invalid", "text_fallback_fail"))
     assert isinstance(line, HealthLine)
     assert (line.reason, line.fallback) == (None, Fallback.FAILED)
+    assert read_line(HEALTH.replace("schema_invalid", "TEXT_FALLBACK_FAIL")) == line
+
+
+def test_a_reason_and_a_fallback_are_read_in_any_case() -> None:
+    lower = HEALTH.replace("schema_invalid", "file_missing") + " fallback=text_fallback_ok"
+    upper = HEALTH.replace("schema_invalid", "FILE_MISSING") + " fallback=Text_Fallback_OK"
+    assert isinstance(read_line(lower), HealthLine)
+    assert read_line(upper) == read_line(lower)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "fallback"),
+    [
+        ("reason=text_fallback_fail", Reason.FILE_MISSING, Fallback.FAILED),
+        ("reason=TEXT_FALLBACK_OK", Reason.FILE_MISSING, Fallback.OK),
+        ("reason=schema_invalid | fallback=text_fallback_fail", Reason.SCHEMA_INVALID, Fallback.FAILED),
+        ("reason=none", Reason.FILE_MISSING, None),
+        ("reason=gone away", Reason.FILE_MISSING, None),
+    ],
+)
+def test_an_older_health_line_may_give_its_reason(given: str, reason: Reason, fallback: Fallback | None) -> None:
+    line = read_line(f"2026-02-15T00:15:00Z | phase=p | agent=a | handoff_json=missing | {given}")
+    assert isinstance(line, HealthLine)
+    assert (line.kind, line.source, line.reason, line.fallback) == (
+        Kind.OLDER,
+        Source.TEXT_FALLBACK,
+        reason,
+        fallback,
+    )
 
 
 @pytest.mark.parametrize(

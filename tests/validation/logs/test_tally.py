@@ -36,6 +36,8 @@ SPELT = st.builds(
             'agent=a phase="p q" source=handoff_json timestamp={} runtime=codex iter=1 run=r1',
             "{} | phase=plan | agent= slot_b  | runtime=codex | iter=1 | handoff_json=missing | source=text_fallback",
             "{} | phase=plan | agent=slot_b | handoff_json=unparsable",
+            "{} | phase=plan | agent=slot_b | handoff_json=missing | source=text_fallback | reason=text_fallback_fail",
+            "agent=a phase=plan source=text_fallback reason=TEXT_FALLBACK_OK timestamp={}",
             "{} | agent=slot_b | phase=p | handoff_json=found | source=handoff_json",
             "[{}] [WARN] [ gate ] details",
             "[{}] [INFO] [gate]",

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.prompts import critique, grounding
 from handoffaudit.validation.prompts.question import Question, Use
@@ -36,8 +37,12 @@ def questions(attempt: str) -> dict[str, Question]:
         "output": critique.question({"rationale": attempt}, {"q": HARMLESS}, [HARMLESS]),
         "context of an output": critique.question({"rationale": HARMLESS}, {"q": attempt}, [HARMLESS]),
         "evidence of an output": critique.question({"rationale": HARMLESS}, {"q": HARMLESS}, [attempt]),
-        "document": by_model.repair_question({"summary": attempt}, [make("structure.empty", message="It is empty.")]),
-        "finding": by_model.repair_question({"summary": HARMLESS}, [make("structure.empty", message=attempt)]),
+        "document": by_model.repair_question(
+            {"summary": attempt}, [make(CATALOGUE["structure.empty"], message="It is empty.")]
+        ),
+        "finding": by_model.repair_question(
+            {"summary": HARMLESS}, [make(CATALOGUE["structure.empty"], message=attempt)]
+        ),
     }
 
 

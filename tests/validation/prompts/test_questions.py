@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.prompts import critique, grounding
@@ -64,7 +65,7 @@ def test_what_there_is_not_is_not_sent() -> None:
 
 
 def test_a_document_to_repair_goes_with_its_findings() -> None:
-    issue = make("structure.empty", location=("data", "text"), message="It is empty.")
+    issue = make(CATALOGUE["structure.empty"], location=("data", "text"), message="It is empty.")
     asked = by_model.repair_question({"data": {"text": "", "password": "hunter2"}}, [issue])
     assert between(asked.content, "document") == '{"data":{"text":"","password":"[masked]"}}'
     (finding,) = json.loads(between(asked.content, "findings"))

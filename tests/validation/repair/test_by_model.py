@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.formats import BY_NAME
@@ -260,7 +261,11 @@ def test_secrets_are_not_shown_and_come_back() -> None:
 def test_a_finding_does_not_tell_the_secret_it_is_about() -> None:
     document = payload(data="text")
     issue = make(
-        "business_rule.no_plain_keys", location=("tokens", "api_key"), message="It is hunter2.", hint="Not hunter2."
+        FAMILIES["business_rule"],
+        "no_plain_keys",
+        location=("tokens", "api_key"),
+        message="It is hunter2.",
+        hint="Not hunter2.",
     )
     document["tokens"] = {"api_key": "hunter2"}
     model = Model(lambda shown: shown | {"data": {"text": "text"}})
@@ -315,7 +320,7 @@ def test_a_secret_that_moved_is_not_guessed(answer: Any) -> None:
 def test_findings_of_the_model_layers_can_be_mended() -> None:
     document = payload()
     place = ("data", "text")
-    doubt = make("semantic.unsupported_claim", location=place, message="Not in the context.", model=MODEL)
+    doubt = make(CATALOGUE["semantic.unsupported_claim"], location=place, message="Not in the context.", model=MODEL)
     means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: "unused")
 
     def verdict_on(candidate: Document) -> Verdict:

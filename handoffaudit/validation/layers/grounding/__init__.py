@@ -6,16 +6,15 @@ from itertools import islice
 from typing import Final
 
 from handoffaudit.validation.claims import Claim, ClaimKind, Mark, Source
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import GroundingPolicy, Strictness
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Issue, Severity, limit_issues
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.layers.evidence import claims_of, source_names
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.mentions import SourceNames, brings_facts, states_nothing
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES
-from handoffaudit.validation.limits import limit_issues
 from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean, either, pluralize, quote_text, show
@@ -32,6 +31,59 @@ _PER_CLAIM = 200
 _SHOWN_SOURCES = 3
 _SHOWN_TEXTS = 3
 _DESCRIBES_ITSELF = frozenset({"summary", "problem_type"})
+_HINT: Final = "Supply the source that it comes from as context or evidence, or take it out."
+_CODES: Final = {
+    "number": Code(
+        "grounding.number",
+        Severity.WARNING,
+        "A number that is in no source",
+        what="A number in a claim stands nowhere in the context or the evidence, and does not follow from those there.",
+        why="A number from nowhere is the most expensive kind of mistake: it looks exact and is believed.",
+        hint=_HINT,
+    ),
+    "date": Code(
+        "grounding.date",
+        Severity.WARNING,
+        "A date that is in no source",
+        what="A date or time in a claim stands nowhere in the context or the evidence.",
+        why="Deadlines and orders are set by dates; one that stands nowhere was made up or mixed up.",
+        hint=_HINT,
+    ),
+    "name": Code(
+        "grounding.name",
+        Severity.WARNING,
+        "A name that is in no source",
+        what="A proper name in a claim stands nowhere in the context or the evidence.",
+        why="A name from nowhere brings a person or a firm into something that they have no part in.",
+        hint=_HINT,
+    ),
+    "quote": Code(
+        "grounding.quote",
+        Severity.WARNING,
+        "A quotation that is in no source",
+        what="A quoted text in a claim stands nowhere in the context or the evidence.",
+        why="Words put into somebody's mouth are taken for what they said.",
+        hint=_HINT,
+    ),
+    "identifier": Code(
+        "grounding.identifier",
+        Severity.WARNING,
+        "An identifier that is in no source",
+        what="An address, a link or an identifier in a claim stands nowhere in the context or the evidence.",
+        why="Mail to an address that was made up goes to nobody, or to a stranger.",
+        hint=_HINT,
+    ),
+    "wording": Code(
+        "grounding.wording",
+        Severity.WARNING,
+        "Words that the source does not say",
+        what="A claim restates its source, but with words that the source does not hold or contradicts.",
+        why="A word or two turn a source into its opposite, while everything around them is right.",
+        hint="Say it as the source does; or supply the source that it comes from as context or evidence, or take it "
+        "out.",
+    ),
+}
+CODES: Final = tuple(_CODES.values())
 _KINDS: Final = {
     "number": "the number",
     "date": "the date",
@@ -80,7 +132,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     index = SourceIndex.of(sources, _names_of(subject.record))
     most, statements = _affordable(claims, index)
     marked = [
-        (claim, _told_of(claim, ground(claim.text, index, most, statements=statements)) if states else [])
+        (claim, _select_marks(claim, ground(claim.text, index, most, statements=statements)) if states else [])
         for claim, states in zip(claims, stating, strict=True)
     ]
     subject.findings.claims = tuple(_with_marks(claim, marks) for claim, marks in marked)
@@ -94,7 +146,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     return limit_issues(_issues(marked, sources, severity))
 
 
-def _told_of(claim: Claim, marks: list[Mark]) -> list[Mark]:
+def _select_marks(claim: Claim, marks: list[Mark]) -> list[Mark]:
     """Return the marks to keep for a claim: all marks, but no wording marks for an assumption.
 
     An assumption does not restate a source, but its values can still be looked up.
@@ -153,18 +205,18 @@ def _issues(
     # Only the first findings are reported, so their order must not depend on the key order of the data.
     for claim, marks in sorted(marked, key=lambda one: dotted_path(one[0].location)):
         alike: dict[tuple[str, str], list[Mark]] = {}
-        for mark in _ungrounded(marks):
+        for mark in _select_ungrounded(marks):
             # One judgement of the claim yields all its wording marks, so they share one finding. Only a mark with a
             # counterpart in the source has a hint of its own.
             is_bare = mark.kind == "wording" and not mark.closest
             alike.setdefault((mark.kind, "" if is_bare else mark.text), []).append(mark)
         if alike:
-            looked_in = looked_in or _looked_in(sources)
+            looked_in = looked_in or _describe_sources(sources)
             claimed = clean(dotted_path(claim.location))
             yield from (_issue(claim, claimed, same, looked_in, severity) for same in alike.values())
 
 
-def _ungrounded(marks: list[Mark]) -> list[Mark]:
+def _select_ungrounded(marks: list[Mark]) -> list[Mark]:
     """Return the ungrounded marks to report, without the wording marks that overlap an ungrounded value.
 
     The finding about the value already covers that wording.
@@ -180,13 +232,13 @@ def _ungrounded(marks: list[Mark]) -> list[Mark]:
 def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severity: Severity) -> Issue:
     mark, times = same[0], len(same)
     texts = list(dict.fromkeys(show(one.text) for one in same))
-    said = f"{claimed} gives {_KINDS[mark.kind]} {_listed(texts)}"
+    statement = f"{claimed} gives {_KINDS[mark.kind]} {_list_texts(texts)}"
     often = f" {times:,} times" if times > 1 and len(texts) == 1 else ""
     reason = f", said differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
     return make(
-        f"grounding.{mark.kind}",
+        _CODES[mark.kind],
         location=claim.place,
-        message=f"{said}{often}{reason}.",
+        message=f"{statement}{often}{reason}.",
         hint=_hint(mark),
         severity=severity,
         actual=mark.text,
@@ -214,27 +266,27 @@ def _hint(mark: Mark) -> str | None:
     return f"Did you mean {near}, which is there? If not, {supply}."
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _list_texts(texts: Sequence[str]) -> str:
     """Return the texts as one phrase: `"a", "b" and 3 more`."""
     shown_texts = ", ".join(texts[:_SHOWN_TEXTS])
     return f"{shown_texts} and {len(texts) - _SHOWN_TEXTS:,} more" if len(texts) > _SHOWN_TEXTS else shown_texts
 
 
-def _looked_in(sources: Sequence[Source]) -> str:
+def _describe_sources(sources: Sequence[Source]) -> str:
     """Return the searched parts of the sources as one phrase.
 
     For example: `context.question, context.earlier or 2 other parts of the sources`.
     """
     if not sources:
         return "the context or the evidence, which hold no text"
-    parts = list(dict.fromkeys(_part(source.name) for source in sources))
+    parts = list(dict.fromkeys(_name_part(source.name) for source in sources))
     if len(parts) > _SHOWN_SOURCES:
         rest = len(parts) - _SHOWN_SOURCES + 1
         return f"{', '.join(parts[: _SHOWN_SOURCES - 1])} or {pluralize(rest, 'other part')} of the sources"
     return either(parts)
 
 
-def _part(name: str) -> str:
+def _name_part(name: str) -> str:
     """Return the part of the sources that a source belongs to.
 
     `context.earlier[0].text` belongs to `context.earlier`, `evidence[2].content` to `evidence[2]`.

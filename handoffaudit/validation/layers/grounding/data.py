@@ -290,8 +290,8 @@ def data_marks(text: str, judge: DataJudge, values: Sequence[TextValue], marks: 
         return []
     sums: list[float] = []
     for shared, own in word_features(text, judge, findings, words, marks, doubt):
-        start = _weighed(shared, WORD) + WORD_START
-        sums += [start + _weighed(one, WORD) for one in own]
+        start = _weigh(shared, WORD) + WORD_START
+        sums += [start + _weigh(one, WORD) for one in own]
     return list(_phrases(text, words, most_doubtful(sums)))
 
 
@@ -308,10 +308,10 @@ def text_doubt(
     judge: DataJudge, findings: Sequence[Finding], words: Sequence[DataWord], marks: Sequence[Mark]
 ) -> float:
     """Return how much speaks against the text as a whole; above zero, the text is doubted."""
-    return _weighed(text_features(judge, findings, words, marks), TEXT) + TEXT_START
+    return _weigh(text_features(judge, findings, words, marks), TEXT) + TEXT_START
 
 
-def _weighed(features: Mapping[str, float], weights: Mapping[str, float]) -> float:
+def _weigh(features: Mapping[str, float], weights: Mapping[str, float]) -> float:
     return sum(weights.get(name, 0.0) * value for name, value in features.items())
 
 

@@ -27,10 +27,10 @@ _EXACTLY = 1e-6
 
 def rounded_from(claimed: Number, given: Sequence[float]) -> float | None:
     """Return a given number that equals the claimed number at the places of the claim, or None; `given` is sorted."""
-    return _within(claimed.value, claimed.step * _HALF, given)
+    return _find_within(claimed.value, claimed.step * _HALF, given)
 
 
-def _within(value: float, tolerance: float, given: Sequence[float]) -> float | None:
+def _find_within(value: float, tolerance: float, given: Sequence[float]) -> float | None:
     at = bisect_left(given, value - tolerance)
     return given[at] if at < len(given) and given[at] <= value + tolerance else None
 
@@ -40,7 +40,7 @@ def as_share(claimed: Number, given: Sequence[float]) -> float | None:
     scale = 0.01 if claimed.percent else 100.0
     if not claimed.percent and claimed.value >= 1:
         return None
-    return _within(claimed.value * scale, claimed.step * scale * _HALF, given)
+    return _find_within(claimed.value * scale, claimed.step * scale * _HALF, given)
 
 
 class _Runs:
@@ -59,7 +59,7 @@ class _Runs:
 
     def may_come_to(self, claimed: Number) -> bool:
         self._totals.sort()
-        return _within(claimed.value, claimed.step * _HALF * (1 + _EXACTLY), self._totals) is not None
+        return _find_within(claimed.value, claimed.step * _HALF * (1 + _EXACTLY), self._totals) is not None
 
 
 class _Places:
@@ -233,13 +233,13 @@ def _percentage(claimed: Number, operands: Sequence[float]) -> str:
     for whole in operands:
         if whole <= 0:
             continue
-        part = _within(whole * share, whole * tolerance, operands)
+        part = _find_within(whole * share, whole * tolerance, operands)
         if part is not None:
             return f"{part:,.12g} of {whole:,.12g}"
         change = whole * share
-        other = _within(whole + change, whole * tolerance, operands)
+        other = _find_within(whole + change, whole * tolerance, operands)
         if other is None:
-            other = _within(whole - change, whole * tolerance, operands)
+            other = _find_within(whole - change, whole * tolerance, operands)
         if other is not None:
             return f"change from {whole:,.12g} to {other:,.12g}"
     return ""

@@ -77,7 +77,7 @@ class Lookup:
     def _at(self, at: int, size: int) -> Found:
         return Found("grounded", self.index.where(at, size))
 
-    def _written(self, text: str) -> Found:
+    def _locate_text(self, text: str) -> Found:
         at = self.index.find(text.lower())
         return self._at(at, len(text)) if at >= 0 else Found("grounded")
 
@@ -115,14 +115,14 @@ class Lookup:
     def _number(self, value: TextValue, number: Number) -> Found | None:
         given = self.index.numbers
         if number.value in given:
-            return self._written(given[number.value])
+            return self._locate_text(given[number.value])
         by_size = self.index.in_order_of_size
         near = rounded_from(number, by_size)
         if near is not None:
             return Found("derived", f"rounded from {given[near]}")
         share = as_share(number, by_size)
         if share is not None:
-            return self._written(given[share])
+            return self._locate_text(given[share])
         if number.value <= _SMALL and number.step == 1 and not number.percent:
             return None
         way = ""
@@ -140,7 +140,7 @@ class Lookup:
         places = [place for one in claimed if (place := self.index.known_days.first(one)) is not None]
         written = list(self.index.days.values())
         if places:
-            return self._written(written[min(places)])
+            return self._locate_text(written[min(places)])
         near = [place for one in claimed if (place := near_day(one, self.index.known_days)) is not None]
         return Found("ungrounded", closest=written[min(near)] if near else "")
 
@@ -149,7 +149,7 @@ class Lookup:
         if minutes is None:
             return None
         if minutes in self.index.minutes:
-            return self._written(self.index.minutes[minutes])
+            return self._locate_text(self.index.minutes[minutes])
         near = near_time(minutes, self.index.minutes)
         return Found("ungrounded", closest="" if near is None else self.index.minutes[near])
 
@@ -157,17 +157,17 @@ class Lookup:
         words = name_words(value.text)
         if not words:
             return None
-        unknown = [(at, word) for at, word in words if not self._known(word)]
+        unknown = [(at, word) for at, word in words if not self._is_known(word)]
         if len(words) > 1 and unknown[:1] == words[:1] and words[0][0] == 0 and opens_sentence(self.text, value.start):
             unknown = unknown[1:]
         if not unknown:
             return Found("grounded", self._first_word(words[0][1]))
         acronym = "".join(word[0] for _, word in words).lower()
         if len(words) > 1 and (acronym in self.index.words or f"{acronym}a" in self.index.words):
-            return self._written(acronym)
+            return self._locate_text(acronym)
         code = self._code_beside(value)
         if code:
-            return self._written(code)
+            return self._locate_text(code)
         (first, word), (last, last_word) = unknown[0], unknown[-1]
         part = (value.start + first, value.start + last + len(last_word))
         return Found("ungrounded", closest=self.index.nearby.name(word) if self._may_compare() else "", part=part)
@@ -182,7 +182,7 @@ class Lookup:
         codes = (match[1].lower() for match in (after, before) if match)
         return next((code for code in codes if code in self.index.words), "")
 
-    def _known(self, word: str) -> bool:
+    def _is_known(self, word: str) -> bool:
         plain = fold_case(word)
         if plain in self.index.words or (word.isupper() and len(word) <= 6 and plain in self.index.initials):
             return True
@@ -259,16 +259,16 @@ def ground(text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements:
     values = values_in(text, quotes=not is_json, most=most)
     marks = _value_marks(text, index, values)
     if is_json:
-        return _restated(marks)
+        return _drop_foreign_marks(marks)
     judge = index.judge
     if judge is None:
         marks += _apart(wording_marks(text, index), marks)
-    elif statements and len(text) <= _MOST_JUDGED and _tells(text):
+    elif statements and len(text) <= _MOST_JUDGED and _is_descriptive(text):
         marks += data_marks(text, judge, values, marks)
     return sorted(marks, key=_place)
 
 
-def _restated(marks: list[Mark]) -> list[Mark]:
+def _drop_foreign_marks(marks: list[Mark]) -> list[Mark]:
     """Return the marks of a text that is itself JSON, without ungrounded marks if most values are in no source.
 
     Such a text is the result of a tool or a separate record. It does not restate the sources, so it is not reported as
@@ -293,7 +293,7 @@ def _is_part(mark: Mark, value: Mark) -> bool:
     return value.status == "ungrounded" or (value.kind != "name" and len(mark.text) < len(value.text))
 
 
-def _tells(text: str) -> bool:
+def _is_descriptive(text: str) -> bool:
     """Return whether a text may describe data; a bare value, a list, a conversation or a question does not."""
     words = text[:_MOST_READ].lower().split()
     if _LISTED.search(text, 0, _MOST_READ):

@@ -11,6 +11,7 @@ import orjson
 from handoffaudit.validation.claims import Claim
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.grounding.values import TextValue, values_in
+from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS
 from handoffaudit.validation.record import Record
 
 _MAX_NAMES = 20_000
@@ -25,7 +26,28 @@ _BREAKS = frozenset("\"'\u2018\u2019\u201c\u201d`()[]{}<>,;|")
 
 _TRAILING = ".:!?*_…"
 
-_IDENTIFIER_SIGN = re.compile(r"[\d_/:@.#]")
+_AROUND = "".join(_BREAKS) + _TRAILING + " \t\n"
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[!-~]+", re.IGNORECASE)
+
+# Scripts that put no blanks between words are left out: there a whole sentence has the form of an identifier.
+_LATIN = "a-zA-ZÀ-ÖØ-öø-ɏ"
+
+_IDENTIFIER = re.compile(rf"(?=.*[0-9_/@.#])(?:[{_LATIN}]|(?=.*[{_LATIN}]{{4}}))[{_LATIN}0-9_/@.#-]{{1,100}}")
+
+_PATH = re.compile(r"/|\.[a-z]{2,5}$")
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+_UNITS: Final = frozenset(
+    {"aud", "brl", "cad", "chf", "cny", "czk", "dkk", "eur", "gbp", "hkd", "huf", "inr", "jpy", "krw", "mxn", "nok"}
+    | {"nzd", "pln", "rmb", "ron", "rub", "sek", "sgd", "try", "twd", "usd", "zar", "dollar", "dollars", "euro"}
+    | {"euros", "pound", "pounds", "mio", "mrd", "pct", "per", "percent", "day", "days", "month", "months", "year"}
+    | {"years", *(unit for unit in MULTIPLIERS if len(unit) > 1)}
+)
+
+# The year of a title, as in "Annual Report 2025"; "Founded in 2025" is a statement.
+_TITLE_WITH_YEAR = re.compile(r"\D*[^\W\d_]{4,} (?:19|20)\d\d")
 
 _WORD = re.compile(r"\w+")
 
@@ -41,11 +63,15 @@ _VALUE_KINDS: Final = frozenset({"number", "date", "time"})
 
 
 class Mention(NamedTuple):
-    """The span of a source's name in a claim, and the location of the source (`evidence[0].source`)."""
+    """The span of a source's name in a claim, and the location of the source (`evidence[0].source`).
+
+    `has_year` is true if the name is a title that ends with a year.
+    """
 
     start: int
     end: int
     where: str
+    has_year: bool
 
 
 class SourceNames:
@@ -54,7 +80,11 @@ class SourceNames:
     A name without blanks that looks like an identifier (`survey_7`, `https://example.com/2024`) is a mention wherever
     the name is a whole token. Any other name (`Annual Report 2025`) could also be ordinary wording: such a name is a
     mention only where the claim cites, as in "according to Annual Report 2025" or "[Annual Report 2025]". A name that
-    is itself a number or a date is never a mention.
+    is itself a number, an amount or a date is never a mention.
+
+    The sender chooses the names and could choose a whole statement, so a name supports few figures: an identifier is
+    written in Latin letters and is not all of the claim, unless it is a path or an address; any other name supports
+    only the year at its end.
     """
 
     __slots__ = ("_identifiers", "_phrases", "names")
@@ -85,17 +115,23 @@ class SourceNames:
         if not (self._identifiers or self._phrases):
             return {}
         lowered = text.lower()
-        phrases = list(self._cited(lowered)) if self._phrases and len(lowered) == len(text) else []
+        phrases = list(self._find_cited(lowered)) if self._phrases and len(lowered) == len(text) else []
         found: dict[TextValue, str] = {}
         for value in values:
-            where = self._identifiers.get(_token_around(lowered, value)) or next(
-                (one.where for one in phrases if one.start <= value.start and value.end <= one.end), ""
+            where = self._identifier_around(lowered, value) or next(
+                (one.where for one in phrases if _covers(one, value)), ""
             )
             if where:
                 found[value] = where
         return found
 
-    def _cited(self, lowered: str) -> Iterator[Mention]:
+    def _identifier_around(self, lowered: str, value: TextValue) -> str:
+        token = _token_around(lowered, value)
+        where = self._identifiers.get(token, "")
+        alone = where and value.kind in _VALUE_KINDS and not _PATH.search(token) and _is_whole(lowered, token)
+        return "" if alone else where
+
+    def _find_cited(self, lowered: str) -> Iterator[Mention]:
         for number, cue in enumerate(_CUE.finditer(lowered)):
             if number == _MAX_CUES:
                 return
@@ -104,12 +140,26 @@ class SourceNames:
             for name, where in self._phrases.get(word[0], ()) if word else ():
                 end = start + len(name)
                 if lowered.startswith(name, start) and not lowered[end : end + 1].isalnum():
-                    yield Mention(start, end, where)
+                    yield Mention(start, end, where, bool(_TITLE_WITH_YEAR.fullmatch(name)))
+
+
+def _covers(mention: Mention, value: TextValue) -> bool:
+    """Return whether the value is part of the mention, and no figure but the year of a title."""
+    if not (mention.start <= value.start and value.end <= mention.end):
+        return False
+    is_figure = value.kind in _VALUE_KINDS or any(map(str.isdigit, value.text))
+    return not is_figure or (mention.has_year and value.end == mention.end)
 
 
 def _is_identifier(name: str) -> bool:
-    is_token = not any(map(_is_break, name))
-    return is_token and (name[0].isalpha() or bool(_LONG_WORD.search(name))) and bool(_IDENTIFIER_SIGN.search(name))
+    if _ADDRESS.fullmatch(name):
+        return not any(map(_is_break, name))
+    return bool(_IDENTIFIER.fullmatch(name)) and not _UNITS.issuperset(_LETTERS.findall(name.lower()))
+
+
+def _is_whole(text: str, token: str) -> bool:
+    """Return whether the text is the token and nothing else, apart from brackets and punctuation."""
+    return text.strip(_AROUND) == token
 
 
 def _is_break(sign: str) -> bool:

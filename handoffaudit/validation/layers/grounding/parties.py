@@ -104,7 +104,7 @@ def party_findings(text: str, sentences: Sequence[Sentence], parties: tuple[Part
         yield from _scores(sentence, parties)
         yield from _winners(sentence, here, parties)
         if any(word in sentence.text.lower() for word in numbered):
-            yield from _numbered(sentence, here, parties, numbered)
+            yield from _check_numbered_parts(sentence, here, parties, numbered)
 
 
 def _start(mention: _Mention) -> int:
@@ -126,7 +126,7 @@ def _mentions(text: str, parties: tuple[Party, Party]) -> Iterator[_Mention]:
                 at = lowered.find(name, at + len(name))
 
 
-def _numbered(
+def _check_numbered_parts(
     sentence: Sentence, mentions: Sequence[_Mention], parties: tuple[Party, Party], words: set[str]
 ) -> Iterator[Finding]:
     """Yield the findings on counts of a numbered part, such as `two goals in the second period`.

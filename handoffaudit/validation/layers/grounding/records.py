@@ -65,7 +65,7 @@ class Records:
 def records_of(text: str) -> Records | None:
     """Return the facts of JSON, a Python literal, CSV with a header or `key: value` lines, or None for prose."""
     if is_literal(text):
-        value = _parsed(text)
+        value = _parse_literal(text)
         return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
     # Lines of this average length are paragraphs.
     if len(text) > _LONGEST_LINE * (text.count("\n") + 1):
@@ -91,7 +91,7 @@ def records_of_leaves(leaves: Iterable[tuple[str, str]]) -> Records:
     return Records(facts)
 
 
-def _parsed(text: str) -> object | None:
+def _parse_literal(text: str) -> object | None:
     try:
         return json.loads(text)  # type: ignore[no-any-return]
     except (ValueError, RecursionError):

@@ -62,7 +62,7 @@ class Sentence:
 
 def sentences_of(text: str, values: Sequence[TextValue]) -> list[Sentence]:
     """Return the sentences of a claim with the days and amounts that each states; `values` are in order."""
-    stated = [one for value in values if (one := _stated(text, value)) is not None]
+    stated = [one for value in values if (one := _read_stated(text, value)) is not None]
     sentences = []
     for match in _SENTENCE.finditer(text):
         start, end = match.span()
@@ -72,7 +72,7 @@ def sentences_of(text: str, values: Sequence[TextValue]) -> list[Sentence]:
     return sentences
 
 
-def _stated(text: str, value: TextValue) -> Stated | None:
+def _read_stated(text: str, value: TextValue) -> Stated | None:
     if value.kind == "date":
         days = days_of(value.text)
         return Stated(value.start, value.end, days[0]) if days else None

@@ -109,9 +109,9 @@ class SourceIndex:
         self._texts = [source.text for source in sources]
         self.text = _JOINT.join(self._texts)
         if "\\u" in self.text or "\\x" in self.text:
-            self._texts = [_unescaped(text) for text in self._texts]
+            self._texts = [_unescape(text) for text in self._texts]
             self.text = _JOINT.join(self._texts)
-        self.folded = _lowered(self.text)
+        self.folded = _lower(self.text)
         self._found: dict[str, int] = {}
         # The runs of digits alone, set once `figures` has been read.
         self._digits: frozenset[str] | None = None
@@ -301,7 +301,7 @@ def _together(sources: Sequence[Source], read: Mapping[int, Records], most_prose
     return Records(facts) if facts else None
 
 
-def _lowered(text: str) -> str:
+def _lower(text: str) -> str:
     """Return `text` in lower case with unchanged offsets.
 
     The few letters that become two characters in lower case stay as they are.
@@ -316,7 +316,7 @@ def _is_sentence(text: str) -> bool:
     return text.count(" ", 0, _LONGEST_VALUE) >= _SENTENCE_SPACES and text.rstrip()[-1:] in _SENTENCE_ENDS
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """Return `text` with a space for each escaped space of JSON.
 
     Without this, the characters of the escape would run into the digits beside it.

@@ -76,7 +76,7 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
 
     Set `quotes` to False for a text that is itself JSON, where quotation marks do not mark quotes.
     """
-    finders = (_addresses, _figures, _month_dates, _spelled, _names)
+    finders = (_addresses, _figures, _month_dates, _find_spelled_numbers, _names)
     found = _apart([value for finder in finders for value in islice(finder(text), most)])
     if quotes and ('"' in text or "“" in text):
         found = sorted([*found, *islice(_quotes(text), most)], key=_start)
@@ -207,7 +207,7 @@ def _identifier(token: str, start: int) -> TextValue | None:
     return None
 
 
-def _spelled(text: str) -> Iterator[TextValue]:
+def _find_spelled_numbers(text: str) -> Iterator[TextValue]:
     for word in sorted(_SPELLED_NUMBERS.intersection(text.split())):
         at = text.find(word)
         while at >= 0:

@@ -159,16 +159,16 @@ class KnownDays:
 
     def first(self, claimed: Day) -> int | None:
         """Return the position of the first day that agrees with `claimed` in every part that both state, or None."""
-        said = (claimed[0] is not None, claimed[1] is not None, claimed[2] is not None)
-        table = self._tables.get(said)
+        given_parts = (claimed[0] is not None, claimed[1] is not None, claimed[2] is not None)
+        table = self._tables.get(given_parts)
         if table is None:
-            table = self._tables[said] = {}
+            table = self._tables[given_parts] = {}
             for place, day in enumerate(self._days):
-                table.setdefault(_only(day, said), place)
-        places = (table.get(_only(claimed, parts)) for parts in product((True, False), repeat=3))
+                table.setdefault(_keep_parts(day, given_parts), place)
+        places = (table.get(_keep_parts(claimed, parts)) for parts in product((True, False), repeat=3))
         return min((place for place in places if place is not None), default=None)
 
 
-def _only(day: Day, said: tuple[bool, ...]) -> Day:
+def _keep_parts(day: Day, kept_parts: tuple[bool, ...]) -> Day:
     year, month, date = day
-    return (year if said[0] else None, month if said[1] else None, date if said[2] else None)
+    return (year if kept_parts[0] else None, month if kept_parts[1] else None, date if kept_parts[2] else None)

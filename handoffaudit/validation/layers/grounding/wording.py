@@ -69,7 +69,7 @@ def departure_of(sentences: list[list[Word]], source: Prose) -> tuple[Departure,
         apart=_apart([word.stem for word in content], source),
         new_triples=sum([triple not in source.triples for triple in triples]) / max(1, len(triples)),
         new_pairs=sqrt(sum([pair not in source.pairs for pair in pairwise(stems)])),
-        covered=_covered(sentences, source),
+        covered=_measure_coverage(sentences, source),
         new_words=min(_MOST, len(unseen) - len(names)),
         new_names=min(_MOST, len(names)),
         new_numbers=min(_MOST, len(numbers)),
@@ -80,7 +80,7 @@ def departure_of(sentences: list[list[Word]], source: Prose) -> tuple[Departure,
     return measures, unseen + numbers
 
 
-def _covered(sentences: list[list[Word]], source: Prose) -> float:
+def _measure_coverage(sentences: list[list[Word]], source: Prose) -> float:
     contents = [frozenset([word.stem for word in sentence]) - FUNCTION_WORDS for sentence in sentences]
     sentences_proper = [stems for stems in contents if len(stems) >= _SHORTEST_SENTENCE]
     return min(map(source.coverage, sentences_proper or [frozenset().union(*contents)]))

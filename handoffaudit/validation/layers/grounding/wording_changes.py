@@ -62,7 +62,7 @@ def _table() -> dict[str, Relations]:
         for word in _stems(family):
             rivals.setdefault(word, set()).update(_stems(family))
     return {
-        word: _related(word, opposites, rivals, synonyms) for word in opposites.keys() | rivals.keys() | synonyms.keys()
+        word: _relate(word, opposites, rivals, synonyms) for word in opposites.keys() | rivals.keys() | synonyms.keys()
     }
 
 
@@ -70,7 +70,7 @@ def _stems(words: str) -> set[str]:
     return {stem(word) for word in words.split()}
 
 
-def _related(
+def _relate(
     word: str, opposites: dict[str, set[str]], rivals: dict[str, set[str]], synonyms: dict[str, set[str]]
 ) -> Relations:
     # A word on both sides of two lines of the lexicon (late: early, but also recent) is read in its harmless sense.

@@ -63,7 +63,7 @@ _ENDING = re.compile(
 _INSTEAD = dict(_ENDINGS)
 
 
-def _stemmed(word: str) -> str:
+def _compute_stem(word: str) -> str:
     if word in CARDINALS:
         return NUMBER_WORDS[word]
     word = word.replace("\u2019", "'").removesuffix("'s")
@@ -85,7 +85,7 @@ class _Stems(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) >= _CACHED_STEMS:
             self.clear()
-        found = BREAK if word in _BREAKS else _stemmed(_EDGES.sub("", word))
+        found = BREAK if word in _BREAKS else _compute_stem(_EDGES.sub("", word))
         if len(word) <= _LONGEST_WORD:
             self[word] = found
         return found
@@ -229,13 +229,13 @@ class Prose:
         return frozenset[str]().union(*(self.sentences[-at] for size, at in nlargest(count, shared) if size))
 
     @cached_property
-    def _spelled(self) -> dict[str, str]:
+    def _spelling_by_stem(self) -> dict[str, str]:
         tokens = _tokens(self.text)[::-1]
         return dict(zip(stems(tokens), tokens, strict=True))
 
     def written(self, stem: str) -> str:
         """Return the first word of the text with this stem, in lower case."""
-        return _EDGES.sub("", self._spelled.get(stem, stem))
+        return _EDGES.sub("", self._spelling_by_stem.get(stem, stem))
 
     def coverage(self, wanted: frozenset[str]) -> float:
         """Return the largest share of `wanted` that a single sentence holds."""

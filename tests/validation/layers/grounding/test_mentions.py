@@ -106,3 +106,49 @@ def test_many_names_and_cues_are_bounded() -> None:
     names = SourceNames((f"report number {number} " + "x" * 400, "evidence[0].source") for number in range(50_000))
     claim = "see report number 1 " * 20_000
     assert names.mentions(claim, values_in(claim)) == {}
+
+
+@pytest.mark.parametrize(
+    ("claim", "name"),
+    [
+        ("公司2099年收入4711万元\uff0c利润55万元", "公司2099年收入4711万元\uff0c利润55万元"),
+        ("売上は2099年に4711円でした。", "売上は2099年に4711円でした。"),
+        ("売上は2099年に4711円でした。", "売上は2099年に4711円でした"),
+        ("Source: 公司2099年收入4711万元\uff0c利润55万元", "公司2099年收入4711万元\uff0c利润55万元"),
+        ("รายได้ปี2099คือ4711บาท", "รายได้ปี2099คือ4711บาท"),
+        ("[Revenue was 4711 EUR in 2099]", "Revenue was 4711 EUR in 2099"),
+        ("Source: Revenue was 4711 EUR in 2099", "Revenue was 4711 EUR in 2099"),
+        ("According to Founded in 2099 it was so.", "Founded in 2099"),
+        ("According to Revenue 4711 it was so.", "Revenue 4711"),
+        ("See the 2098 Annual Report 2099.", "2098 Annual Report 2099"),
+        ("Prices rose by USD:4711 there.", "USD:4711"),
+        ("Prices rose by USD4711.50/month there.", "USD4711.50/month"),
+        ("Prices rose by EUR/4711 there.", "EUR/4711"),
+        ("Prices rose by EUR4711 there.", "EUR4711"),
+        ("report-2099-4711", "report-2099-4711"),
+        ("(report-2099-4711).", "report-2099-4711"),
+    ],
+)
+def test_a_name_that_is_a_statement_or_an_amount_supports_no_figure(claim: str, name: str) -> None:
+    document = payload(data={"rationale": claim})
+    verdict = judge(document, envelope={"evidence": [{"source": name, "content": UNRELATED}]})
+    marks = [mark for one in verdict.claims for mark in one.marks if any(map(str.isdigit, mark.text))]
+    assert {mark.status for mark in marks} <= {"ungrounded"}
+    # Most values of a text in brackets are in no source: such a text has no marks.
+    assert marks or claim.startswith("[")
+
+
+@pytest.mark.parametrize(
+    ("claim", "name"),
+    [
+        ("reports/2099/q3.pdf", "reports/2099/q3.pdf"),
+        ("https://example.com/2099/4711", "https://example.com/2099/4711"),
+        ("As Jahresübersicht-2099.pdf says, prices fell.", "Jahresübersicht-2099.pdf"),
+        ("As order W4711 says, prices fell.", "W4711"),
+        ("As write-4711@example.com says, prices fell.", "write-4711@example.com"),
+    ],
+)
+def test_paths_addresses_and_identifiers_stay_mentions(claim: str, name: str) -> None:
+    found = statuses(claim, [{"source": name, "content": "Prices fell."}])
+    assert {status for text, status in found.items() if any(map(str.isdigit, text))} <= {"grounded"}
+    assert SourceNames([(name, "evidence[0].source")]).mentions(claim, values_in(claim))

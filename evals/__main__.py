@@ -1,0 +1,45 @@
+"""`python -m evals`: `handoffaudit eval` for public corpora, too."""
+
+from typing import Any
+
+import click
+
+from evals.kinds import KINDS
+from evals.origin import OriginTally
+from handoffaudit.cli.eval import evaluate, files_argument, layers_option, measuring_options
+from handoffaudit.cli.main import run
+from handoffaudit.cli.options import example
+
+
+@click.command(
+    epilog=example(
+        "python -m evals grounding-quintd.jsonl.gz",
+        "python -m evals whowhen.jsonl.gz --layers chain",
+        "python -m evals whowhen.jsonl.gz --origin",
+        "python -m evals reviews.jsonl --layers evidence,grounding,rules --show 5 --json",
+        "python -m evals grounding-quintd.jsonl.gz --with-model --limit 200 --max-usd 1",
+    ),
+)
+@files_argument
+@layers_option("grounding; all with --origin")
+@click.option(
+    "--origin",
+    is_flag=True,
+    help="Also measure how near the suspected handoffs of failed traces are to the decisive mistake, against guesses.",
+)
+@measuring_options
+def command(files: tuple[str, ...], layers: str, *, origin: bool, **options: Any) -> None:
+    """Measure layers on labelled data: the share of faulty items that they find, and how often they are wrong.
+
+    A FILE holds one labelled item per line (JSONL): texts with their source, group chats, task orders, or your own
+    reviews; gzip is recognised, and - is standard input. Each file is measured separately.
+
+    With --with-model, an LLM also checks each item with your own key, beside the local layers. The command shows the
+    cost first. Run it again to continue an interrupted run.
+    """
+    names = (layers or ("all" if origin else "grounding")).split(",")
+    evaluate(files, names, KINDS, lambda: {"origin": OriginTally()} if origin else {}, **options)
+
+
+if __name__ == "__main__":
+    run(command, "python -m evals")

@@ -1,0 +1,240 @@
+"""The kinds of public corpora: each becomes handoffs with labels."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby, pairwise
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from handoffaudit.evaluation.items import KINDS as PRODUCT_KINDS
+from handoffaudit.evaluation.items import Beside, Item, Kind, Kinds, Label, Line, payload
+from handoffaudit.validation.json_text import compact
+from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.tokenizers import estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceLabel(Label):
+    """The label of a handoff in a failed trace, with its distance from the decisive mistake.
+
+    `distance` counts steps, 0 for the handoff with the mistake. `by_culprit` says that the source agent made the
+    mistake. `group` is the part of the data that holds the trace.
+    """
+
+    distance: int
+    by_culprit: bool
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The adjacent turns of one agent, with their text and the `steps` that number them."""
+
+    agent: str
+    text: str
+    steps: tuple[int, ...]
+    turns: tuple[dict[str, Any], ...]
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """Return the tool calls of all turns, in order, as they were written."""
+        return [call for turn in self.turns for call in turn.get("tool_calls") or ()]
+
+
+def blocks_of(turns: Iterable[dict[str, Any]]) -> list[Block]:
+    return [_block(agent, tuple(group)) for agent, group in groupby(turns, lambda turn: str(turn["agent"]))]
+
+
+def _block(agent: str, turns: tuple[dict[str, Any], ...]) -> Block:
+    text = "\n".join(str(turn.get("content") or "") for turn in turns)
+    return Block(agent, text, tuple(int(turn["step"]) for turn in turns), turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """The handoff from `block` to the block after it, with the earlier blocks."""
+
+    block: Block
+    after: Block
+    earlier: tuple[Block, ...]
+
+
+def borders_of(blocks: list[Block]) -> Iterator[Border]:
+    for position, (block, after) in enumerate(pairwise(blocks)):
+        yield Border(block, after, tuple(blocks[:position]))
+
+
+def earlier_turns(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    """Return earlier blocks as a context, with their tool calls: some values are only in the arguments of a call."""
+    return [_block_said(block) for block in blocks]
+
+
+def _block_said(block: Block) -> dict[str, Any]:
+    block_said: dict[str, Any] = {"agent": block.agent, "text": block.text}
+    return {**block_said, "tool_calls": block.calls} if block.calls else block_said
+
+
+def is_whowhen(line: Line) -> bool:
+    return {"turns", "mistake_step"} <= line.keys()
+
+
+def whowhen_items(line: Line, beside: Beside) -> Iterable[Item]:
+    """Return the handoffs of a failed group chat of agents, with the step of the decisive mistake.
+
+    Only the handoff with the mistake is faulty, and only handoffs before it are sound. Later handoffs have no label:
+    all these chats failed, so later handoffs may carry the mistake on.
+    """
+    trace_id, mistake = str(line["trace_id"]), int(line["mistake_step"])
+    for border in borders_of(blocks_of(line["turns"])):
+        block, last = border.block, border.block.turns[-1]
+        chain = (*(one.agent for one in border.earlier), block.agent)
+        yield Item(
+            name=f"{trace_id} step {block.steps[-1]}",
+            document=payload(
+                block.agent, str(last.get("to") or border.after.agent), str(last["kind"]), {"text": block.text}, chain
+            ),
+            label=_label(line, block, mistake),
+            envelope=Envelope(
+                context={"question": line["question"], "earlier": earlier_turns(border.earlier)},
+                trace_id=trace_id,
+                step=block.steps[-1],
+            ),
+        )
+
+
+def _holds_mistake(block: Block, mistake: int) -> bool | None:
+    if mistake in block.steps:
+        return True
+    return False if block.steps[-1] < mistake else None
+
+
+def _label(line: Line, block: Block, mistake: int) -> TraceLabel:
+    return TraceLabel(
+        _holds_mistake(block, mistake),
+        distance=min(abs(step - mistake) for step in block.steps),
+        by_culprit=block.agent == line.get("mistake_agent"),
+        group=str(line.get("split") or ""),
+    )
+
+
+def is_tau(line: Line) -> bool:
+    return {"turns", "success"} <= line.keys()
+
+
+def tau_items(line: Line, beside: Beside) -> Iterable[Item]:
+    """Return the handoffs between customer, agent and tools, from customer service under a written policy.
+
+    The handoffs of a successful run are sound. In a failed run, only the steps that people named have a label.
+    """
+    trace_id = str(line["trace_id"])
+    failures = (line.get("annotation") or {}).get("failures", ())
+    faulty = {int(failure["step"]) for failure in failures}
+    policy = beside(str(line["policy"])) if line.get("policy") else None
+    for border in borders_of(blocks_of(line["turns"])):
+        block = border.block
+        context: dict[str, Any] = {"earlier": [*earlier_turns(border.earlier)]}
+        if policy:
+            context = {"policy": policy, **context}
+        yield Item(
+            name=f"{trace_id} step {block.steps[-1]}",
+            document=payload(block.agent, border.after.agent, "tool_exchange", _data(block)),
+            label=Label(_is_named(block, faulty, succeeded=line["success"] is True)),
+            envelope=Envelope(context=context, trace_id=trace_id, step=block.steps[-1]),
+        )
+
+
+def _data(block: Block) -> dict[str, Any]:
+    """Return the text of the block and the arguments of its tool calls."""
+    data: dict[str, Any] = {"text": block.text} if block.text.strip() else {}
+    if block.calls:
+        data["arguments"] = [_arguments(call) for call in block.calls]
+    return data
+
+
+def _arguments(call: dict[str, Any]) -> Any:
+    """Return the arguments of a call, parsed where they are JSON text."""
+    given = call.get("arguments", call.get("function", {}).get("arguments"))
+    if not isinstance(given, str):
+        return given
+    try:
+        return orjson.loads(given)
+    except orjson.JSONDecodeError:
+        return given
+
+
+def _is_named(block: Block, named: set[int], *, succeeded: bool) -> bool | None:
+    if named.intersection(block.steps):
+        return True
+    return False if succeeded else None
+
+
+_LONGEST_SUMMARY = 500
+
+
+def is_task(line: Line) -> bool:
+    return "claimed_paths" in line or ("parse_error" in line and "raw" in line)
+
+
+def task_items(line: Line, beside: Beside) -> Iterable[Item]:
+    """Return a work order with its report and the files that the report names.
+
+    A file that never existed is a claim without evidence. A file that existed once may have been moved since, so fewer
+    files may exist now than the report honestly claimed.
+    """
+    if "parse_error" in line:
+        raise ValueError("the order could not be parsed where it comes from")
+    claimed = line["claimed_paths"] or []
+    yield Item(
+        name=str(line["id"]),
+        document={"handoff": _handoff(line, [str(path["path"]) for path in claimed])},
+        label=Label(any(not path["ever_existed"] for path in claimed) if claimed else None),
+        format="universal",
+        envelope=Envelope(context=line["context"] if isinstance(line.get("context"), dict) else None),
+        files=frozenset(str(path["path"]) for path in claimed if path["exists_now"]),
+    )
+
+
+def _handoff(line: Line, paths: list[str]) -> dict[str, Any]:
+    source, target = line["source_agent_id"] or line["created_by"] or "unknown", line["target_agent_id"]
+    order = line["data"] if isinstance(line["data"], dict) else {"order": line["data"]}
+    summary = str(order.get("title") or line["id"])[:_LONGEST_SUMMARY]
+    handoff: dict[str, Any] = {
+        "version": "3.0",
+        "schema_type": "universal",
+        "timestamp": line["created_at"],
+        "trace_id": _trace_id(str(line.get("origin_task") or line["id"])),
+        "source": {"skill": source, "workflow_id": str(line["id"]), "session_path": ".", "phase": str(line["status"])},
+        "target": {"skill": target},
+        "context": {"summary": summary, "problem_type": "implementation"},
+        "payload": {
+            "working": order,
+            "session": {"state": {"result": line["result"]}},
+            "references": {"files": [{"path": path} for path in paths]},
+        },
+        "meta": {"confidence": "medium", "handoff_chain": [source]},
+    }
+    # The format requires a token count, which the data does not have. A correct count makes sure that this conversion
+    # causes no finding.
+    return {**handoff, "meta": {**handoff["meta"], "token_count": _token_count(handoff)}}
+
+
+def _token_count(handoff: dict[str, Any]) -> int:
+    return round(estimate(compact({"handoff": handoff}).decode("utf-8", "replace")))
+
+
+def _trace_id(chain: str) -> str:
+    """Return one trace ID for all tasks of a chain, as a UUID of version 4, which the format requires."""
+    return str(UUID(bytes=sha256(chain.encode("utf-8", "replace")).digest()[:16], version=4))
+
+
+KINDS = Kinds(
+    (
+        *PRODUCT_KINDS.table,
+        Kind("whowhen", is_whowhen, whowhen_items),
+        Kind("tau", is_tau, tau_items),
+        Kind("tasks", is_task, task_items),
+    )
+)

@@ -1,0 +1,221 @@
+"""Periods that pages and reports cover: named periods, windows of whole hours, and the time buckets of charts."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Generic, TypeVar
+
+from django.db.models import F
+
+from handoffaudit.filter_fields import PERIODS as PERIODS_OF_LISTS
+from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.db import TimeStep
+from handoffaudit.handoffs.filters import Filters
+from handoffaudit.validation.times import hour_of
+
+_Value = TypeVar("_Value")
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBucket(Generic[_Value]):
+    """A short interval of a chart, until `until` (exclusive), and what was counted in it."""
+
+    since: datetime
+    until: datetime
+    value: _Value
+
+    @property
+    def span(self) -> str:
+        """Return the title of a bar of a chart."""
+        return f"{self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """The equal time buckets of a period. They begin at whole steps since `begin`.
+
+    The first and the last bucket are cut to the period, unless `whole` is set.
+    """
+
+    since: datetime
+    until: datetime
+    step: timedelta
+    begin: datetime = _EPOCH
+    whole: bool = False
+
+    def index_of(self, column: str) -> TimeStep:
+        """Return the expression for the number of the bucket that the time in a column falls into."""
+        return TimeStep(F(column), seconds=int(self.step.total_seconds()), begin=int(self.begin.timestamp()))
+
+    def fill(self, found: Mapping[int, _Value], empty: _Value) -> list[TimeBucket[_Value]]:
+        """Return all buckets, oldest first, with the values found by the number of the bucket."""
+        buckets = []
+        for index in range((self.since - self.begin) // self.step, -((self.begin - self.until) // self.step)):
+            since = self.begin + index * self.step
+            until = since + self.step
+            if not self.whole:
+                since, until = max(since, self.since), min(until, self.until)
+            buckets.append(TimeBucket(since, until, found.get(index, empty)))
+        return buckets
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A named period; `name` is its value in an address, `step` the length of one bar of a chart."""
+
+    name: str
+    length: timedelta
+    step: timedelta
+
+    @property
+    def label(self) -> str:
+        """Return the label of the filters of lists without its `last`."""
+        return PERIODS_OF_LISTS[self.name].removeprefix("last ")
+
+
+PERIODS: Final = {
+    period.name: period
+    for period in (
+        Period("1h", timedelta(hours=1), timedelta(minutes=2)),
+        Period("24h", timedelta(hours=24), HOUR),
+        Period("7d", timedelta(days=7), timedelta(hours=6)),
+        Period("30d", timedelta(days=30), timedelta(days=1)),
+    )
+}
+
+
+def choose_period(asked: str, offered: Sequence[str]) -> tuple[Period, FilterError | None]:
+    """Return the named period, or 24 hours with an error where a page does not offer the period."""
+    if asked in offered:
+        return PERIODS[asked], None
+    return PERIODS["24h"], FilterError("period", asked[:40], f"use one of {', '.join(offered)}.")
+
+
+DEFAULT_PERIOD = "7d"
+
+MONDAY = "monday"
+
+# Pages offer these periods. A request can name any number of hours or days.
+OFFERED_PERIODS = {name: PERIODS[name].label for name in ("24h", "7d", "30d")} | {MONDAY: "Since Monday"}
+
+_LENGTH = re.compile(r"([1-9]\d{0,4})([hd])\Z")
+
+_REMEDY = "use a number of hours or days (24h, 7d, 30d) or monday; or give since and until."
+
+_MOST_BARS = 31
+
+_STEPS = (1, 2, 3, 4, 6, 12, 24, 48, 72, 168, 336, 720, 2160, 8760)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Whole hours from `since` to `until` (exclusive), and the hours to compare with, likewise.
+
+    `period` is the requested period, empty if the request gave both ends.
+    """
+
+    since: datetime
+    until: datetime
+    before_since: datetime
+    before_until: datetime
+    period: str = ""
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Return the query parameters that request this window again."""
+        return {"period": self.period} if self.period else self.bounds
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """Return the window as two times for the filters of lists, also if the request named a period."""
+        return {"since": format_utc(self.since), "until": format_utc(self.until)}
+
+    @property
+    def label(self) -> str:
+        """Return a label such as `last 7 days`, `since Monday` or `2026-02-01 00:00 to 2026-02-15 00:00`."""
+        if self.period == MONDAY:
+            return "since Monday"
+        length = _LENGTH.match(self.period)
+        if not length:
+            return self.span
+        unit = "hour" if length[2] == "h" else "day"
+        return f"last {unit}" if length[1] == "1" else f"last {length[1]} {unit}s"
+
+    @property
+    def span(self) -> str:
+        return f"{self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M}"
+
+    @property
+    def before_span(self) -> str:
+        return f"{self.before_since:%Y-%m-%d %H:%M} to {self.before_until:%Y-%m-%d %H:%M}"
+
+    @property
+    def step(self) -> timedelta:
+        """Return the length of one bar of a chart, so that there are few enough bars."""
+        hours = (self.until - self.since) // HOUR
+        fitting = next((step for step in _STEPS if hours <= step * (_MOST_BARS - 1)), -(-hours // (_MOST_BARS - 1)))
+        return timedelta(hours=fitting)
+
+    def short(self, moment: datetime) -> str:
+        """Return the label under a bar that begins at that moment."""
+        return f"{moment:%H:%M}" if self.step <= HOUR * 2 else f"{moment.day} {moment:%b}"
+
+    @property
+    def scale(self) -> TimeScale:
+        """Return the bars of a chart of the window."""
+        return TimeScale(self.since, self.until, self.step)
+
+
+def window_of(params: Mapping[str, str], now: datetime, default: str = DEFAULT_PERIOD) -> Window:
+    """Return the window that the parameters request.
+
+    The parameters are `period` (`24h`, `7d`, `monday`), or `since` and `until` (dates, or dates with a time; UTC). The
+    current hour is included. The window is compared with an equally long time right before, `monday` with the seven
+    days before Monday. Raise `FilterError` for invalid parameters.
+    """
+    period = params.get("period", "").strip()
+    if not period and (params.get("since", "").strip() or params.get("until", "").strip()):
+        return _make_custom_window(params, now)
+    return _make_period_window(period or default, now)
+
+
+def _make_period_window(period: str, now: datetime) -> Window:
+    until = _ceil_hour(now)
+    if period == MONDAY:
+        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        monday = midnight - timedelta(days=now.weekday())
+        return Window(monday, until, monday - timedelta(days=7), monday, period)
+    length = _LENGTH.match(period)
+    if not length:
+        raise FilterError("period", period[:40], _REMEDY)
+    hours = int(length[1]) * (1 if length[2] == "h" else 24)
+    return _add_before(until - timedelta(hours=hours), until, period)
+
+
+def _make_custom_window(params: Mapping[str, str], now: datetime) -> Window:
+    filters = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
+    if filters.since is None:
+        raise FilterError("since", "", f"give the begin as well, or {_REMEDY}")
+    since = hour_of(filters.since.astimezone(UTC))
+    until = _ceil_hour(filters.until - timedelta(microseconds=1) if filters.until else now)
+    if until <= since:
+        raise FilterError("until", params.get("until", "")[:40], f"give a time after since ({format_utc(since)}).")
+    return _add_before(since, until)
+
+
+def _add_before(since: datetime, until: datetime, period: str = "") -> Window:
+    return Window(since, until, since - (until - since), since, period)
+
+
+def _ceil_hour(moment: datetime) -> datetime:
+    return hour_of(moment.astimezone(UTC)) + HOUR
+
+
+def format_utc(moment: datetime) -> str:
+    """Return the time as addresses have it: `2026-02-15T09:00:00Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

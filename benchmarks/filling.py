@@ -26,7 +26,7 @@ from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, prepare, read_
 from handoffaudit.handoffs.ingest.store import BODY, EVENT
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.results import FINDING, VERDICT
-from handoffaudit.policy import load
+from handoffaudit.policy import kinds
 from handoffaudit.validation.layers.base import History
 from handoffaudit.validation.verdict import verdict_to_dict
 
@@ -212,7 +212,7 @@ class _Filler:
 
 
 def _samples(tenant: Tenant) -> Iterator[_Sample]:
-    config = load.load(tenant.pk)
+    config = kinds.load_config(tenant.pk)
     for line in submissions():
         arrival = prepare(tenant.pk, tenant.slug, read_submission(line), timezone.now())
         if isinstance(arrival, PreparedHandoff) and not arrival.issues:

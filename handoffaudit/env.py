@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from environs import Env
 
 from handoffaudit.llm.service import prices_here
-from handoffaudit.variables import drop_empty
+from handoffaudit.process import drop_empty
 
 drop_empty()
 env = Env()

@@ -237,7 +237,7 @@ DEFAULT_FROM_EMAIL = mail_sender("HANDOFFAUDIT_EMAIL_FROM", "handoffaudit@localh
 
 QUEUE_FOLDER = DATA_FOLDER / "queue"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
-CELERY_BROKER_TRANSPORT = None if REDIS_URL else "handoffaudit.broker:Transport"
+CELERY_BROKER_TRANSPORT = None if REDIS_URL else "handoffaudit.celery:Transport"
 CELERY_BROKER_TRANSPORT_OPTIONS = (
     # A wake-up must not wait for a broker that is away.
     {"visibility_timeout": 120, "socket_connect_timeout": 1, "max_retries": 0}

@@ -20,7 +20,7 @@ from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
 from handoffaudit.handoffs.db import limit_waits, release_connection, replace_closed  # noqa: E402
-from handoffaudit.memory import freeze_startup_objects  # noqa: E402
+from handoffaudit.process import freeze_startup_objects  # noqa: E402
 
 API_PREFIX = "/api/v1/"
 API_PAGES = ("/api/v1/docs",)

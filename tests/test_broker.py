@@ -7,7 +7,7 @@ from queue import Empty
 import pytest
 from kombu import Connection, Queue
 
-from handoffaudit.broker import Transport
+from handoffaudit.celery import Transport
 
 MESSAGES = 400
 READERS = 4

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from handoffaudit.variables import drop_empty
+from handoffaudit.process import drop_empty
 
 ROOT = Path(__file__).parent.parent
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -1,14 +1,18 @@
-"""People of a tenant: invitations, roles, passwords and removal. A tenant keeps an administrator who can sign in."""
+"""People of a tenant: invitations, one-time links, roles, passwords and removal. A tenant keeps an administrator."""
 
 from dataclasses import dataclass
 from functools import partial
 
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.password_validation import validate_password
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.urls import get_script_prefix
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
-from handoffaudit.accounts import audit, links
+from handoffaudit.accounts import audit, tenants
 from handoffaudit.accounts import keys as accounts_keys
 from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
@@ -43,7 +47,7 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
     audit.record(
         tenant=tenant, actor=actor, action="person.invite", target=person.username, detail={"role": Role(role).value}
     )
-    return Invitation(person, links.make(person))
+    return Invitation(person, make_link(person))
 
 
 @transaction.atomic
@@ -55,7 +59,7 @@ def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
         # Otherwise, one tenant's administrator could take over a person in another tenant. Sample tenants do not count.
         raise Refused(f"{person.username} also belongs to another tenant: an operator has to reset this password.")
     audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
-    return Invitation(person, links.make(person))
+    return Invitation(person, make_link(person))
 
 
 @transaction.atomic
@@ -119,11 +123,11 @@ def _end_sample(sample: Tenant, person: Person, actor: str) -> None:
 @transaction.atomic
 def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
     """Use a one-time link: set the password, and the name before the first sign-in. Return None for a dead link."""
-    found = links.find(uid, token)
+    found = find_by_link(uid, token)
     # Tenants are locked before the person, as everywhere, so that two changes never wait for each other.
     for tenant in found.tenants.order_by("pk") if found else ():
         lock_tenant(tenant)
-    person = links.find(uid, token, lock=True)
+    person = find_by_link(uid, token, lock=True)
     if person is None:
         return None
     before = person.username
@@ -195,3 +199,80 @@ def _check_another_admin(tenant: Tenant, person: Person) -> None:
         raise Refused(
             f"{person.username} is the last administrator who can sign in: make somebody else an administrator first."
         )
+
+
+FIRST_NAME = "admin"
+
+# The route of the page that a link opens. `reverse` would load every page for it, for a second of each first start.
+ROUTE = "welcome/<uidb64>/<token>/"
+
+
+class _Tokens(PasswordResetTokenGenerator):
+    """Tokens that end with a new password, a sign-in, a newer link, and after `PASSWORD_RESET_TIMEOUT` seconds."""
+
+    # The salt is part of every link, so it stays as it is: another one would end all links.
+    key_salt = "handoffaudit.accounts.links"
+
+    def _make_hash_value(self, user: Person, timestamp: int) -> str:
+        return f"{super()._make_hash_value(user, timestamp)}{user.link_number}"
+
+
+_tokens = _Tokens()
+
+
+@transaction.atomic
+def make_link(person: Person) -> str:
+    """Return the path of a new link; the person's earlier links stop working."""
+    person.link_number = Person.objects.select_for_update().get(pk=person.pk).link_number + 1
+    person.save(update_fields=["link_number"])
+    uid = urlsafe_base64_encode(force_bytes(person.pk))
+    return get_script_prefix() + ROUTE.replace("<uidb64>", uid).replace("<token>", _tokens.make_token(person))
+
+
+def find_by_link(uid: str, token: str, *, lock: bool = False) -> Person | None:
+    """Return the person that a link is for, or None if the link does not work.
+
+    With `lock`, inside a transaction, nobody else can use the link meanwhile.
+    """
+    try:
+        pk = int(urlsafe_base64_decode(uid))
+    except ValueError:
+        return None
+    people = Person.objects.filter(is_active=True)
+    if lock:
+        people = people.select_for_update()
+    person = people.filter(pk=pk).first() if 0 < pk < 2**63 else None
+    return person if person and _tokens.check_token(person, token) else None
+
+
+@transaction.atomic
+def make_first_link() -> str | None:
+    """Return the path of a link for an administrator, or None if there is an administrator who can sign in.
+
+    If there is no administrator at all, create the tenant `default` and the person `admin`.
+    """
+    admins = Person.objects.filter(membership__role=Role.ADMIN, is_active=True).order_by("pk")
+    if admins.exclude(password__startswith=UNUSABLE_PASSWORD_PREFIX).exists():
+        return None
+    return make_link(admins.first() or _make_first_administrator())
+
+
+def _make_first_administrator() -> Person:
+    tenant = tenants.default("system")
+    person = Person.objects.filter(username__iexact=FIRST_NAME).first() or Person(username=FIRST_NAME)
+    if person.pk is None:
+        person.set_unusable_password()
+        person.save()
+    _make_admin(tenant, person)
+    return person
+
+
+def _make_admin(tenant: Tenant, person: Person) -> None:
+    Membership.objects.update_or_create(tenant=tenant, person=person, defaults={"role": Role.ADMIN})
+    audit.record(
+        tenant=tenant,
+        actor="system",
+        action="person.invite",
+        target=person.username,
+        detail={"role": Role.ADMIN.value, "why": "nobody could administer yet"},
+    )

@@ -6,7 +6,7 @@ from importlib import import_module
 import click
 
 from handoffaudit.cli.errors import Stop
-from handoffaudit.variables import drop_empty
+from handoffaudit.process import drop_empty
 
 # Module and help text by command, in the order in which a user needs the commands.
 COMMANDS = {

@@ -21,10 +21,9 @@ from handoffaudit.dashboard.templatetags.icons import STROKED
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
 from handoffaudit.drawing.chain import Chain, chain
-from handoffaudit.drawing.charts import ALONE, NARROW, Bar, sparkline, stacked_bars
+from handoffaudit.drawing.charts import ALONE, NARROW, Bar, Section, sparkline, stacked_bars, token_sections
 from handoffaudit.drawing.lanes import Arrow, lanes
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.drawing.tokens import Section, token_sections
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Alert, Handoff, State
@@ -122,7 +121,7 @@ def _tokens() -> Example:
         token_sections(sections, total=3_170, budget=4_000, width=width, prefix=f"gallery-tokens-{width}")
         for width in (640, NARROW)
     ]
-    return Example("Token sections", "drawing/tokens.py", use, *drawn)
+    return Example("Token sections", "drawing/charts.py", use, *drawn)
 
 
 def _spark() -> Example:

@@ -25,7 +25,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from handoffaudit.accounts import links, people
+from handoffaudit.accounts import people
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Membership, Person
 
@@ -91,7 +91,7 @@ class ChangePasswordForm(NewPasswordForm):
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
 def welcome(request: HttpRequest, uidb64: str, token: str) -> HttpResponse:
-    person = links.find(uidb64, token)
+    person = people.find_by_link(uidb64, token)
     if person is None:
         return render(request, "account/dead_link.html", status=410)
     form = WelcomeForm(person, request.POST or None)
@@ -173,7 +173,7 @@ def _password(label: str, autocomplete: str) -> forms.CharField:
 sign_in_urls = [
     path("sign-in/", SignIn.as_view(), name="account_login"),
     path("sign-out/", SignOut.as_view(), name="account_logout"),
-    path(links.ROUTE, welcome, name="welcome"),
+    path(people.ROUTE, welcome, name="welcome"),
     path("password/", password, name="password"),
 ]
 

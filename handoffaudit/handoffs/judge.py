@@ -35,7 +35,7 @@ from handoffaudit.handoffs.repair import run
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import ASK_LATER, PriorContext, chunk_by_size, verdict_on_stored
-from handoffaudit.policy import load
+from handoffaudit.policy import kinds
 
 log = structlog.get_logger(__name__)
 
@@ -203,7 +203,7 @@ def _judge(lease: Lease) -> int:
     later = client.is_configured()
     for tenant_id, group in groupby(sorted(lease.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):
         handoffs = sorted(group, key=lambda row: row.pk)
-        config = load.load(tenant_id)
+        config = kinds.load_config(tenant_id)
         histories = lineage.load_histories(handoffs)
         records = remediation.load_records(handoffs)
         model = ASK_LATER if later else client.model_for(tenant_id, None)

@@ -17,7 +17,7 @@ from handoffaudit.handoffs.dry_runs import run as dry_runs_run
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
 from handoffaudit.handoffs.webhooks import worker
-from handoffaudit.memory import freeze_startup_objects
+from handoffaudit.process import freeze_startup_objects
 from handoffaudit.validation.tokenizers import default_counter
 
 # More concurrent drains in one process would only wait for each other.

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, read_record
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, new_id
-from handoffaudit.policy import load
+from handoffaudit.policy import kinds
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.config import Requirements, ValidationConfig
@@ -77,7 +77,7 @@ def is_asked_again(tenant: int, handoff: UUID) -> bool:
 
 
 def verdict_on_unreadable(handoff: Handoff, issues: tuple[Issue, ...]) -> Verdict:
-    return _verdict(load.load(handoff.tenant_id), handoff, issues)
+    return _verdict(kinds.load_config(handoff.tenant_id), handoff, issues)
 
 
 def verdicts_of_unread(unread: Iterable[tuple[Handoff, tuple[Issue, ...]]]) -> list[tuple[Handoff, Verdict]]:
@@ -87,7 +87,7 @@ def verdicts_of_unread(unread: Iterable[tuple[Handoff, tuple[Issue, ...]]]) -> l
     for handoff, issues in unread:
         tenant = handoff.tenant_id
         if tenant not in configs:
-            configs[tenant] = load.load(tenant)
+            configs[tenant] = kinds.load_config(tenant)
         verdicts.append((handoff, _verdict(configs[tenant], handoff, issues)))
     return verdicts
 

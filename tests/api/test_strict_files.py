@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_stored
-from handoffaudit.policy import load
+from handoffaudit.policy import kinds
 from handoffaudit.validation.layers.base import History
 from tests.api.support import client, make_key
 from tests.diagnostics.files.support import BLOCK, GOOD, report
@@ -55,7 +55,7 @@ def test_the_policy_at_arrival_counts(api: httpx.Client, tenant: Tenant) -> None
     states = [api.get(f"/handoffs/{sent['handoff']}").json()["state"] for sent in (lax, firm)]
     assert (states, [lax["failed"], firm["failed"]]) == (["accepted", "rejected"], [False, True])
     again = [
-        verdict_on_stored(handoff, handoff.body, PriorContext(History()), load.load(tenant.pk)).outcome.value
+        verdict_on_stored(handoff, handoff.body, PriorContext(History()), kinds.load_config(tenant.pk)).outcome.value
         for handoff in Handoff.objects.order_by("id").select_related("body")
     ]
     assert again == ["accepted", "rejected"]

@@ -9,7 +9,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
-from handoffaudit.accounts import links, people
+from handoffaudit.accounts import people
 from handoffaudit.accounts.models import AuditEntry, Person, Role, Tenant
 
 NEW = "a long pass phrase 42"
@@ -290,7 +290,7 @@ def test_a_new_link_for_a_lost_password_keeps_the_name_and_ends_sessions(
 
 @pytest.mark.django_db
 def test_the_first_link_makes_an_administrator_who_can_work(client: Client) -> None:
-    path = links.first_administrator()
+    path = people.make_first_link()
     assert path is not None
     fill(client, path, name="admin")
     assert client.get("/t/default/settings/").status_code == 200

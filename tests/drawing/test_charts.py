@@ -5,9 +5,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from handoffaudit.drawing.charts import Bar, stacked_bars
+from handoffaudit.drawing.charts import Bar, Section, stacked_bars, token_sections
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.drawing.tokens import Section, token_sections
 
 SVG = "{http://www.w3.org/2000/svg}"
 ORDER = ("accepted", "held", "rejected")

@@ -18,7 +18,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.models import ModelAnswer, ModelBreaker, ModelCall, ModelSpend
-from handoffaudit.llm.breaker import Breaker
+from handoffaudit.llm.calls import Breaker
 from handoffaudit.validation.prompts.pricing import estimate_call_cost
 from handoffaudit.validation.prompts.question import Answer, Unavailable
 from tests.handoffs.asking_support import FAST, question

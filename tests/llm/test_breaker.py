@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handoffaudit.llm.breaker import Breaker, is_outage
+from handoffaudit.llm.calls import Breaker, is_outage
 from handoffaudit.validation.prompts.question import Reason, Unavailable
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -6,8 +6,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.kinds import rules, schemas, strictness
-from handoffaudit.policy.load import draft, load
+from handoffaudit.policy.kinds import draft_config, load_config, rules, schemas, strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.rules import example_sets
 from handoffaudit.policy.schemas import TypeSchema
@@ -15,7 +14,7 @@ from handoffaudit.validation.config import Strictness, TypePolicy
 
 
 def test_a_new_tenant_is_judged_as_shipped(tenant: Tenant) -> None:
-    config = load(tenant.pk)
+    config = load_config(tenant.pk)
     assert config.version == 0
     assert config.policy_for("deal_data").strictness is Strictness.STRICT
     assert config.policy_for("notification").strictness is Strictness.LENIENT
@@ -24,28 +23,28 @@ def test_a_new_tenant_is_judged_as_shipped(tenant: Tenant) -> None:
 
 
 def test_a_saved_version_is_in_force_at_once_in_its_tenant_only(tenant: Tenant, other_tenant: Tenant) -> None:
-    load(tenant.pk)
+    load_config(tenant.pk)
     strictness.upsert_row(tenant=tenant, base_version=0, row=TypePolicy("x", token_budget=5), actor="ada")
-    assert load(tenant.pk).version == 1
-    assert load(tenant.pk).policy_for("x").token_budget == 5
-    assert load(other_tenant.pk).policy_for("x").token_budget == 2000
+    assert load_config(tenant.pk).version == 1
+    assert load_config(tenant.pk).policy_for("x").token_budget == 5
+    assert load_config(other_tenant.pk).policy_for("x").token_budget == 2000
     strictness.delete_row(tenant=tenant, base_version=1, name="x", actor="ada")
-    assert load(tenant.pk).version == 2
-    assert load(tenant.pk).policy_for("x").token_budget == 2000
+    assert load_config(tenant.pk).version == 2
+    assert load_config(tenant.pk).policy_for("x").token_budget == 2000
 
 
 def test_a_version_is_read_once_and_then_one_small_query_decides(
     tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     strictness.upsert_row(tenant=tenant, base_version=0, row=TypePolicy("x"), actor="ada")
-    first = load(tenant.pk)
+    first = load_config(tenant.pk)
     with django_assert_num_queries(1):
-        assert load(tenant.pk) is first
+        assert load_config(tenant.pk) is first
 
 
 def test_what_is_loaded_cannot_be_changed(tenant: Tenant) -> None:
     strictness.upsert_row(tenant=tenant, base_version=0, row=TypePolicy("x"), actor="ada")
-    config = load(tenant.pk)
+    config = load_config(tenant.pk)
     with pytest.raises(TypeError):
         config.types["x"] = TypePolicy("x")  # type: ignore[index]
     with pytest.raises(AttributeError):
@@ -53,13 +52,13 @@ def test_what_is_loaded_cannot_be_changed(tenant: Tenant) -> None:
 
 
 def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, other_tenant: Tenant) -> None:
-    assert load(tenant.pk).versions == {"strictness": 0, "rules": 0, "schemas": 0, "prompts": 0}
-    assert load(tenant.pk).rules == ()
+    assert load_config(tenant.pk).versions == {"strictness": 0, "rules": 0, "schemas": 0, "prompts": 0}
+    assert load_config(tenant.pk).rules == ()
     rules.save(tenant=tenant, base_version=0, rows=example_sets(), actor="ada")
     row = TypeSchema("deal_data", claim_fields=("thesis", "layers.*.key_findings"))
     schemas.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
     schemas.upsert_row(tenant=tenant, base_version=1, row=TypeSchema("other", claim_fields=()), actor="ada")
-    config = load(tenant.pk)
+    config = load_config(tenant.pk)
     assert (config.version, dict(config.versions)) == (
         0,
         {"strictness": 0, "rules": 1, "schemas": 2, "prompts": 0},
@@ -68,27 +67,27 @@ def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, ot
     assert config.demands_for("deal_data").claim_fields == row.claim_fields
     assert config.demands_for("other").claim_fields == ()
     assert config.demands_for("never seen").claim_fields is None
-    assert load(other_tenant.pk).rules == ()
+    assert load_config(other_tenant.pk).rules == ()
 
 
 def test_all_kinds_take_one_small_query(tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     strictness.upsert_row(tenant=tenant, base_version=0, row=TypePolicy("x"), actor="ada")
     rules.save(tenant=tenant, base_version=0, rows=example_sets(), actor="ada")
-    first = load(tenant.pk)
+    first = load_config(tenant.pk)
     with django_assert_num_queries(1):
-        assert load(tenant.pk) is first
+        assert load_config(tenant.pk) is first
 
 
 def test_a_draft_takes_the_place_of_its_kind_and_of_nothing_else(tenant: Tenant) -> None:
     rules.save(tenant=tenant, base_version=0, rows=example_sets(), actor="ada")
-    in_force = load(tenant.pk)
-    without = draft(tenant.pk, Kind.RULES, {"sets": []})
+    in_force = load_config(tenant.pk)
+    without = draft_config(tenant.pk, Kind.RULES, {"sets": []})
     assert (without.rules, without.types, without.versions) == ((), in_force.types, in_force.versions)
-    strict = draft(tenant.pk, Kind.STRICTNESS, {"rows": [{"handoff_type": "*", "token_budget": 7}]})
+    strict = draft_config(tenant.pk, Kind.STRICTNESS, {"rows": [{"handoff_type": "*", "token_budget": 7}]})
     assert (strict.policy_for("deal_data").token_budget, strict.rules) == (7, in_force.rules)
-    cited = draft(tenant.pk, Kind.SCHEMAS, {"rows": [{"handoff_type": "x", "claim_fields": ["a"]}]})
+    cited = draft_config(tenant.pk, Kind.SCHEMAS, {"rows": [{"handoff_type": "x", "claim_fields": ["a"]}]})
     assert (cited.demands_for("x").claim_fields, cited.other) == (("a",), in_force.other)
-    assert load(tenant.pk) is in_force
+    assert load_config(tenant.pk) is in_force
 
 
 @pytest.mark.parametrize(
@@ -102,14 +101,14 @@ def test_a_draft_takes_the_place_of_its_kind_and_of_nothing_else(tenant: Tenant)
 )
 def test_a_draft_that_cannot_be_saved_cannot_be_tried(tenant: Tenant, kind: Kind, content: dict[str, object]) -> None:
     with pytest.raises(InvalidPolicy):
-        draft(tenant.pk, kind, content)
+        draft_config(tenant.pk, kind, content)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_many_threads_load_while_versions_are_saved(tenant: Tenant) -> None:
     def watch(_: int) -> list[int]:
         try:
-            return [load(tenant.pk).version for _ in range(30)]
+            return [load_config(tenant.pk).version for _ in range(30)]
         finally:
             connections["default"].close()
 
@@ -120,4 +119,4 @@ def test_many_threads_load_while_versions_are_saved(tenant: Tenant) -> None:
             strictness.upsert_row(tenant=tenant, base_version=version, row=row, actor="ada")
         for seen in watching:
             assert seen.result() == sorted(seen.result())
-    assert load(tenant.pk).policy_for("x").token_budget == 15
+    assert load_config(tenant.pk).policy_for("x").token_budget == 15

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_record
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.kinds import prompts
-from handoffaudit.policy.load import draft, load
+from handoffaudit.policy.kinds import draft_config, load_config, prompts
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.prompts import MOST_ROWS, PromptModel, PromptRow, parse_row, parse_rows
 from handoffaudit.policy.values import MOST_ERRORS, fields_of, to_plain
@@ -28,7 +27,7 @@ def plain(**changed: Any) -> dict[str, Any]:
 
 
 def chosen(rows: list[dict[str, Any]], tenant: Tenant, handoff_type: str, workflow: str = "") -> dict[Use, str]:
-    config = draft(tenant.pk, Kind.PROMPTS, {"rows": rows})
+    config = draft_config(tenant.pk, Kind.PROMPTS, {"rows": rows})
     return {use: prompt.text for use, prompt in config.demands_for(handoff_type, workflow).prompts.items()}
 
 
@@ -115,19 +114,19 @@ def test_the_most_specific_prompt_is_asked(tenant: Tenant) -> None:
 
 
 def test_as_shipped_nothing_is_replaced(tenant: Tenant) -> None:
-    assert load(tenant.pk).demands_for("deal_data", "w").prompts == {}
+    assert load_config(tenant.pk).demands_for("deal_data", "w").prompts == {}
 
 
 def test_a_saved_prompt_says_its_version_and_its_scope(tenant: Tenant) -> None:
     rows = [PromptRow(Use.GROUNDING, TEXT, handoff_type="deal_data"), PromptRow(Use.CRITIQUE, TEXT)]
     prompts.save(tenant=tenant, base_version=0, rows=rows[:1], actor="ada")
     prompts.save(tenant=tenant, base_version=1, rows=rows, actor="ada")
-    asked = load(tenant.pk).demands_for("deal_data").prompts
+    asked = load_config(tenant.pk).demands_for("deal_data").prompts
     assert {use: prompt.name for use, prompt in asked.items()} == {
         Use.GROUNDING: "grounding prompts-2 type:deal_data",
         Use.CRITIQUE: "critique prompts-2 all",
     }
-    tried = draft(tenant.pk, Kind.PROMPTS, {"rows": [plain(workflow="w" * 200)]})
+    tried = draft_config(tenant.pk, Kind.PROMPTS, {"rows": [plain(workflow="w" * 200)]})
     name = tried.demands_for("x", "w" * 200).prompts[Use.GROUNDING].name
     assert name.startswith("grounding prompts-draft workflow:www")
     assert len(name) <= 200
@@ -137,7 +136,7 @@ def test_what_a_draft_leaves_as_it_is_keeps_its_name(tenant: Tenant) -> None:
     rows = [plain(), plain(handoff_type="x"), plain(workflow="w*")]
     prompts.save(tenant=tenant, base_version=0, rows=prompts.parse(rows), actor="ada")
     rows[1] = plain(handoff_type="x", text="Another.")
-    config = draft(tenant.pk, Kind.PROMPTS, {"rows": rows})
+    config = draft_config(tenant.pk, Kind.PROMPTS, {"rows": rows})
     names = [config.demands_for(*scope).prompts[Use.GROUNDING].name for scope in (("", ""), ("x", ""), ("x", "w1"))]
     assert names == ["grounding prompts-1 all", "grounding prompts-draft type:x", "grounding prompts-1 workflow:w*"]
 
@@ -160,7 +159,7 @@ def test_a_verdict_says_by_which_prompt_it_was_judged(tenant: Tenant) -> None:
     handoff = judged(tenant, payload())
     model = Listening()
     for document in (payload(), UNIVERSAL):
-        config = load(tenant.pk)
+        config = load_config(tenant.pk)
         verdict = verdict_on_record(record_of(document), handoff, PriorContext(History()), config, model=model)
         assert verdict.policy_versions["prompts"] == 1
         assert verdict.prompts["semantic"] == model.asked[-1].prompt

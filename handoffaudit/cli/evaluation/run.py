@@ -24,8 +24,7 @@ from handoffaudit.cli.progress import ProgressLine
 from handoffaudit.evaluation.items import Item, Kinds, UnreadableError
 from handoffaudit.evaluation.judge import Judge, Judged, Key, LLMJudge
 from handoffaudit.evaluation.stats import Measured
-from handoffaudit.llm.breaker import Breaker, is_outage
-from handoffaudit.llm.calls import Call, Caller
+from handoffaudit.llm.calls import Breaker, Call, Caller, is_outage
 from handoffaudit.validation.prompts.question import MalformedAnswer, Question, Role
 from handoffaudit.validation.text import pluralize
 

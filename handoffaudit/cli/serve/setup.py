@@ -31,7 +31,7 @@ def prepare() -> Prepared:
     """Prepare the database and the static files. Raises `Stop` if the preparation fails."""
     start_django()
     import handoffaudit.celery  # noqa: F401 -- creates the folders of the queue
-    from handoffaudit.accounts.links import first_administrator
+    from handoffaudit.accounts.people import make_first_link
     from handoffaudit.cli import database
 
     warnings = check_settings()
@@ -40,7 +40,7 @@ def prepare() -> Prepared:
         database.refuse_damaged()
         database.refuse_unknown()
         database.migrate()
-        link = first_administrator()
+        link = make_first_link()
     check_redis()
     try:
         collect_static()

@@ -12,8 +12,8 @@ from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.handoffs.document_tree import Bounds, Node, tree
 from handoffaudit.dashboard.handoffs.findings import Finding, findings_of, parts_of, spots_of
 from handoffaudit.drawing.chain import Chain, chain, folds
+from handoffaudit.drawing.charts import Section, token_sections
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.drawing.tokens import Section, token_sections
 from handoffaudit.handoffs import queries, verdicts
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import envelope_of

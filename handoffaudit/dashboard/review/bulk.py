@@ -25,7 +25,7 @@ from handoffaudit.handoffs.review import proposals as review_proposals
 from handoffaudit.handoffs.review.bulk import BulkDecision, Refusal
 from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
-from handoffaudit.policy.load import load
+from handoffaudit.policy.kinds import load_config
 
 # The columns that decide whether a handoff can be approved.
 _TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_id", "codes", "verdict", "approvable")
@@ -80,7 +80,7 @@ def forecast(who: TenantMembership, ids: list[UUID], *, is_more: bool, most: int
     found = Forecast(number=len(ids), is_more=is_more, most=most)
     if is_more:
         return found
-    policies = load(who.tenant.pk)
+    policies = load_config(who.tenant.pk)
     rows = queries.of_tenant(who.tenant).filter(pk__in=ids, state__in=REVIEWABLE).order_by()
     for state, approvable, kind, number in rows.values_list("state", "approvable", "handoff_type").annotate(
         Count("pk")

@@ -17,7 +17,7 @@ from handoffaudit.handoffs.dry_runs import prompts
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, verdict_on_stored
-from handoffaudit.policy import load
+from handoffaudit.policy import kinds
 from handoffaudit.policy.models import Kind
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.issues import Severity
@@ -61,7 +61,7 @@ def plan(
 
     Raises `InvalidPolicy` for a draft that could not be saved as a policy.
     """
-    load.draft(tenant.pk, kind, content)
+    kinds.draft_config(tenant.pk, kind, content)
     trial = Trial(
         tenant=tenant,
         kind=kind,
@@ -185,8 +185,8 @@ def _lease_seconds(*, with_model: bool) -> float:
 
 def _load_configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
     """Return the current configuration, and the same configuration with the draft."""
-    draft = load.draft(trial.tenant_id, Kind(trial.kind), orjson.loads(trial.draft))
-    return load.load(trial.tenant_id), draft
+    draft = kinds.draft_config(trial.tenant_id, Kind(trial.kind), orjson.loads(trial.draft))
+    return kinds.load_config(trial.tenant_id), draft
 
 
 def _run(trial: Trial) -> bool:

@@ -19,8 +19,7 @@ from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.llm import limits
 from handoffaudit.handoffs.llm.limits import Reservation
 from handoffaudit.handoffs.models import ModelAnswer, ModelCall
-from handoffaudit.llm.breaker import Breaker, is_outage
-from handoffaudit.llm.calls import Call, Caller
+from handoffaudit.llm.calls import Breaker, Call, Caller, is_outage
 from handoffaudit.llm.service import caller_from, client_from
 from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.question import Answer, MalformedAnswer, NoModel, Question, Reason, Unavailable

@@ -10,7 +10,7 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from handoffaudit.handoffs.models import ModelBreaker, ModelSpend
-from handoffaudit.llm.breaker import Breaker
+from handoffaudit.llm.calls import Breaker
 from handoffaudit.validation.prompts.question import Reason, Unavailable
 
 # The longest pause that the service can ask for, in seconds.

@@ -29,8 +29,8 @@ from handoffaudit.handoffs.models import (
 from handoffaudit.handoffs.repair import run
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_stored
-from handoffaudit.llm.breaker import is_outage
-from handoffaudit.policy import load
+from handoffaudit.llm.calls import is_outage
+from handoffaudit.policy import kinds
 from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.prompts.question import Reason, Unavailable
 
@@ -179,7 +179,7 @@ def check(due: Job) -> bool:
         return run.repair_due(due)
     handoff = due.handoff
     body = HandoffBody.objects.get(pk=handoff.pk)
-    config = load.load(handoff.tenant_id)
+    config = kinds.load_config(handoff.tenant_id)
     before = PriorContext(
         lineage.load_histories([handoff])[handoff.pk], remediation.load_records([handoff]).get(handoff.lineage)
     )

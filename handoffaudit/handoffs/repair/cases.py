@@ -24,7 +24,7 @@ from handoffaudit.handoffs.verdicts import (
     verdict_on_stored,
     verdict_on_unreadable,
 )
-from handoffaudit.policy import load
+from handoffaudit.policy import kinds
 from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import Strictness, ValidationConfig
 from handoffaudit.validation.issues import Issue, Severity
@@ -55,7 +55,7 @@ def preview(tenant: Tenant, submission: Submission) -> Preview | Receipt:
     handoff = prepared.as_model()
     log = remediation.load_records([handoff]).get(attempts.lineage_of(handoff))
     before = PriorContext(lineage.load_histories([handoff])[handoff.pk], log)
-    config = load.load(tenant.pk)
+    config = kinds.load_config(tenant.pk)
     return Preview(handoff, verdict_on_prepared(prepared, before, config), before, config)
 
 
@@ -122,7 +122,7 @@ def case_of_stored(handoff: Handoff) -> Case:
 
     The findings of the LLM are taken from the stored verdict, without a new call.
     """
-    config = load.load(handoff.tenant_id)
+    config = kinds.load_config(handoff.tenant_id)
     body = HandoffBody.objects.get(pk=handoff.pk)
     before = PriorContext(lineage.load_histories([handoff])[handoff.pk], remediation.load_record(handoff))
     verdict = verdict_on_stored(handoff, body, before, config)

@@ -29,7 +29,7 @@ from handoffaudit.handoffs.review.base import (
 )
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import RESEND
-from handoffaudit.policy.load import load
+from handoffaudit.policy.kinds import load_config
 
 
 class Decision(StrEnum):
@@ -194,7 +194,7 @@ def _decide_together(
         return results
     with transaction.atomic():
         rows = _lock_unchanged(tenant, references)
-        proposals, policies = review_proposals.list_proposals(rows.values()), load(tenant.pk)
+        proposals, policies = review_proposals.list_proposals(rows.values()), load_config(tenant.pk)
         for reference, handoff in rows.items():
             four_eyes = policies.policy_for(handoff.handoff_type).four_eyes
             try:

@@ -11,14 +11,14 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal
 from handoffaudit.handoffs.review.base import remark
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
-from handoffaudit.policy.load import load
+from handoffaudit.policy.kinds import load_config
 
 NOUNS = {"approve": "approval", "decline": "decline"}
 
 
 def needs_four_eyes(handoff: Handoff) -> bool:
     """Return whether the current policy requires two people to decide this handoff."""
-    return load(handoff.tenant_id).policy_for(handoff.handoff_type).four_eyes
+    return load_config(handoff.tenant_id).policy_for(handoff.handoff_type).four_eyes
 
 
 def find_proposal(handoff: Handoff) -> Proposal | None:

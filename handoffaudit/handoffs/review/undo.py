@@ -28,7 +28,7 @@ from handoffaudit.handoffs.review.base import (
 from handoffaudit.handoffs.review.decide import Result, apply_to_each
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import record_of
-from handoffaudit.policy.load import load
+from handoffaudit.policy.kinds import load_config
 
 UNDO_MINUTES = 10
 
@@ -62,7 +62,7 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
         columns["user_approved"] = _is_approved_by_sender(handoff, body)
     if decided.from_state == State.HELD and handoff.review_due_at is None:
         # A later LLM check cleared the review deadline, so the handoff gets a new deadline.
-        limit = load(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
+        limit = load_config(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
         columns["review_due_at"] = timezone.now() + timedelta(hours=limit)
     transitions.change_state(handoff, State(decided.from_state), actor, reason, **columns)
     event_log.log_decision(handoff, actor, reason)

@@ -1,1 +1,1 @@
-"""Evaluation of the layers on public corpora, beside the product and outside its wheel."""
+"""Evaluation of the layers on public corpora. The wheel of the product does not include this package."""

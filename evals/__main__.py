@@ -1,4 +1,4 @@
-"""`python -m evals`: `handoffaudit eval` for public corpora, too."""
+"""The command `python -m evals`: `handoffaudit eval` with support for public corpora."""
 
 from typing import Any
 
@@ -25,17 +25,17 @@ from handoffaudit.cli.options import example
 @click.option(
     "--origin",
     is_flag=True,
-    help="Also measure how near the suspected handoffs of failed traces are to the decisive mistake, against guesses.",
+    help="Also measure how near the suspected handoffs of failed traces are to the mistake, compared with guesses.",
 )
 @measuring_options
 def command(files: tuple[str, ...], layers: str, *, origin: bool, **options: Any) -> None:
-    """Measure layers on labelled data: the share of faulty items that they find, and how often they are wrong.
+    """Measure layers on labelled data: how many faulty items they find, and how many sound items they flag.
 
     A FILE holds one labelled item per line (JSONL): texts with their source, group chats, task orders, or your own
     reviews; gzip is recognised, and - is standard input. Each file is measured separately.
 
-    With --with-model, an LLM also checks each item with your own key, beside the local layers. The command shows the
-    cost first. Run it again to continue an interrupted run.
+    With --with-model, an LLM also checks each item, using your own key. The command first shows the cost. To continue
+    an interrupted run, run the command again.
     """
     names = (layers or ("all" if origin else "grounding")).split(",")
     evaluate(files, names, KINDS, lambda: {"origin": OriginTally()} if origin else {}, **options)

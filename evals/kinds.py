@@ -1,4 +1,4 @@
-"""The kinds of public corpora: each becomes handoffs with labels."""
+"""The kinds of public corpora, and their conversion to labelled handoffs."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from handoffaudit.validation.tokenizers import estimate
 class TraceLabel(Label):
     """The label of a handoff in a failed trace, with its distance from the decisive mistake.
 
-    `distance` counts steps, 0 for the handoff with the mistake. `by_culprit` says that the source agent made the
-    mistake. `group` is the part of the data that holds the trace.
+    `distance` is a number of steps, 0 for the handoff with the mistake. `by_culprit` is true if the source agent made
+    the mistake. `group` names the part of the data that holds the trace.
     """
 
     distance: int
@@ -31,7 +31,7 @@ class TraceLabel(Label):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The adjacent turns of one agent, with their text and the `steps` that number them."""
+    """The adjacent turns of one agent, with their text and their step numbers."""
 
     agent: str
     text: str
@@ -40,7 +40,7 @@ class Block:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """Return the tool calls of all turns, in order, as they were written."""
+        """Return the unchanged tool calls of all turns, in order."""
         return [call for turn in self.turns for call in turn.get("tool_calls") or ()]
 
 
@@ -55,7 +55,7 @@ def _block(agent: str, turns: tuple[dict[str, Any], ...]) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The handoff from `block` to the block after it, with the earlier blocks."""
+    """The handoff from `block` to the next block, with the earlier blocks."""
 
     block: Block
     after: Block
@@ -68,13 +68,13 @@ def borders_of(blocks: list[Block]) -> Iterator[Border]:
 
 
 def earlier_turns(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """Return earlier blocks as a context, with their tool calls: some values are only in the arguments of a call."""
-    return [_block_said(block) for block in blocks]
+    """Return earlier blocks as a context. Include their tool calls, because some values occur only in the arguments."""
+    return [_context_of(block) for block in blocks]
 
 
-def _block_said(block: Block) -> dict[str, Any]:
-    block_said: dict[str, Any] = {"agent": block.agent, "text": block.text}
-    return {**block_said, "tool_calls": block.calls} if block.calls else block_said
+def _context_of(block: Block) -> dict[str, Any]:
+    context: dict[str, Any] = {"agent": block.agent, "text": block.text}
+    return {**context, "tool_calls": block.calls} if block.calls else context
 
 
 def is_whowhen(line: Line) -> bool:
@@ -84,8 +84,8 @@ def is_whowhen(line: Line) -> bool:
 def whowhen_items(line: Line, beside: Beside) -> Iterable[Item]:
     """Return the handoffs of a failed group chat of agents, with the step of the decisive mistake.
 
-    Only the handoff with the mistake is faulty, and only handoffs before it are sound. Later handoffs have no label:
-    all these chats failed, so later handoffs may carry the mistake on.
+    Only the handoff with the mistake is faulty, and only handoffs before it are sound. Later handoffs have no label,
+    because they may carry the mistake on: all these chats failed.
     """
     trace_id, mistake = str(line["trace_id"]), int(line["mistake_step"])
     for border in borders_of(blocks_of(line["turns"])):
@@ -125,7 +125,7 @@ def is_tau(line: Line) -> bool:
 
 
 def tau_items(line: Line, beside: Beside) -> Iterable[Item]:
-    """Return the handoffs between customer, agent and tools, from customer service under a written policy.
+    """Return the handoffs of a customer service run: between customer, agent and tools, under a written policy.
 
     The handoffs of a successful run are sound. In a failed run, only the steps that people named have a label.
     """
@@ -181,11 +181,11 @@ def is_task(line: Line) -> bool:
 def task_items(line: Line, beside: Beside) -> Iterable[Item]:
     """Return a work order with its report and the files that the report names.
 
-    A file that never existed is a claim without evidence. A file that existed once may have been moved since, so fewer
-    files may exist now than the report honestly claimed.
+    A file that never existed is a claim without evidence. A file that existed once may have been moved since, so a
+    claimed file that is missing now does not make the report faulty.
     """
     if "parse_error" in line:
-        raise ValueError("the order could not be parsed where it comes from")
+        raise ValueError("the order has a parse error in the source data")
     claimed = line["claimed_paths"] or []
     yield Item(
         name=str(line["id"]),
@@ -216,8 +216,8 @@ def _handoff(line: Line, paths: list[str]) -> dict[str, Any]:
         },
         "meta": {"confidence": "medium", "handoff_chain": [source]},
     }
-    # The format requires a token count, which the data does not have. A correct count makes sure that this conversion
-    # causes no finding.
+    # The format requires a token count, which the data does not have. The conversion adds a correct count, so that the
+    # missing count causes no finding.
     return {**handoff, "meta": {**handoff["meta"], "token_count": _token_count(handoff)}}
 
 
@@ -226,7 +226,7 @@ def _token_count(handoff: dict[str, Any]) -> int:
 
 
 def _trace_id(chain: str) -> str:
-    """Return one trace ID for all tasks of a chain, as a UUID of version 4, which the format requires."""
+    """Return one trace ID for all tasks of a chain. The format requires a UUID of version 4."""
     return str(UUID(bytes=sha256(chain.encode("utf-8", "replace")).digest()[:16], version=4))
 
 

@@ -1,4 +1,4 @@
-"""The origin of mistakes: the distance from the suspected handoffs of failed traces to the decisive mistake."""
+"""Measurement of the distance from the suspected handoffs of failed traces to the decisive mistake."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,22 +28,22 @@ _SETS_OF_SIGNS: Final = tuple(
 
 @dataclass(slots=True)
 class Chat:
-    """One trace: its handoffs as steps with findings, and separately the distance of each from the mistake."""
+    """One trace: its handoffs as steps with findings, and their labels with the distance from the mistake."""
 
     steps: list[Step] = field(default_factory=list)
     labels: list[TraceLabel] = field(default_factory=list)
     attributed: list[Attributed] = field(default_factory=list)
 
-    def ranked(self, signs: Iterable[Sign] = tuple(Sign)) -> list[int]:
+    def rank_suspects(self, signs: Iterable[Sign] = tuple(Sign)) -> list[int]:
         return [one.step for one in suspects(self.steps, self.attributed, signs)]
 
-    def flagged(self, wanted: Callable[[Flaw], bool]) -> list[int]:
+    def find_flagged(self, wanted: Callable[[Flaw], bool]) -> list[int]:
         """Return the positions of the handoffs with a wanted finding, in order."""
         return [at for at, step in enumerate(self.steps) if any(wanted(flaw) for flaw in step.flaws)]
 
 
 class OriginTally:
-    """A tally of the judged handoffs of traces, added in their order."""
+    """A tally of the judged handoffs of traces. Handoffs must be added in their order."""
 
     def __init__(self) -> None:
         self._chats: dict[str, Chat] = {}
@@ -51,7 +51,7 @@ class OriginTally:
     def add(self, judged: Judged) -> None:
         """Add a judged handoff.
 
-        Only the document and its findings determine the ranking. The label only measures the ranking.
+        The ranking depends only on the document and its findings. The label only measures the ranking.
         """
         label, trace_id = judged.item.label, judged.item.envelope.trace_id
         if not isinstance(label, TraceLabel) or not trace_id:
@@ -62,7 +62,7 @@ class OriginTally:
         chat.labels.append(label)
 
     def figures(self) -> dict[str, Any]:
-        """Return the statistics of all traces, and of each group where there are several."""
+        """Return the statistics of all traces, and of each group if there are several groups."""
         chats = list(self._chats.values())
         for chat in chats:
             chat.attributed = attribute(chat.steps)
@@ -73,16 +73,16 @@ class OriginTally:
         return found | ({name: _figures(some) for name, some in groups.items()} if len(groups) > 1 else {})
 
     def lines(self, path: str) -> Iterator[str]:
-        """Yield a table for each group of traces, with the methods that locate a mistake; the last four are guesses."""
+        """Yield a table for each group of traces. Each row is a method to locate mistakes; the last four guess."""
         groups = self.figures()
         if not groups:
-            yield f"\n{Path(path).name}: holds no traces whose mistake is known"
+            yield f"\n{Path(path).name}: contains no traces with a known mistake"
         for name, group in groups.items():
-            told = "" if name == "all" else f", {name}"
+            group_name = "" if name == "all" else f", {name}"
             yield (
-                f"\n{Path(path).name}{told}: {pluralize(group['chats'], 'failed trace')}, "
+                f"\n{Path(path).name}{group_name}: {pluralize(group['chats'], 'failed trace')}, "
                 f"{pluralize(group['handoffs'], 'handoff')}; "
-                f"in {group['mistake_in_a_handoff']:,} the mistake is in a handoff"
+                f"{group['mistake_in_a_handoff']:,} with the mistake in a handoff"
             )
             first = max(map(len, group["methods"]))
             headings = ("near", "exact", "agent", "exact in 2", "exact in 3", "near in 2", "flags")
@@ -103,15 +103,17 @@ def _figures(chats: Sequence[Chat]) -> dict[str, Any]:
         "handoffs": sum(len(chat.steps) for chat in chats),
         "mistake_in_a_handoff": sum(any(one.distance == 0 for one in chat.labels) for chat in chats),
         "methods": {
-            "suspects, ranked": _method_figures(chats, [chat.ranked() for chat in chats]),
-            "suspects, signs chosen in 5 folds": _method_figures(chats, _cross_validated(chats)),
-            "grounding, first": _method_figures(chats, [chat.flagged(_is_grounding) for chat in chats]),
-            "any finding, first": _method_figures(chats, [chat.flagged(lambda _: True) for chat in chats]),
-            f"any finding but {LOOP}, first": _method_figures(chats, [chat.flagged(_is_no_loop) for chat in chats]),
+            "suspects, ranked": _method_figures(chats, [chat.rank_suspects() for chat in chats]),
+            "suspects, signs chosen in 5 folds": _method_figures(chats, _cross_validate(chats)),
+            "grounding, first": _method_figures(chats, [chat.find_flagged(_is_grounding) for chat in chats]),
+            "any finding, first": _method_figures(chats, [chat.find_flagged(lambda _: True) for chat in chats]),
+            f"any finding but {LOOP}, first": _method_figures(
+                chats, [chat.find_flagged(_is_no_loop) for chat in chats]
+            ),
             "first handoff": _method_figures(chats, [[0] for _ in chats]),
             "median handoff": _method_figures(chats, [[(len(chat.steps) - 1) // 2] for chat in chats]),
             "last handoff": _method_figures(chats, [[len(chat.steps) - 1] for chat in chats]),
-            "random handoff, expected": _expected(chats),
+            "random handoff, expected": _expected_figures(chats),
         },
     }
 
@@ -125,7 +127,7 @@ def _is_no_loop(flaw: Flaw) -> bool:
 
 
 def _method_figures(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return shares of all chats, including chats without any flag."""
+    """Return the shares of all chats, including chats without a flag."""
     pairs = list(zip(chats, flags, strict=True))
     tops = [chat.labels[some[0]] if some else None for chat, some in pairs]
     return {
@@ -145,8 +147,8 @@ def _method_figures(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> di
     }
 
 
-def _expected(chats: Sequence[Chat]) -> dict[str, Any]:
-    """Return the exact expected shares for a person who reads random handoffs without repetition."""
+def _expected_figures(chats: Sequence[Chat]) -> dict[str, Any]:
+    """Return the exact expected shares of a random choice of handoffs without replacement."""
 
     def share(is_right: Callable[[TraceLabel], bool], number: int = 1) -> float:
         return mean(_chance(len(chat.labels), sum(map(is_right, chat.labels)), number) for chat in chats)
@@ -174,12 +176,13 @@ def _chance(size: int, right: int, number: int) -> float:
     return 1 - comb(size - right, number) / comb(size, number)
 
 
-def _cross_validated(chats: Sequence[Chat]) -> list[list[int]]:
-    """Return the ranking of each chat by the signs that do best on the chats of the other folds.
+def _cross_validate(chats: Sequence[Chat]) -> list[list[int]]:
+    """Return the ranking of each chat by the signs that rank the chats of the other folds best.
 
-    The worth of signs is the sum of exact and near hits. Of equal sets of signs, the smaller set counts.
+    The worth of a set of signs is its number of exact hits plus its number of near hits. If two sets have the same
+    worth, the smaller set wins.
     """
-    ranked = {signs: [chat.ranked(signs) for chat in chats] for signs in _SETS_OF_SIGNS}
+    ranked = {signs: [chat.rank_suspects(signs) for chat in chats] for signs in _SETS_OF_SIGNS}
     worth = {
         signs: [_worth(chat, some) for chat, some in zip(chats, rows, strict=True)] for signs, rows in ranked.items()
     }

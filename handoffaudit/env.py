@@ -14,7 +14,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from environs import Env
 
-from handoffaudit.llm.service import prices_here
+from handoffaudit.llm.service import load_prices
 from handoffaudit.process import drop_empty
 
 drop_empty()
@@ -80,7 +80,7 @@ def amount(name: str, default: float) -> float:
 def check_prices() -> None:
     """Raise an error for prices of LLMs that cannot be read. Cost estimates read the prices later."""
     try:
-        prices_here()
+        load_prices()
     except ValueError as error:
         raise ImproperlyConfigured(str(error)) from error
 

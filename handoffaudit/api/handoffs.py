@@ -37,7 +37,7 @@ from handoffaudit.api.schemas import (
     VerdictsOut,
 )
 from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, answer
-from handoffaudit.drawing.chain import Chain, chain
+from handoffaudit.drawing.chain import Chain, draw_chain
 from handoffaudit.handoffs import lineage, long_poll, queries, remediation
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
@@ -348,7 +348,7 @@ def get_chain(request: HttpRequest, reference: Reference) -> HttpResponse:
     verdict: dict[str, Any] = queries.current_verdict(handoff) or {}
     facts = verdict.get("chain")
     known = Chain.of_verdict(facts) if facts else Chain((handoff.source_agent_id,), handoff.target_agent_id)
-    drawing = chain(known, standalone=True)
+    drawing = draw_chain(known, standalone=True)
     response = HttpResponse(drawing.svg, content_type="image/svg+xml; charset=utf-8")
     response["Content-Security-Policy"] = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
     response["X-Content-Type-Options"] = "nosniff"

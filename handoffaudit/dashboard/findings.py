@@ -30,7 +30,7 @@ from handoffaudit.diagnostics.groups.queries import (
 from handoffaudit.diagnostics.groups.stats import MOST_WAITING, WEEK
 from handoffaudit.diagnostics.groups.store import FIFTH, FOR_GOOD, UNTIL
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.drawing.charts import Bar, sparkline, stacked_bars
+from handoffaudit.drawing.charts import Bar, draw_sparkline, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError, Params
 from handoffaudit.handoffs import stats
@@ -83,7 +83,7 @@ class MuteOption:
 
 
 def line(listed: ListedGroup) -> Line:
-    spark = sparkline(listed.days, title="Handoffs a day, last 14 days", prefix=f"spark-{listed.group.pk}")
+    spark = draw_sparkline(listed.days, title="Handoffs a day, last 14 days", prefix=f"spark-{listed.group.pk}")
     signs = [Sign(*SIGNS[sign]) for sign in listed.signs]
     return Line(listed.group, signs, listed.waiting, listed.more_wait, spark, sum(listed.days[-WEEK:]))
 
@@ -172,7 +172,7 @@ def _chart(trend: Any, *, width: int, prefix: str) -> Drawing:
         for day, number in trend
     ]
     title = "Handoffs with this finding a day"
-    return stacked_bars(bars, order=("handoffs",), width=width, height=180, title=title, prefix=prefix)
+    return draw_stacked_bars(bars, order=("handoffs",), width=width, height=180, title=title, prefix=prefix)
 
 
 group_urls = [

@@ -19,10 +19,18 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.diagnostics.llm_health import AlertText
 from handoffaudit.dashboard.templatetags.icons import STROKED
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
-from handoffaudit.drawing.chain import Chain, chain
-from handoffaudit.drawing.charts import ALONE, NARROW, Bar, Section, sparkline, stacked_bars, token_sections
-from handoffaudit.drawing.lanes import Arrow, lanes
+from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
+from handoffaudit.drawing.chain import Chain, draw_chain
+from handoffaudit.drawing.charts import (
+    ALONE,
+    NARROW,
+    Bar,
+    Section,
+    draw_sparkline,
+    draw_stacked_bars,
+    draw_token_sections,
+)
+from handoffaudit.drawing.lanes import Arrow, draw_lanes
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.filters import Filters
@@ -66,7 +74,7 @@ def bars(width: int, prefix: str) -> Drawing:
         Bar(f"{number} Mar", f"{number} March", dict(zip(_STATES, day, strict=True)))
         for number, day in enumerate(_DAYS, start=1)
     ]
-    return stacked_bars(days, order=_STATES, width=width, height=200, title="Handoffs by state", prefix=prefix)
+    return draw_stacked_bars(days, order=_STATES, width=width, height=200, title="Handoffs by state", prefix=prefix)
 
 
 def charts() -> dict[str, Drawing]:
@@ -81,19 +89,21 @@ def _chains(name: str, use: str, agents: tuple[str, ...], target: str, over: int
         name,
         "drawing/chain.py",
         use,
-        chain(shown, width=900, prefix=prefix),
-        chain(shown, width=NARROW, prefix=f"{prefix}-narrow"),
+        draw_chain(shown, width=900, prefix=prefix),
+        draw_chain(shown, width=NARROW, prefix=f"{prefix}-narrow"),
     )
 
 
 def _lanes() -> Example:
     arrows = [
         Arrow(1, "planner", "researcher", "accepted"),
-        Arrow(2, "researcher", "writer", "held", told="1 finding", is_origin=True),
-        Arrow(3, "writer", "researcher", "rejected", told="2 findings", carries=True, loops=True),
+        Arrow(2, "researcher", "writer", "held", note="1 finding", is_origin=True),
+        Arrow(3, "writer", "researcher", "rejected", note="2 findings", carries=True, loops=True),
     ]
     use = "A piece of work over time: agents as lanes, where a wrong value came in, and who carried it on."
-    return Example("Lanes", "drawing/lanes.py", use, lanes(arrows, width=640, prefix="gallery-lanes", standalone=True))
+    return Example(
+        "Lanes", "drawing/lanes.py", use, draw_lanes(arrows, width=640, prefix="gallery-lanes", standalone=True)
+    )
 
 
 def _map() -> Example:
@@ -104,13 +114,13 @@ def _map() -> Example:
         MapEdge("writer", "planner", 16, 1.0, "1 s"),
     ]
     use = "Who hands to whom: wider for more, dashed with a cross where less than 80 % is accepted."
-    wide = agent_map(agents, edges, width=700, prefix="gallery-map")
+    wide = draw_agent_map(agents, edges, width=700, prefix="gallery-map")
     return Example(
         "Agent map",
         "drawing/agent_map/map.py",
         use,
         wide,
-        agent_map(agents, edges, width=NARROW, across=False, prefix="gallery-map-narrow"),
+        draw_agent_map(agents, edges, width=NARROW, across=False, prefix="gallery-map-narrow"),
     )
 
 
@@ -118,7 +128,7 @@ def _tokens() -> Example:
     sections = [Section("context", 1_840, 1_500), Section("data", 910, 1_200), Section("evidence", 420)]
     use = "A token budget by section; what is over its target is hatched."
     drawn = [
-        token_sections(sections, total=3_170, budget=4_000, width=width, prefix=f"gallery-tokens-{width}")
+        draw_token_sections(sections, total=3_170, budget=4_000, width=width, prefix=f"gallery-tokens-{width}")
         for width in (640, NARROW)
     ]
     return Example("Token sections", "drawing/charts.py", use, *drawn)
@@ -128,7 +138,7 @@ def _spark() -> Example:
     days = (0, 2, 1, 4, 3, 0, 0, 5, 9, 7, 6, 12, 4, 8)
     use = "A trend in a line of a list, in the colour of its text; its numbers stand beside it."
     return Example(
-        "Sparkline", "drawing/sparkline.py", use, sparkline(days, title="Handoffs a day", prefix="gallery-spark")
+        "Sparkline", "drawing/sparkline.py", use, draw_sparkline(days, title="Handoffs a day", prefix="gallery-spark")
     )
 
 

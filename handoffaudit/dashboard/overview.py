@@ -20,7 +20,7 @@ from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics import llm_status, workers
 from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
-from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
+from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
@@ -174,7 +174,9 @@ def _bars(who: TenantMembership, buckets: Sequence[TimeBucket[Mapping[str, int]]
 
 
 def _chart(bars: Sequence[Bar], *, width: int, prefix: str) -> Drawing:
-    return stacked_bars(bars, order=ORDER, width=width, height=210, title="Handoffs over time, by state", prefix=prefix)
+    return draw_stacked_bars(
+        bars, order=ORDER, width=width, height=210, title="Handoffs over time, by state", prefix=prefix
+    )
 
 
 def _reasons(who: TenantMembership, since: datetime, until: datetime) -> list[Reason]:

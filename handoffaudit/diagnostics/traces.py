@@ -14,7 +14,7 @@ import orjson
 from django.db.models import Count, QuerySet
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.drawing.lanes import Arrow, lanes
+from handoffaudit.drawing.lanes import Arrow, draw_lanes
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import Filters, is_of_trace, parse_cursor
@@ -341,7 +341,7 @@ def draw_trace(
         _make_arrow(one, counts[at], slug, is_origin=at in came_in, carries=at in carried)
         for at, one in enumerate(trace.handoffs)
     ]
-    return lanes(arrows, is_folded=is_folded, href=href, width=width, prefix=prefix, standalone=standalone)
+    return draw_lanes(arrows, is_folded=is_folded, href=href, width=width, prefix=prefix, standalone=standalone)
 
 
 def _make_arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carries: bool) -> Arrow:
@@ -353,7 +353,7 @@ def _make_arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carri
         # With this parameter, previous and next on the handoff's page follow the trace.
         href=f"/t/{slug}/handoffs/{one.handoff.pk}/?in=trace",
         at=f"{one.handoff.received_at:%Y-%m-%d %H:%M:%S} UTC",
-        told=pluralize(findings, "finding") if findings else "",
+        note=pluralize(findings, "finding") if findings else "",
         is_origin=is_origin,
         carries=carries,
         loops=one.loops,

@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from handoffaudit.drawing.chain_parts import Box, Layout, arc, connector, fold, lay_out, limit_line, node, target_box
+from handoffaudit.drawing.chain_parts import (
+    Box,
+    Layout,
+    draw_arc,
+    draw_connector,
+    draw_fold,
+    draw_limit_line,
+    draw_node,
+    draw_target,
+    lay_out,
+)
 from handoffaudit.drawing.svg import (
     ENDS,
     FOLDED_PAST,
@@ -24,8 +34,8 @@ _SHORTEST_NAME = 7
 _NAMES_IN_TEXT = 200
 _ARCS = 3
 _DESCRIPTION = 2000
-_DECLARED = "As the sender declares it"
-_DERIVED = "As the server knows it"
+_DECLARED = "Declared by the sender"
+_DERIVED = "Derived by the server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +43,8 @@ class Chain:
     """The content of a chain drawing. Positions count from 0.
 
     `loop` holds the positions of the target in the chain, and `over_from` the first position past the approval length.
-    Where the sender's chain and the server's chain differ, `agents` is the chain that the limits apply to, `other` is
-    the other chain, and `declared` says whether `agents` is the sender's chain.
+    If the sender's chain and the server's chain differ, the limits apply to `agents`, `other` is the other chain, and
+    `declared` is true if `agents` is the sender's chain.
     """
 
     agents: tuple[str, ...]
@@ -49,7 +59,7 @@ class Chain:
         """Return the chain from the stored `chain` of a verdict."""
         declared, shown = tuple(facts["declared"]), tuple(facts["shown"])
         derived = None if facts["derived"] is None else tuple(facts["derived"])
-        # Where an ancestor is missing, the server knows only the end of the chain.
+        # If an ancestor is missing, the server knows only the end of the chain.
         agree = derived is None or derived == declared
         if derived and not facts["derived_complete"]:
             agree = agree or declared[-len(derived) :] == derived
@@ -64,7 +74,7 @@ class Chain:
         )
 
 
-def chain(
+def draw_chain(
     shown: Chain,
     *,
     is_folded: bool = True,
@@ -76,8 +86,8 @@ def chain(
 ) -> Drawing:
     """Draw the chain.
 
-    `href` opens the folds. `standalone` makes an image of its own, without links. `ends` is the number of agents that
-    stay at both ends of a fold.
+    `href` is the link that opens the folds. `standalone` makes an image without links. `ends` is the number of agents
+    that a fold leaves visible at each end.
     """
     lanes = _lanes(shown)
     words = tuple(sentence for lane in lanes for sentence in _words(lane))
@@ -97,12 +107,12 @@ def chain(
         description=" ".join(words)[:_DESCRIPTION],
         prefix=prefix,
         class_="drawing chain",
-        interactive=not standalone and bool(href) and is_folded and any(folds(lane.agents) for lane in lanes),
+        interactive=not standalone and bool(href) and is_folded and any(needs_fold(lane.agents) for lane in lanes),
     )
     return Drawing(svg=svg, text=words)
 
 
-def folds(agents: Sequence[str]) -> bool:
+def needs_fold(agents: Sequence[str]) -> bool:
     return len(agents) > FOLDED_PAST
 
 
@@ -123,44 +133,46 @@ def _lanes(shown: Chain) -> list[_Lane]:
     if shown.other is None:
         return [_Lane(shown.agents, shown.target, loop, shown.over_from)]
     captions = (_DECLARED, _DERIVED) if shown.declared else (_DERIVED, _DECLARED)
-    differs = _differing(shown.other, shown.agents)
+    differs = _find_differences(shown.other, shown.agents)
     return [
         _Lane(shown.agents, shown.target, loop, shown.over_from, caption=captions[0]),
         _Lane(shown.other, shown.target, caption=captions[1], differs=differs),
     ]
 
 
-def _differing(other: Sequence[str], shown: Sequence[str]) -> frozenset[int]:
+def _find_differences(other: Sequence[str], shown: Sequence[str]) -> frozenset[int]:
     return frozenset(position for position, name in enumerate(other) if shown[position : position + 1] != (name,))
 
 
 def _draw(lane: _Lane, width: int, ends: int, *, href: str, prefix: str) -> tuple[str, float]:
-    """Draw one chain and return its markup and height. With `ends` 0, nothing is folded."""
-    # The entry before the limit stays, so that the limit line is between two agents.
+    """Draw one chain and return its markup and height. If `ends` is 0, nothing is folded."""
+    # The entry before the limit stays visible, so that the limit line is between two agents.
     limit = () if not lane.over_from else (lane.over_from - 1, lane.over_from)
     marked = {*lane.loop[:_ARCS], *limit}
     length = len(lane.agents)
     slots = list(fold_positions(length, marked, ends=ends) if ends else range(length))
     layout = lay_out(slots, width, _name_columns(lane, slots), has_arcs=bool(lane.loop), caption=bool(lane.caption))
     parts = [text(lane.caption, 2, 16, class_="chain-caption", fill="#6e7781")] if lane.caption else []
-    parts += [connector(layout, before, after) for before, after in zip(layout.boxes, layout.boxes[1:], strict=False)]
+    parts += [
+        draw_connector(layout, before, after) for before, after in zip(layout.boxes, layout.boxes[1:], strict=False)
+    ]
     for slot, box in zip(slots, layout.boxes, strict=False):
-        parts.append(_slot(lane, slot, box, layout, href))
+        parts.append(_draw_slot(lane, slot, box, layout, href))
     if lane.over_from is not None and lane.over_from in layout.of_position:
-        parts.append(limit_line(layout.of_position[lane.over_from], lane.over_from))
-    parts.append(_target(lane, layout))
+        parts.append(draw_limit_line(layout.of_position[lane.over_from], lane.over_from))
+    parts.append(_draw_target_box(lane, layout))
     for number, position in enumerate(lane.loop[:_ARCS]):
         if position in layout.of_position:
-            parts.append(arc(layout, layout.of_position[position], number, f"{prefix}-loop-{number}"))
+            parts.append(draw_arc(layout, layout.of_position[position], number, f"{prefix}-loop-{number}"))
     return "".join(parts), layout.height
 
 
-def _slot(lane: _Lane, slot: int | range, box: Box, layout: Layout, href: str) -> str:
+def _draw_slot(lane: _Lane, slot: int | range, box: Box, layout: Layout, href: str) -> str:
     if isinstance(slot, range):
         is_over = lane.over_from is not None and slot.start >= lane.over_from
-        return fold(box, len(slot), href, is_over=is_over)
+        return draw_fold(box, len(slot), href, is_over=is_over)
     name = lane.agents[slot]
-    return node(
+    return draw_node(
         box,
         shorten(name, layout.columns) or "(no name)",
         tooltip(name),
@@ -171,9 +183,9 @@ def _slot(lane: _Lane, slot: int | range, box: Box, layout: Layout, href: str) -
     )
 
 
-def _target(lane: _Lane, layout: Layout) -> str:
+def _draw_target_box(lane: _Lane, layout: Layout) -> str:
     name = shorten(lane.target, layout.columns) or "(no name)"
-    return target_box(layout.boxes[-1], name, tooltip(lane.target), is_loop=bool(lane.loop))
+    return draw_target(layout.boxes[-1], name, tooltip(lane.target), is_loop=bool(lane.loop))
 
 
 def _name_columns(lane: _Lane, slots: Sequence[int | range]) -> int:
@@ -184,7 +196,7 @@ def _name_columns(lane: _Lane, slots: Sequence[int | range]) -> int:
 
 def _title(lane: Chain) -> str:
     number = len(lane.agents)
-    return f"Chain of {number} {'agent' if number == 1 else 'agents'}, handing over to {tooltip(lane.target)}"
+    return f"Chain of {number} {'agent' if number == 1 else 'agents'}, with the target {tooltip(lane.target)}"
 
 
 def _words(lane: _Lane) -> list[str]:

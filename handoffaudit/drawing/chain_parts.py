@@ -1,4 +1,4 @@
-"""Layout and shapes of a chain drawing. The classes of a page override the colour attributes."""
+"""Layout and shapes of a chain drawing. The styles of a page override the colour attributes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -56,7 +56,8 @@ class Box:
 class Layout:
     """The layout of a chain drawing.
 
-    `boxes` holds a box for each slot, the target's last. `of_position` holds the box of each drawn agent.
+    `boxes` holds a box for each slot and, at the end, the target's box. `of_position` holds the box of each drawn
+    agent.
     """
 
     width: float
@@ -67,7 +68,7 @@ class Layout:
 
 
 def lay_out(slots: Sequence[int | range], width: float, columns: int, *, has_arcs: bool, caption: bool) -> Layout:
-    """Place the slots in rows of `width`. The target is apart, after the last agent."""
+    """Place the slots in rows of `width`, and the target after the last agent, at a distance."""
     node_width = min(columns * _COLUMN + _PADDING, width - 2 * (_EDGE + _LANE))
     layout = Layout(width, columns)
     top = (_CAPTION if caption else 0) + (_ARC_ROOM if has_arcs else 8)
@@ -115,7 +116,7 @@ _ROUND = 8
 _ARROW = 6
 
 
-def node(box: Box, name: str, title: str, position: int, *, is_loop: bool, is_over: bool, differs: bool) -> str:
+def draw_node(box: Box, name: str, title: str, position: int, *, is_loop: bool, is_over: bool, differs: bool) -> str:
     kinds = {"loop": is_loop, "over": is_over, "differs": differs}
     paper, line = (WRONG_PAPER, WRONG) if is_loop else (OVER_PAPER, OVER) if is_over or differs else (PAPER, LINE)
     label = f"{position}. {title}"
@@ -125,36 +126,36 @@ def node(box: Box, name: str, title: str, position: int, *, is_loop: bool, is_ov
     return element(
         "g",
         element("title", escape_text(label)),
-        _rectangle(box, paper, line, dashes="5 3" if is_over or differs else None, thick=is_loop),
-        _name(box, name),
-        _below(box, str(position)),
+        _draw_rectangle(box, paper, line, dashes="5 3" if is_over or differs else None, thick=is_loop),
+        _draw_name(box, name),
+        _draw_label_below(box, str(position)),
         class_=" ".join(["chain-node", *(f"is-{kind}" for kind, holds in kinds.items() if holds)]),
     )
 
 
-def target_box(box: Box, name: str, title: str, *, is_loop: bool) -> str:
+def draw_target(box: Box, name: str, title: str, *, is_loop: bool) -> str:
     paper, line = (WRONG_PAPER, WRONG) if is_loop else (TARGET_PAPER, TARGET)
     return element(
         "g",
         element("title", escape_text(f"Target: {title}")),
-        _rectangle(box, paper, line, round_=NODE_HEIGHT / 2, thick=True),
-        _name(box, name),
-        _below(box, "target"),
+        _draw_rectangle(box, paper, line, round_=NODE_HEIGHT / 2, thick=True),
+        _draw_name(box, name),
+        _draw_label_below(box, "target"),
         class_="chain-target is-loop" if is_loop else "chain-target",
     )
 
 
-def fold(box: Box, number: int, href: str, *, is_over: bool) -> str:
+def draw_fold(box: Box, number: int, href: str, *, is_over: bool) -> str:
     label = f"{number} more agents" + (", past the approval length" if is_over else "")
     paper, line = (OVER_PAPER, OVER) if is_over else (PAPER, LINE)
-    parts = (_rectangle(box, paper, line, dashes="2 4"), _name(box, f"… {number} more …"))
+    parts = (_draw_rectangle(box, paper, line, dashes="2 4"), _draw_name(box, f"… {number} more …"))
     class_ = "chain-fold is-over" if is_over else "chain-fold"
     if href:
         return link(href, f"Show {label}", *parts, class_=class_)
     return element("g", element("title", label), *parts, class_=class_)
 
 
-def connector(layout: Layout, before: Box, after: Box) -> str:
+def draw_connector(layout: Layout, before: Box, after: Box) -> str:
     """Draw the line from one box to the next, or from the end of a row to the start of the next row."""
     is_target = after is layout.boxes[-1]
     if before.row == after.row:
@@ -167,7 +168,7 @@ def connector(layout: Layout, before: Box, after: Box) -> str:
         )
     return element(
         "path",
-        d=f"{path}{_head(after.x - 2, after.centre)}",
+        d=f"{path}{_head_path(after.x - 2, after.centre)}",
         class_="chain-handover" if is_target else "chain-line",
         fill="none",
         stroke=TARGET if is_target else LINE,
@@ -176,11 +177,11 @@ def connector(layout: Layout, before: Box, after: Box) -> str:
     )
 
 
-def _head(x: float, y: float) -> str:
+def _head_path(x: float, y: float) -> str:
     return f"M{x - _ARROW:.0f} {y - _ARROW / 2 - 1:.0f}L{x:.0f} {y:.0f}L{x - _ARROW:.0f} {y + _ARROW / 2 + 1:.0f}"
 
 
-def arc(layout: Layout, place: Box, number: int, identifier: str) -> str:
+def draw_arc(layout: Layout, place: Box, number: int, identifier: str) -> str:
     """Draw the arc from the target back to an earlier position of the target."""
     target = layout.boxes[-1]
     start = target.middle - 8 * number
@@ -212,12 +213,12 @@ def arc(layout: Layout, place: Box, number: int, identifier: str) -> str:
     )
 
 
-def limit_line(first_over: Box, limit: int) -> str:
+def draw_limit_line(first_over: Box, limit: int) -> str:
     """Draw the line before the first agent past the approval length."""
     x = first_over.x - GAP / 2
     return element(
         "g",
-        element("title", f"Longer than {limit} needs approval"),
+        element("title", f"Chains of more than {limit} agents need approval"),
         element(
             "path",
             d=f"M{x:.0f} {first_over.y - 6:.0f}V{first_over.bottom + 3:.0f}",
@@ -230,7 +231,7 @@ def limit_line(first_over: Box, limit: int) -> str:
     )
 
 
-def _rectangle(
+def _draw_rectangle(
     box: Box, paper: str, line: str, *, dashes: str | None = None, round_: float = _ROUND, thick: bool = False
 ) -> str:
     return element(
@@ -247,11 +248,11 @@ def _rectangle(
     )
 
 
-def _name(box: Box, name: str) -> str:
+def _draw_name(box: Box, name: str) -> str:
     return text(name, box.middle, box.centre + 4.5, class_="chain-name", fill=INK, text_anchor="middle")
 
 
-def _below(box: Box, label: str) -> str:
+def _draw_label_below(box: Box, label: str) -> str:
     return text(
         label, box.middle, box.bottom + 14, class_="chain-number", fill=LINE, font_size=11, text_anchor="middle"
     )

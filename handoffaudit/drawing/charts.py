@@ -18,8 +18,8 @@ from handoffaudit.drawing.svg import (
     tooltip,
 )
 
-# Charts are drawn as wide as the page shows them, so that their text has the size of the page's text: alone, beside
-# other cards, and on a phone.
+# The widths of a chart alone, beside other cards, and on a phone. A chart has the width that the page shows, so
+# its text has the size of the page's text.
 ALONE, BESIDE, NARROW = 1120, 740, 340
 
 _AXIS = "#6e7781"
@@ -40,7 +40,7 @@ _LABEL_ROOM = 92
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: `label` is below it, `title` names its whole period, and `parts` holds its numbers by name."""
+    """One bar. `label` stands below the bar, `title` names its period, and `parts` holds its numbers by name."""
 
     label: str
     title: str
@@ -52,7 +52,7 @@ class Bar:
         return sum(self.parts.values())
 
 
-def stacked_bars(
+def draw_stacked_bars(
     bars: Sequence[Bar],
     *,
     order: Sequence[str],
@@ -61,7 +61,7 @@ def stacked_bars(
     title: str = "Handoffs over time",
     prefix: str = "bars",
 ) -> Drawing:
-    """Draw bars stacked in `order` from the bottom. The legend has no name without a number in any bar."""
+    """Draw bars stacked in `order` from the bottom. The legend lists only the names with a number in some bar."""
     names = [name for name in order if any(bar.parts.get(name) for bar in bars)]
     totals = {name: sum(bar.parts.get(name, 0) for bar in bars) for name in names}
     rows = tuple((bar.title, *(f"{bar.parts.get(name, 0):,}" for name in names)) for bar in bars if bar.total)
@@ -70,12 +70,12 @@ def stacked_bars(
         if names
         else (f"{title}: nothing in this period.",)
     )
-    ticks = _ticks(max((bar.total for bar in bars), default=0))
-    legend, top = _legend(totals, prefix, width)
+    ticks = _choose_ticks(max((bar.total for bar in bars), default=0))
+    legend, top = _draw_legend(totals, prefix, width)
     plot = _Plot(width, height, top, ticks[-1], len(bars))
-    parts = [definitions(prefix, names), legend, _axis(plot, ticks)]
-    parts += [_bar(plot, number, bar, names, prefix) for number, bar in enumerate(bars) if bar.total]
-    parts += _labels(plot, bars)
+    parts = [definitions(prefix, names), legend, _draw_axis(plot, ticks)]
+    parts += [_draw_bar(plot, number, bar, names, prefix) for number, bar in enumerate(bars) if bar.total]
+    parts += _draw_labels(plot, bars)
     if not names:
         parts.append(
             text("Nothing in this period", width / 2, height / 2, class_="axis-text", fill=_AXIS, text_anchor="middle")
@@ -116,15 +116,15 @@ class _Plot:
         return value / self.highest * (self.floor - self.top)
 
 
-def _ticks(highest: int) -> list[int]:
-    """Return 0, the middle and the top of a round scale that contains `highest` and leaves little room above."""
+def _choose_ticks(highest: int) -> list[int]:
+    """Return 0, the middle and the top of a scale of round numbers. The top is the lowest that contains `highest`."""
     least = max(math.ceil(highest / (_TICKS - 1)), 1)
     power = 10 ** (len(str(least)) - 1)
     step = next(digit * power for digit in _ROUND if digit * power >= least)
     return [step * tick for tick in range(_TICKS)]
 
 
-def _axis(plot: _Plot, ticks: Sequence[int]) -> str:
+def _draw_axis(plot: _Plot, ticks: Sequence[int]) -> str:
     lines = []
     for tick in ticks:
         y = plot.floor - plot.tall(tick)
@@ -139,11 +139,11 @@ def _axis(plot: _Plot, ticks: Sequence[int]) -> str:
     return element("g", *lines, class_="axis", aria_hidden="true")
 
 
-def _bar(plot: _Plot, number: int, bar: Bar, names: Sequence[str], prefix: str) -> str:
+def _draw_bar(plot: _Plot, number: int, bar: Bar, names: Sequence[str], prefix: str) -> str:
     left = plot.left(number)
     gap = min(plot.pitch * 0.2, 6.0)
     top = plot.floor
-    # The link covers the whole column, since a bar with the value 1 may be one pixel high.
+    # The link covers the whole column, because a bar with the value 1 may be one pixel high.
     pieces = [
         element(
             "rect",
@@ -173,11 +173,11 @@ def _bar(plot: _Plot, number: int, bar: Bar, names: Sequence[str], prefix: str) 
                 fill=paint(prefix, name),
             )
         )
-    told = ", ".join(f"{bar.parts[name]:,} {name}" for name in names if bar.parts.get(name))
-    return link(bar.href, f"{bar.title}: {told}", *pieces, class_="column")
+    summary = ", ".join(f"{bar.parts[name]:,} {name}" for name in names if bar.parts.get(name))
+    return link(bar.href, f"{bar.title}: {summary}", *pieces, class_="column")
 
 
-def _labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
+def _draw_labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
     if not bars:
         return []
     every = max(1, round(_LABEL_ROOM / plot.pitch + 0.5))
@@ -191,13 +191,13 @@ def _labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
             font_size=11,
             text_anchor="start" if number == 0 and plot.pitch < _LABEL_ROOM else "middle",
         )
-        for number, bar in _labelled(bars, every)
+        for number, bar in _select_labels(bars, every)
         if plot.left(number) + plot.pitch / 2 < plot.width - _LABEL_ROOM / 3
     ]
 
 
-def _labelled(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]:
-    """Yield the bars with a label and their positions: the first bar of each label, at least `every` bars apart."""
+def _select_labels(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]:
+    """Yield the bars to label with their positions: the first bar of each label, at least `every` bars apart."""
     free, label = 0, None
     for number, bar in enumerate(bars):
         if number >= free and bar.label != label:
@@ -205,8 +205,8 @@ def _labelled(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]:
             free, label = number + every, bar.label
 
 
-def _legend(totals: Mapping[str, int], prefix: str, width: float) -> tuple[str, float]:
-    """Return the names with their totals, in as many lines as needed, and the height of all lines."""
+def _draw_legend(totals: Mapping[str, int], prefix: str, width: float) -> tuple[str, float]:
+    """Draw the names with their totals, in as many lines as needed, and return the legend with its height."""
     entries = []
     x = 0.0
     y = 4
@@ -230,7 +230,7 @@ _GAP = 1.5
 _LEAST = 1.5
 
 
-def sparkline(
+def draw_sparkline(
     numbers: Sequence[int], *, title: str, prefix: str, labels: Sequence[str] = (), width: int = 112, height: int = 28
 ) -> Drawing:
     """Draw a bar for each number, the last number at the right, in the colour of the surrounding text.
@@ -254,12 +254,12 @@ def sparkline(
         if number > 0
         for tall in [max(number / highest * height, _LEAST)]
     ]
-    told = f"{title}: {', '.join(f'{number:,}' for number in numbers) or 'nothing'}."
+    summary = f"{title}: {', '.join(f'{number:,}' for number in numbers) or 'nothing'}."
     svg = frame(
-        floor, *bars, width=width, height=height, title=title, description=told, prefix=prefix, class_="sparkline"
+        floor, *bars, width=width, height=height, title=title, description=summary, prefix=prefix, class_="sparkline"
     )
     rows = tuple((label, f"{number:,}") for label, number in zip(labels, numbers, strict=False))
-    return Drawing(svg=svg, text=(told,), columns=("Period", "Number"), rows=rows)
+    return Drawing(svg=svg, text=(summary,), columns=("Period", "Number"), rows=rows)
 
 
 _TEXT = "#6e7781"
@@ -271,19 +271,19 @@ _NO_TARGET = "none"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The number of tokens of one section, and its target, None for a section without a target."""
+    """The token count of one section and its target, or None if the section has no target."""
 
     name: str
     count: int
     target: int | None = None
 
 
-def token_sections(
+def draw_token_sections(
     sections: Sequence[Section], *, total: int, budget: int, width: int = 560, prefix: str = "tokens"
 ) -> Drawing:
     """Draw a bar of all tokens against the budget, and a bar of each section against its target.
 
-    The part over a target is hatched. All bars have the scale of the first bar, so that their lengths are comparable.
+    The part over a target is hatched. All bars have the same scale, so that their lengths are comparable.
     """
     lines = [Section("total", total, budget), *sections]
     rows = tuple(
@@ -296,12 +296,12 @@ def token_sections(
         + (f": {total - budget:,} over." if total > budget else f": {budget - total:,} left.")
     ]
     if over:
-        told = ", ".join(f"{line.name} by {line.count - (line.target or 0):,}" for line in over)
-        words.append(f"Over its target: {told}.")
+        summary = ", ".join(f"{line.name} by {line.count - (line.target or 0):,}" for line in over)
+        words.append(f"Over its target: {summary}.")
     scale = max(max(line.count, line.target or 0) for line in lines)
-    drawn = [_section(lines[0], 0, width, scale, prefix)]
+    drawn = [_draw_section(lines[0], 0, width, scale, prefix)]
     drawn += [
-        _section(line, number * _PITCH + 8, width, scale, prefix) for number, line in enumerate(sections, start=1)
+        _draw_section(line, number * _PITCH + 8, width, scale, prefix) for number, line in enumerate(sections, start=1)
     ]
     svg = frame(
         definitions(prefix, ["over"]),
@@ -322,14 +322,14 @@ def _difference(line: Section) -> str:
     return f"{line.count - line.target:+,}" if line.count > line.target else f"{line.target - line.count:,} left"
 
 
-def _section(line: Section, y: float, width: float, scale: int, prefix: str) -> str:
+def _draw_section(line: Section, y: float, width: float, scale: int, prefix: str) -> str:
     room = max(width - _NAME_ROOM - _NUMBER_ROOM, 40.0)
     wide = line.count / scale * room if scale else 0.0
     limit = None if line.target is None or not scale else line.target / scale * room
     within = wide if limit is None else min(wide, limit)
-    told = f"{line.count:,}" + ("" if line.target is None else f" / {line.target:,}")
+    summary = f"{line.count:,}" + ("" if line.target is None else f" / {line.target:,}")
     parts = [
-        element("title", escape_text(f"{tooltip(line.name)}: {told}")),
+        element("title", escape_text(f"{tooltip(line.name)}: {summary}")),
         text(shorten(line.name, 18), 0, y + 16, class_="section-name", fill=_TEXT),
         element(
             "rect",
@@ -346,15 +346,17 @@ def _section(line: Section, y: float, width: float, scale: int, prefix: str) -> 
     ]
     is_over = limit is not None and wide > limit
     if limit is not None:
-        parts += _target(limit, wide, y, prefix)
+        parts += _draw_target(limit, wide, y, prefix)
     parts.append(
-        text(told, width, y + 16, class_="section-count", fill=FILLS["over"] if is_over else _TEXT, text_anchor="end")
+        text(
+            summary, width, y + 16, class_="section-count", fill=FILLS["over"] if is_over else _TEXT, text_anchor="end"
+        )
     )
     return element("g", *parts, class_="section is-over" if is_over else "section")
 
 
-def _target(limit: float, wide: float, y: float, prefix: str) -> list[str]:
-    """Draw the mark of a target, and the part of the bar past the target."""
+def _draw_target(limit: float, wide: float, y: float, prefix: str) -> list[str]:
+    """Draw the mark of a target and the part of the bar beyond the target."""
     mark = element(
         "path",
         d=f"M{_NAME_ROOM + limit:.1f} {y + 1:.1f}v22",

@@ -1,4 +1,4 @@
-"""Layout and shapes of a lanes drawing. The classes of a page override the colour attributes."""
+"""Layout and shapes of a lanes drawing. The styles of a page override the colour attributes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,8 +37,8 @@ _LEGEND = 34.0
 class Layout:
     """The layout of a lanes drawing.
 
-    `shown_width` is visible without scrolling. `middles` holds the middle of each slot, including the fold, and
-    `of_place` the middle of each drawn handoff by its position.
+    `shown_width` is the width that is visible without scrolling. `middles` holds the middle of each slot, including
+    folds. `of_place` holds the middle of each handoff by its position.
     """
 
     width: float
@@ -122,7 +122,7 @@ _LEGEND_LINE = 20
 
 _LEGEND_ROOM = 480
 
-# States differ in shape and mark first, and only then in colour.
+# Each state has its own combination of shape and mark, so that readers can tell states apart without colours.
 _MARKS = {
     "accepted": ("ring", "M-3 0l2 2.4 4-4.6", GOOD),
     "approved": ("shield", "M-3 0l2 2.4 4-4.6", GOOD),
@@ -143,7 +143,7 @@ _SHAPES = {
 
 
 class Shown(Protocol):
-    """The values that a column is drawn from."""
+    """The properties of a handoff that its column shows."""
 
     @property
     def number(self) -> int: ...
@@ -174,7 +174,7 @@ def definitions(prefix: str) -> str:
     return element("defs", hatch)
 
 
-def lane(layout: Layout, row: int, name: str) -> str:
+def draw_lane(layout: Layout, row: int, name: str) -> str:
     y = layout.y(row)
     line = element(
         "path", d=f"M{layout.left:.0f} {y:.1f}H{layout.right:.0f}", class_="lane-line", stroke=LINE, stroke_opacity=0.55
@@ -197,8 +197,8 @@ def draw_held(layout: Layout, row: int, start: float, end: float) -> str:
     )
 
 
-def band(layout: Layout, middle: float, prefix: str) -> str:
-    """Draw the background of a handoff that carries a wrong value."""
+def draw_band(layout: Layout, middle: float, prefix: str) -> str:
+    """Draw the background of a handoff that inherits a wrong value."""
     return element(
         "rect",
         x=middle - layout.pitch / 2 + 1,
@@ -211,7 +211,7 @@ def band(layout: Layout, middle: float, prefix: str) -> str:
     )
 
 
-def arrow(layout: Layout, middle: float, rows: tuple[int, int], one: Shown, label: str, *, href: str) -> str:
+def draw_arrow(layout: Layout, middle: float, rows: tuple[int, int], one: Shown, label: str, *, href: str) -> str:
     start, end = layout.y(rows[0]), layout.y(rows[1])
     shape, mark, colour = _MARKS.get(one.state, _WAITING)
     # The link covers the whole column.
@@ -230,7 +230,7 @@ def arrow(layout: Layout, middle: float, rows: tuple[int, int], one: Shown, labe
     )
     way = element(
         "path",
-        d=_way(middle, start, end),
+        d=_arrow_path(middle, start, end),
         class_="lane-arrow",
         fill="none",
         stroke=INK,
@@ -244,12 +244,12 @@ def arrow(layout: Layout, middle: float, rows: tuple[int, int], one: Shown, labe
         transform=f"translate({middle:.1f} {start:.1f})",
         class_=f"lane-state lane-state--{one.state}",
     )
-    parts = [field, *([_origin(layout, middle)] if one.is_origin else []), number, way, state]
+    parts = [field, *([_draw_origin(layout, middle)] if one.is_origin else []), number, way, state]
     kinds = ["lane-step", *(["is-origin"] if one.is_origin else []), *(["is-tainted"] if one.carries else [])]
     return link(href, label, *parts, class_=" ".join(kinds))
 
 
-def _origin(layout: Layout, middle: float) -> str:
+def _draw_origin(layout: Layout, middle: float) -> str:
     """Draw a flag around the number."""
     y = layout.numbers_at - 4
     return element(
@@ -263,7 +263,7 @@ def _origin(layout: Layout, middle: float) -> str:
     )
 
 
-def _way(middle: float, start: float, end: float) -> str:
+def _arrow_path(middle: float, start: float, end: float) -> str:
     if start == end:
         y = start
         return (
@@ -278,7 +278,7 @@ def _way(middle: float, start: float, end: float) -> str:
     )
 
 
-def bracket(layout: Layout, first: int, last: int, label: str, row: int) -> str:
+def draw_bracket(layout: Layout, first: int, last: int, label: str, row: int) -> str:
     """Draw a bracket over the columns from one handoff to another."""
     start, end = layout.of_place[first] - layout.pitch / 2 + 3, layout.of_place[last] + layout.pitch / 2 - 3
     y = 14.0 + 20 * row
@@ -296,7 +296,7 @@ def bracket(layout: Layout, first: int, last: int, label: str, row: int) -> str:
     return element("g", line, name, class_="lane-loop" if is_loop else "lane-long")
 
 
-def fold(layout: Layout, middle: float, label: str, number: int, href: str) -> str:
+def draw_fold(layout: Layout, middle: float, label: str, number: int, href: str) -> str:
     parts = (
         element(
             "rect",
@@ -324,11 +324,11 @@ def fold(layout: Layout, middle: float, label: str, number: int, href: str) -> s
     return element("g", element("title", label), *parts, class_="lane-fold")
 
 
-def legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
-    """Draw the meaning of the marks in use, in as many lines as needed, and extend the layout by these lines."""
+def draw_legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
+    """Draw a legend of the marks in use, in as many lines as needed. Increase the layout's height by these lines."""
     entries = [(state, state) for state in dict.fromkeys(one.state for one in arrows)]
-    entries += [("", "an ungrounded value comes in")] if any(one.is_origin for one in arrows) else []
-    entries += [("/", "carries it")] if any(one.carries for one in arrows) else []
+    entries += [("", "introduces an ungrounded value")] if any(one.is_origin for one in arrows) else []
+    entries += [("/", "inherits an ungrounded value")] if any(one.carries for one in arrows) else []
     start = layout.left if layout.width - layout.left > _LEGEND_ROOM else 4.0
     parts, x, y = [], start, layout.bottom + 22
     for kind, label in entries:
@@ -336,13 +336,13 @@ def legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
         if x > start and x + wide > layout.shown_width:
             x, y = start, y + _LEGEND_LINE
             layout.height += _LEGEND_LINE
-        parts += [_sign(kind, x, y, prefix), _told(label, x + 19, y)]
+        parts += [_draw_sign(kind, x, y, prefix), _draw_label(label, x + 19, y)]
         x += wide
     return element("g", *parts, class_="lane-legend")
 
 
-def _sign(kind: str, x: float, y: float, prefix: str) -> str:
-    """Draw the mark of a state, of an introduced value (an empty kind), or of a carried value (`/`)."""
+def _draw_sign(kind: str, x: float, y: float, prefix: str) -> str:
+    """Draw the mark of a state, of an introduced value (empty kind), or of an inherited value (kind `/`)."""
     if kind == "":
         return element(
             "path",
@@ -365,5 +365,5 @@ def _sign(kind: str, x: float, y: float, prefix: str) -> str:
     )
 
 
-def _told(label: str, x: float, y: float) -> str:
+def _draw_label(label: str, x: float, y: float) -> str:
     return text(label, x, y, fill=QUIET, font_size=12, class_="lane-number")

@@ -1,4 +1,4 @@
-"""Drawing of a trace over time: a lane for each agent, and each handoff as a numbered arrow between two lanes."""
+"""Drawing of a trace over time: each agent is a lane, and each handoff is a numbered arrow between two lanes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from itertools import pairwise
 
 from handoffaudit.drawing.lane_parts import (
     Layout,
-    arrow,
-    band,
-    bracket,
     definitions,
+    draw_arrow,
+    draw_band,
+    draw_bracket,
+    draw_fold,
     draw_held,
-    fold,
-    lane,
+    draw_lane,
+    draw_legend,
     lay_out,
-    legend,
 )
 from handoffaudit.drawing.svg import Drawing, fold_positions, frame, tooltip, visible
 
@@ -29,9 +29,9 @@ _NAMELESS = "(no name)"
 class Arrow:
     """A handoff in a trace.
 
-    `number` is its place in the trace, `told` the text beside its state (`2 findings`), and `href` its page. `carries`
-    says that it has a wrong value of an earlier handoff, `is_origin` that it introduced a wrong value. `loops`, `long`
-    and `over` are the findings on its chain.
+    `number` is the handoff's place in the trace, `note` the text beside its state (`2 findings`), and `href` its page.
+    `is_origin` is true if the handoff introduces a wrong value, and `carries` if it inherits a wrong value. `loops`,
+    `long` and `over` say which findings its chain has.
     """
 
     number: int
@@ -40,7 +40,7 @@ class Arrow:
     state: str
     href: str = ""
     at: str = ""
-    told: str = ""
+    note: str = ""
     is_origin: bool = False
     carries: bool = False
     loops: bool = False
@@ -48,7 +48,7 @@ class Arrow:
     over: bool = False
 
 
-def lanes(
+def draw_lanes(
     arrows: Sequence[Arrow],
     *,
     is_folded: bool = True,
@@ -59,8 +59,8 @@ def lanes(
 ) -> Drawing:
     """Draw the trace.
 
-    `href` opens the fold. `standalone` makes an image of its own, without links. A drawing of many arrows is wider than
-    `width`.
+    `href` is the link that opens the folds. `standalone` makes an image without links. A drawing of many arrows is
+    wider than `width`.
     """
     names = tuple(dict.fromkeys(name for one in arrows for name in (one.source, one.target)))
     marked = [place for place, one in enumerate(arrows) if one.is_origin or one.carries]
@@ -72,17 +72,17 @@ def lanes(
     )
     layout = lay_out(slots, names, width, has_loop=any(one.loops for one in arrows), has_long=_first_long(arrows) >= 0)
     words = tuple(_words(arrows, names))
-    marks = legend(layout, prefix, arrows)
+    marks = draw_legend(layout, prefix, arrows)
     svg = frame(
         definitions(prefix),
-        *_marks(arrows, layout),
-        *(lane(layout, row, name or _NAMELESS) for row, name in enumerate(names)),
-        *_held(arrows, slots, layout),
-        *_columns(arrows, slots, layout, prefix, "" if standalone else href, linked=not standalone),
+        *_draw_brackets(arrows, layout),
+        *(draw_lane(layout, row, name or _NAMELESS) for row, name in enumerate(names)),
+        *_draw_holds(arrows, slots, layout),
+        *_draw_columns(arrows, slots, layout, prefix, "" if standalone else href, linked=not standalone),
         marks,
         width=layout.width,
         height=layout.height,
-        title=f"{len(arrows)} handoffs between {len(names)} agents, in time",
+        title=f"{len(arrows)} handoffs between {len(names)} agents, over time",
         description=" ".join(words)[:_DESCRIPTION],
         prefix=prefix,
         class_="drawing lanes",
@@ -91,7 +91,7 @@ def lanes(
     return Drawing(svg=svg, text=words)
 
 
-def folds(number: int) -> bool:
+def needs_fold(number: int) -> bool:
     return number > FOLDED_PAST
 
 
@@ -99,22 +99,22 @@ def _first_long(arrows: Sequence[Arrow]) -> int:
     return next((place for place, one in enumerate(arrows) if one.long or one.over), -1)
 
 
-def _marks(arrows: Sequence[Arrow], layout: Layout) -> list[str]:
-    """Draw the brackets over several columns: from the first loop to the last, and where the chain is too long."""
+def _draw_brackets(arrows: Sequence[Arrow], layout: Layout) -> list[str]:
+    """Draw the brackets over several columns: one for loops, and one for chains that are too long."""
     loops = [place for place, one in enumerate(arrows) if one.loops]
-    parts = [bracket(layout, loops[0], loops[-1], "loop", 0)] if loops else []
+    parts = [draw_bracket(layout, loops[0], loops[-1], "loop", 0)] if loops else []
     over = [place for place, one in enumerate(arrows) if one.over]
     long = [place for place, one in enumerate(arrows) if one.long]
     row = 1 if loops else 0
     if over:
-        parts.append(bracket(layout, over[0], over[-1], "needs approval", row))
+        parts.append(draw_bracket(layout, over[0], over[-1], "needs approval", row))
     elif long:
-        parts.append(bracket(layout, long[0], long[-1], "longer than recommended", row))
+        parts.append(draw_bracket(layout, long[0], long[-1], "longer than recommended", row))
     return parts
 
 
-def _held(arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout) -> list[str]:
-    """Draw where an agent had the work between two adjacent handoffs."""
+def _draw_holds(arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout) -> list[str]:
+    """Draw a line for each agent that had the work between two adjacent handoffs."""
     parts = []
     for before, after in pairwise(slots):
         if isinstance(before, int) and isinstance(after, int) and arrows[before].target == arrows[after].source:
@@ -123,20 +123,20 @@ def _held(arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout)
     return parts
 
 
-def _columns(
+def _draw_columns(
     arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout, prefix: str, href: str, *, linked: bool
 ) -> list[str]:
     parts = []
     for slot, middle in zip(slots, layout.middles, strict=True):
         if isinstance(slot, range):
             first, last = arrows[slot[0]].number, arrows[slot[-1]].number
-            parts.append(fold(layout, middle, f"{len(slot)} more handoffs, {first} to {last}", len(slot), href))
+            parts.append(draw_fold(layout, middle, f"{len(slot)} more handoffs, {first} to {last}", len(slot), href))
             continue
         one = arrows[slot]
         if one.carries:
-            parts.append(band(layout, middle, prefix))
+            parts.append(draw_band(layout, middle, prefix))
         rows = layout.row_of[one.source], layout.row_of[one.target]
-        parts.append(arrow(layout, middle, rows, one, describe_handoff(one), href=one.href if linked else ""))
+        parts.append(draw_arrow(layout, middle, rows, one, describe_handoff(one), href=one.href if linked else ""))
     return parts
 
 
@@ -144,10 +144,10 @@ def describe_handoff(one: Arrow) -> str:
     """Return a sentence that describes the handoff."""
     source, target = (visible(tooltip(name)) or _NAMELESS for name in (one.source, one.target))
     parts = [f"{one.number}. {source} → {target}: {one.state}"]
-    parts += [one.told] if one.told else []
-    parts += ["an ungrounded value comes in here"] if one.is_origin else []
-    parts += ["carries an ungrounded value"] if one.carries else []
-    parts += ["comes back to an agent that had the work"] if one.loops else []
+    parts += [one.note] if one.note else []
+    parts += ["introduces an ungrounded value"] if one.is_origin else []
+    parts += ["inherits an ungrounded value"] if one.carries else []
+    parts += ["returns to an agent that had the work"] if one.loops else []
     parts += ["past the approval length"] if one.over else ["longer than recommended"] if one.long else []
     parts += [one.at] if one.at else []
     return ", ".join(parts)

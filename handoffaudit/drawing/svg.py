@@ -1,4 +1,4 @@
-"""SVG elements with escaped text, the result of a drawing, and the folding of long chains."""
+"""SVG elements with escaped text, the result type of all drawings, and the folding of long sequences."""
 
 import re
 import unicodedata
@@ -18,12 +18,12 @@ _PLACEHOLDER = "\ufffd"
 # Printable ASCII without `"`, `&`, `'`, `<` and `>`: most text in a drawing needs no escaping.
 _PLAIN = re.compile(r"[ !#-%(-;=?-~]*").fullmatch
 
-# These join emoji and shape letters of some scripts. All other format characters only hide or reorder text.
+# Joiners combine emoji and shape the letters of some scripts. All other format characters only hide or reorder text.
 _JOINERS = "\u200c\u200d"
 
 
 def visible(text: str) -> str:
-    """Return `text` with visible characters in place of those that XML forbids or that hide or reorder text."""
+    """Replace characters that XML forbids, or that hide or reorder text, with visible characters."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible_character(character) for character in text)
@@ -49,7 +49,7 @@ def escape_text(text: str) -> str:
 
 
 def element(name: str, *children: str, **attributes: Attribute) -> str:
-    """Return an element around `children`, which are markup.
+    """Return an element that contains `children`, which are markup.
 
     `class_` becomes `class`, and `_` in an attribute name becomes `-`.
     """
@@ -79,7 +79,7 @@ def text(content: str, x: float, y: float, **attributes: Attribute) -> str:
 
 
 def link(href: str, label: str, *children: str, class_: str | None = None) -> str:
-    """Return the children as a link with a label, or without a link where `href` is no address of a page."""
+    """Return the children as a link with a label. Omit the link if `href` is not the address of a page."""
     if not href.startswith(_SAFE_HREF):
         return element("g", element("title", escape_text(label)), *children, class_=class_)
     return element("a", element("title", escape_text(label)), *children, href=href, aria_label=label, class_=class_)
@@ -99,8 +99,8 @@ def _columns_of_character(character: str) -> int:
 
 
 def shorten(content: str, columns: int) -> str:
-    """Return `content` cut in the middle to `columns`: names of agents differ at either end."""
-    # A name may be a megabyte long, or put any number of combining marks on one letter.
+    """Cut `content` in the middle to `columns`, because names of agents may differ at either end."""
+    # A name may be a megabyte long, and a letter may have any number of combining marks.
     content = visible(content if len(content) <= 2000 else f"{content[:1000]}{content[-1000:]}")
     if columns_of(content) <= columns and len(content) <= 3 * columns:
         return content
@@ -118,7 +118,7 @@ def _head(content: str, columns: int) -> str:
 
 
 def tooltip(content: str) -> str:
-    """Return a name for a tooltip, cut to the length that a person would read."""
+    """Cut a name for a tooltip to 300 characters."""
     return content if len(content) <= 300 else f"{content[:299]}…"
 
 
@@ -132,7 +132,7 @@ def frame(
     class_: str,
     interactive: bool = False,
 ) -> str:
-    """Return the `<svg>` element. Links inside are reachable only with the role `group`, not with `img`."""
+    """Return the `<svg>` element. An interactive drawing has the role `group`, because `img` would hide its links."""
     return element(
         "svg",
         element("title", escape_text(title), id=f"{prefix}-title"),
@@ -156,7 +156,7 @@ class Drawing:
     """The result of a drawing.
 
     `svg` is safe in a page: all text is escaped, and there is no script and no style. `text` is the text version. For a
-    drawing of numbers, `columns` and `rows` hold the table.
+    chart of numbers, `columns` and `rows` hold its table.
     """
 
     svg: str
@@ -182,8 +182,8 @@ def fold_positions(
 ) -> Iterator[int | range]:
     """Yield the positions to draw in order, and a range for each fold.
 
-    A sequence no longer than `past` has no fold. Otherwise `ends` entries at both ends and the first `most_marked`
-    marked positions stay.
+    A sequence of at most `past` entries has no fold. In longer sequences, `ends` entries at each end and the first
+    `most_marked` marked positions stay visible.
 
     >>> list(fold_positions(12))
     [0, 1, 2, 3, range(4, 8), 8, 9, 10, 11]
@@ -193,11 +193,11 @@ def fold_positions(
     if length <= past:
         yield from range(length)
         return
-    kept = {*range(ends), *range(length - ends, length), *sorted(marked)[:most_marked]}
+    shown = {*range(ends), *range(length - ends, length), *sorted(marked)[:most_marked]}
     following = 0
-    for position in sorted(kept):
+    for position in sorted(shown):
         missing = position - following
-        # A fold takes the room of one entry, so folding a single entry saves nothing.
+        # A fold is as wide as one entry, so folding a single entry saves nothing.
         if missing == 1:
             yield following
         elif missing > 1:
@@ -258,13 +258,13 @@ _OTHER = "#57606a"
 
 
 def definitions(prefix: str, names: Iterable[str]) -> str:
-    """Return the patterns of these names. Their IDs begin with `prefix`."""
+    """Return the fill patterns for `names`. The IDs of the patterns begin with `prefix`."""
     patterns = [_pattern(prefix, name) for name in names]
     return element("defs", *patterns) if patterns else ""
 
 
 def paint(prefix: str, name: str) -> str:
-    """Return the value of a `fill` attribute that uses the pattern of a name."""
+    """Return the value of a `fill` attribute that refers to the pattern for `name`."""
     return f"url(#{prefix}-fill-{name})"
 
 

@@ -1,1 +1,1 @@
-"""Evaluation of the layers: labelled data, the pipeline's findings, and their statistics. No files, no Django."""
+"""Evaluation of the layers on labelled data. This package reads no files and does not import Django."""

@@ -1,4 +1,4 @@
-"""Items of labelled data: a document to judge, and separately its label; and the kinds of lines that hold them."""
+"""Items of labelled data, each a document to judge with its label, and the kinds of lines that hold them."""
 
 import ast
 from collections.abc import Callable, Iterable
@@ -13,20 +13,20 @@ from handoffaudit.validation.record import Envelope
 
 Line: TypeAlias = dict[str, Any]
 Span: TypeAlias = tuple[int, int]
-# Returns the text of a file beside the data by its name in the data, None where there is no such file.
+# A function that reads a file in the folder of the data. It returns None if the file does not exist.
 Beside: TypeAlias = Callable[[str], str | None]
 
 
 class UnreadableError(Exception):
-    """A line that is no labelled data, or that does not have the structure of its kind."""
+    """A line that is not labelled data, or that does not have the structure of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
     """The label that people gave a handoff. No layer ever sees the label.
 
-    `faulty` is None where nobody knows. `spans` are the faulty characters of the text at `place` in the data,
-    half-open; None where people labelled the text as a whole.
+    `faulty` is None if the label is unknown. `spans` are the faulty characters of the text at `place` in the data, as
+    half-open ranges, or None if people labelled the text as a whole.
     """
 
     faulty: bool | None
@@ -38,7 +38,7 @@ class Label:
 class Item:
     """One handoff of labelled data.
 
-    `name` identifies the item for people. `files` holds the sender's files, None where they are unknown.
+    `name` identifies the item for people. `files` holds the sender's files, or None if the files are unknown.
     """
 
     name: str
@@ -74,7 +74,7 @@ def review_items(line: Line, beside: Beside) -> Iterable[Item]:
     """Return the handoff of a line with a human decision: a submission with its `review` beside the document.
 
     `{…submission…, "review": {"decision": "approved" | "declined", "codes": […]}}`. A declined handoff is faulty and an
-    approved handoff is sound, whatever the layers found. `codes`, optional, are the rule codes that the reviewer saw.
+    approved handoff is sound, whatever the layers found. The optional `codes` are the rule codes that the reviewer saw.
     """
     decision = line["review"]["decision"]
     if decision not in _DECISIONS:
@@ -110,7 +110,7 @@ def is_grounding(line: Line) -> bool:
 
 
 def grounding_items(line: Line, beside: Beside) -> Iterable[Item]:
-    """Return a text that an LLM wrote from a source, labelled as grounded or not.
+    """Return a text that an LLM wrote from a source, with a label for grounded or ungrounded.
 
     Some texts come with their ungrounded spans.
     """
@@ -137,13 +137,13 @@ def _context(line: Line) -> dict[str, Any]:
     if not isinstance(context, str):
         raise TypeError("context is neither a text nor an object")
     if line.get("context_format") == "python-literal":
-        return _structured(context)
+        return _parse_literal(context)
     return {"text": context}
 
 
-def _structured(literal: str) -> dict[str, Any]:
+def _parse_literal(literal: str) -> dict[str, Any]:
     if len(literal) > LONGEST_LITERAL:
-        raise ValueError(f"context is a literal of {len(literal):,} characters; {LONGEST_LITERAL:,} are the most")
+        raise ValueError(f"context is a literal of {len(literal):,} characters; the limit is {LONGEST_LITERAL:,}")
     try:
         value = ast.literal_eval(literal)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
@@ -173,7 +173,7 @@ _BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 class Kinds:
     """The kinds of labelled data that a command reads. A new kind needs two functions and one line in a table.
 
-    `hint` is a sentence for users whose data is of none of these kinds.
+    `hint` is a sentence for users whose data has an unknown kind.
     """
 
     table: tuple[Kind, ...]
@@ -183,19 +183,19 @@ class Kinds:
         return next((kind for kind in self.table if kind.recognise(line)), None)
 
     def read(self, text: bytes, beside: Beside) -> tuple[str, list[Item]]:
-        """Return the kind of a line and its items, all of them or none. Raises `UnreadableError`."""
+        """Return the kind of a line and all its items. Raises `UnreadableError` if an item cannot be read."""
         try:
             line = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise UnreadableError(f"is not JSON: {error.msg}") from error
         kind = self.recognise(line) if isinstance(line, dict) else None
         if kind is None:
-            raise UnreadableError("is no labelled data that is known here")
+            raise UnreadableError("is not labelled data of a known kind")
         try:
             return kind.name, list(kind.items(line, beside))
         except _BROKEN as error:
             why = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
-            raise UnreadableError(f"can't be used: {why}") from error
+            raise UnreadableError(f"cannot be used: {why}") from error
 
 
 KINDS = Kinds(

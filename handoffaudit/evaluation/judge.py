@@ -1,4 +1,4 @@
-"""Judges for items of labelled data: the product's own pipeline, or the semantic layer with given answers."""
+"""Judges for items of labelled data: one runs the pipeline, the other the semantic layer with given answers."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,32 +20,32 @@ from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter
 from handoffaudit.validation.verdict import Verdict
 
 
-class Before(NamedTuple):
-    """The earlier handoffs of the trace on the same route (`same_way`), and those of them with the same data."""
+class EarlierHandoffs(NamedTuple):
+    """The number of earlier handoffs of the trace on the same route (`same_way`), and of those with the same data."""
 
     same_way: int = 0
     same_data: int = 0
 
 
 class Repeats:
-    """A counter that receives the handoffs of a trace in order. Handoffs without a trace repeat nothing."""
+    """A counter of repeated handoffs. It receives the handoffs of a trace in order and ignores those without one."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, ...]] = Counter()
 
-    def see(self, record: Record) -> Before:
+    def count(self, record: Record) -> EarlierHandoffs:
         if not record.trace_id:
-            return Before()
-        way = (record.trace_id, record.source_agent_id, record.target_agent_id)
+            return EarlierHandoffs()
+        route = (record.trace_id, record.source_agent_id, record.target_agent_id)
         content = repetition_key(record)
-        data = (*way, content)
-        before = Before(self._seen[way], self._seen[data] if content else 0)
-        self._seen[way] += 1
+        data = (*route, content)
+        before = EarlierHandoffs(self._seen[route], self._seen[data] if content else 0)
+        self._seen[route] += 1
         self._seen[data] += 1
         return before
 
 
-# Every handoff type is strict, and there are no rules.
+# The default policy: every handoff type is strict, and there are no rules.
 AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
 
 
@@ -53,14 +53,14 @@ AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strict
 class Judged:
     """The result for one item.
 
-    `found` holds the findings that a person would see, warnings and worse. `spans` are the marked characters of the
+    `found` holds the findings that a person would see: warnings and errors. `spans` are the marked characters of the
     labelled text. `ms` is the time of the layers, without the time to read the item.
     """
 
     item: Item
     found: tuple[Issue, ...]
     spans: tuple[Span, ...]
-    before: Before
+    before: EarlierHandoffs
     ms: float
 
     @property
@@ -77,7 +77,7 @@ class _Files:
 
 
 class Judge:
-    """A judge of items in their order. `names` are the layers to run; raises `ValueError` for an unknown layer."""
+    """A judge that receives items in order and runs the layers `names`. Raises `ValueError` for an unknown layer."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Judge:
     def judge(self, item: Item) -> Judged:
         """Judge an item. Raises `UnreadableError` for an item in an unknown format."""
         record = record_of(item)
-        before = self._repeats.see(record)
+        before = self._repeats.count(record)
         subject = subject_of(
             record, self._config, self._counter, now=self._now, files=item.files, repeats=before.same_data
         )
@@ -110,7 +110,7 @@ def record_of(item: Item) -> Record:
     """Return the record of an item. Raises `UnreadableError` for an item in an unknown format."""
     record = formats.read(item.document, item.format or None, item.envelope).record
     if record is None:
-        raise UnreadableError("holds a document in no format that is read")
+        raise UnreadableError("holds a document in an unknown format")
     return record
 
 
@@ -136,7 +136,7 @@ def subject_of(
 
 
 def choose_layers(names: Sequence[str]) -> tuple[Layer, ...]:
-    """Return these layers in the order of the pipeline. Raises `ValueError` for an unknown name."""
+    """Return the named layers in the order of the pipeline. Raises `ValueError` for an unknown name."""
     known = [layer.name for layer in LAYERS]
     for name in names:
         if name not in known:
@@ -174,14 +174,14 @@ class LLMJudge:
         self._now, self._config = now, config
 
     def question(self, item: Item) -> Question | None:
-        """Return the question to the LLM, None where the layer would not ask. Raises `UnreadableError`."""
+        """Return the question to the LLM, or None if the layer would skip the item. Raises `UnreadableError`."""
         subject = self._subject(item)
         return semantic.question_of(subject) if semantic.skip(subject) is None else None
 
-    def judged(self, item: Item, answer: Answer) -> Judged:
-        """Return the result of the layer for an answer to this item's question. Raises `MalformedAnswer`.
+    def judge(self, item: Item, answer: Answer) -> Judged:
+        """Return the result of the layer for an answer to the item's question. Raises `MalformedAnswer`.
 
-        `ms` is the time that the answer took.
+        The field `ms` of the result is the latency of the answer.
         """
         subject = self._subject(item)
         value = semantic.question_of(subject).read(answer.text)
@@ -190,7 +190,7 @@ class LLMJudge:
             subject, validation_id="", now=self._now, monotonic=lambda: 0.0, layers=(semantic,), new_id=str
         )
         found = tuple(issue for issue in verdict.issues if issue.severity is not Severity.INFO)
-        return Judged(item, found, _quoted_spans(item, subject, verdict), Before(), answer.latency_ms)
+        return Judged(item, found, _find_quoted_spans(item, subject, verdict), EarlierHandoffs(), answer.latency_ms)
 
     def _subject(self, item: Item) -> Subject:
         return subject_of(record_of(item), self._config, CharacterCounter(), now=self._now)
@@ -204,10 +204,10 @@ class _Answered:
         return self.answer
 
 
-def _quoted_spans(item: Item, subject: Subject, verdict: Verdict) -> tuple[Span, ...]:
+def _find_quoted_spans(item: Item, subject: Subject, verdict: Verdict) -> tuple[Span, ...]:
     """Return the positions of the quoted claims in the labelled text.
 
-    A claim that the LLM quotes in other words has no position.
+    A claim that the LLM does not quote literally has no position.
     """
     place = placer(subject.record)(item.label.place)
     found = (issue.metadata.get("span") for issue in verdict.issues if issue.location == place)
@@ -215,7 +215,7 @@ def _quoted_spans(item: Item, subject: Subject, verdict: Verdict) -> tuple[Span,
 
 
 def percentile(values: list[float], share: float) -> float | None:
-    """Return the smallest value that at least `share` of the values do not exceed, None without values."""
+    """Return the smallest value that at least `share` of the values do not exceed, or None if there are no values."""
     if not values:
         return None
     ordered = sorted(values)

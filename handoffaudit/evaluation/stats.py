@@ -1,4 +1,4 @@
-"""Statistics of a file of labelled data. Files are never pooled: their base rates differ."""
+"""Statistics of a file of labelled data. Files are never pooled, because their base rates differ."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from handoffaudit.evaluation.judge import Judge, Judged
 
 @dataclass(slots=True)
 class Characters:
-    """Counts over the characters of all labelled texts together (micro average)."""
+    """Counts of characters, summed over all labelled texts (micro average)."""
 
     texts: int = 0
     both: int = 0
@@ -28,7 +28,7 @@ class Characters:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts that grow item by item."""
+    """Counts of the judged items of a file."""
 
     items: int = 0
     flagged: int = 0
@@ -63,10 +63,10 @@ class Tally:
             self.codes.setdefault(code, Counter())[_label_name(label.faulty)] += 1
 
     def figures(self) -> dict[str, Any]:
-        """Return the statistics, with None where there is nothing to divide by.
+        """Return the statistics. A rate without items is None.
 
-        `same_way` counts the handoffs on a route that their trace used before, and `same_data` those of them with the
-        same data as an earlier one. `codes` counts the items with each rule code.
+        `same_way` counts the handoffs on a route that their trace used before. `same_data` counts those with the same
+        data as an earlier handoff on the route. `codes` counts the items with each rule code.
         """
         recall = _share(self.flagged_faulty, self.faulty)
         passed = _share(self.sound - self.flagged_sound, self.sound)
@@ -110,7 +110,7 @@ def _label_name(faulty: bool | None) -> str:  # noqa: FBT001  (a label, not a sw
 
 
 class FurtherTally(Protocol):
-    """A tally of what the figures of single handoffs do not show."""
+    """An additional tally, for example of whole traces, beside the tally of single handoffs."""
 
     def add(self, judged: Judged) -> None: ...
 
@@ -128,8 +128,9 @@ FIRST = 5
 class Measured:
     """The result for one file of labelled data.
 
-    `unread` says why the first few of `unread_lines` lines could not be used. `wrong` holds the first faulty items
-    without a finding and sound items with one. `further` holds more tallies by the names of their figures.
+    `unread_lines` counts the unusable lines, and `unread` holds the errors of the first few. `wrong` holds the first
+    wrongly judged items: faulty items without a finding, and sound items with a finding. `further` holds additional
+    tallies by name.
     """
 
     kind: str = ""
@@ -140,14 +141,14 @@ class Measured:
     further: Mapping[str, FurtherTally] = field(default_factory=dict)
 
     def add(self, judged: Judged, show: int = 0) -> None:
-        """Count an item, and keep it where it is one of the first `show` wrongly judged items."""
+        """Count an item. Add the item to `wrong` if it is one of the first `show` wrongly judged items."""
         self.tally.add(judged)
         for tally in self.further.values():
             tally.add(judged)
         if judged.item.label.faulty not in (None, judged.flagged) and len(self.wrong) < show:
             self.wrong.append(judged)
 
-    def left_out(self, number: int, error: UnreadableError) -> None:
+    def skip_line(self, number: int, error: UnreadableError) -> None:
         self.unread_lines += 1
         if len(self.unread) < FIRST:
             self.unread.append(f"line {number} {error}")
@@ -169,7 +170,7 @@ def measure(
 ) -> Measured:
     """Judge numbered lines and return the result.
 
-    `each` is called with the number of items so far. `further` counts the judged items as well.
+    `each` is called after each line with the number of items so far. The tallies in `further` count the items, too.
     """
     measured = Measured(further=further or {})
     for number, text in lines:
@@ -178,7 +179,7 @@ def measure(
             for item in items:
                 measured.add(judge.judge(item), show)
         except UnreadableError as error:
-            measured.left_out(number, error)
+            measured.skip_line(number, error)
         else:
             measured.kind = measured.kind or kind
         each(measured.tally.items)

@@ -1,6 +1,6 @@
 """Calls to an LLM: the SDK, its failures, retries, and the circuit breaker.
 
-The names in `__all__` are for users of the validators as a library, and are imported on first access.
+Users of the validators as a library import the names in `__all__`. Each name is loaded on first access.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""One event loop for each process, in a thread of its own: threads hand their calls to the loop and wait.
+"""One background event loop for each process: other threads submit calls to the loop and wait for the results.
 
-A hundred calls in flight share one connection pool, and each call ends exactly at its timeout, however slowly the
-service sends its answer.
+A hundred calls in flight share one connection pool, and each call ends at its timeout, even if the service
+sends its answer slowly.
 """
 
 import asyncio
@@ -15,17 +15,17 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_STOPPING_SECONDS = 2.0
-# A caller waits this many seconds beyond its timeout for a loop that is held up.
+_STOP_SECONDS = 2.0
+# If the loop is blocked, a caller waits this many seconds beyond its timeout.
 _GRACE_SECONDS = 5.0
 
 
 class StoppedError(Exception):
-    """The process is ending, and the call ends with it."""
+    """The process is ending, so the call is cancelled."""
 
 
 class Background:
-    """A background event loop. Its thread starts on the first call, and again in a forked process."""
+    """A background event loop. The first call of each process starts its thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,8 @@ class Background:
         self._thread: threading.Thread | None = None
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._stopped = False
-        # Inherited objects are kept and never used: closing them would write to connections of the parent process.
+        # A forked process keeps the objects of its parent without using them: the garbage collector would close them,
+        # which would write to connections of the parent process.
         self._inherited: list[object] = []
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.stop)
@@ -41,9 +42,9 @@ class Background:
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
         """Return the result of the coroutine.
 
-        Raises TimeoutError after `seconds`, and StoppedError where the process is ending.
+        Raises TimeoutError after `seconds`, and StoppedError if the process is ending.
         """
-        future = self._submitted(coroutine, seconds)
+        future = self._submit(coroutine, seconds)
         try:
             return future.result(max(seconds, 0) + _GRACE_SECONDS)
         except CancelledError:
@@ -51,9 +52,9 @@ class Background:
         finally:
             future.cancel()
 
-    async def awaited(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
-        """Return the result of the coroutine like `run`, without blocking the event loop of the caller."""
-        future = self._submitted(coroutine, seconds)
+    async def run_async(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Return the result of the coroutine like `run`, but do not block the event loop of the caller."""
+        future = self._submit(coroutine, seconds)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -62,16 +63,16 @@ class Background:
                 raise StoppedError from None
             raise
 
-    def _submitted(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> Future[T]:
+    def _submit(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> Future[T]:
         try:
-            loop = self._running()
+            loop = self._start_loop()
         except BaseException:
             coroutine.close()
             raise
-        return asyncio.run_coroutine_threadsafe(_within(coroutine, seconds), loop)
+        return asyncio.run_coroutine_threadsafe(_apply_timeout(coroutine, seconds), loop)
 
     def when_stopping(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Register `close`, which the loop awaits before it ends. Call on the loop."""
+        """Register a function that the loop awaits before it ends. Call this method on the loop."""
         self._closers.append(close)
 
     def stop(self) -> None:
@@ -83,9 +84,9 @@ class Background:
         if loop is None or thread is None:
             return
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(_STOPPING_SECONDS)
+        thread.join(_STOP_SECONDS)
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._stopped:
                 raise StoppedError
@@ -102,10 +103,10 @@ class Background:
         try:
             loop.run_forever()
         finally:
-            loop.run_until_complete(self._wind_up())
+            loop.run_until_complete(self._close_all())
             loop.close()
 
-    async def _wind_up(self) -> None:
+    async def _close_all(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -115,14 +116,14 @@ class Background:
                 await close()
 
     def _forget(self) -> None:
-        """Reset the state in a forked process, where the thread does not run and the lock may be held forever."""
+        """Reset the state in a forked process, which has no such thread and may have inherited a locked lock."""
         self._inherited += [self._loop, self._thread, self._closers]
         self._lock = threading.Lock()
         self._loop = self._thread = None
         self._closers = []
 
 
-async def _within(coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+async def _apply_timeout(coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
     async with asyncio.timeout(seconds):
         return await coroutine
 

@@ -1,7 +1,7 @@
-"""Calls to the LLM: one question with all its tries in one time limit, and the circuit breaker.
+"""Calls to the LLM: each question has one time limit for all its tries, and transient failures are retried.
 
-The breaker stops all calls for a while after several failures in a row, and then one probe decides. A breaker is an
-immutable value: the caller stores the result of each transition, where all processes share it.
+A circuit breaker stops all calls for a while after several failures in a row; then one call probes the service. A
+breaker is an immutable value. The caller stores the result of each transition in a place that all processes share.
 """
 
 import random
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
-from handoffaudit.llm.errors import RETRIED, timed_out
+from handoffaudit.llm.errors import RETRYABLE, timeout_error
 from handoffaudit.validation.prompts import pricing
 from handoffaudit.validation.prompts.pricing import Price
 from handoffaudit.validation.prompts.question import (
@@ -32,15 +32,15 @@ _FIRST_WAIT = 1.0
 
 _LONGEST_WAIT = 16.0
 
-# Random seconds added to the wait, so that callers do not all come back at the same moment.
+# Up to this many random seconds are added to the wait, so that callers do not retry at the same moment.
 _SPREAD = 1.0
 
 _LONGEST_SHOWN_ANSWER = 20_000
 
-# An answer with any other stop reason is incomplete.
-_WHOLE = frozenset({"end_turn", "stop_sequence", "tool_use", ""})
+# A reply with any other stop reason is incomplete.
+_COMPLETE = frozenset({"end_turn", "stop_sequence", "tool_use", ""})
 
-_CUT_SHORT = {
+_INCOMPLETE_HINTS = {
     "max_tokens": "The answer was cut off at its longest length; answer in fewer words.",
     "model_context_window_exceeded": "The answer was cut off at its longest length; answer in fewer words.",
     "refusal": "The model declined to answer; only the JSON about the text between the tags is asked for.",
@@ -51,7 +51,7 @@ Messages = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts. Prompt tokens count as `tokens_cached` where the service had them cached, else as `tokens_in`."""
+    """Token counts of a call. Cached prompt tokens count as `tokens_cached`, other prompt tokens as `tokens_in`."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -67,7 +67,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The LLM's reply to one request, with the `stop_reason` as the service named it."""
+    """The LLM's reply to one request. `stop_reason` is the value that the service sent."""
 
     text: str
     model: str
@@ -96,7 +96,7 @@ class Client(Protocol):
 class Call:
     """The result of a call: an answer, or the error that prevented an answer.
 
-    All other values cover all tries together. The tokens of a try without a reply are unknown and not included.
+    All other fields cover all tries together. They exclude the tokens of a try without a reply, which are unknown.
     """
 
     answer: Answer | None
@@ -109,7 +109,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class _Course:
+class _CallState:
     """The state of one call while it runs."""
 
     model: str
@@ -149,28 +149,28 @@ class Caller:
         return self._models[role]
 
     def estimate(self, question: Question) -> float:
-        """Return about the highest cost of one try, in USD."""
+        """Estimate the highest cost of one try, in USD."""
         size = sum(len(text.encode("utf-8", "replace")) for text in (question.instructions, question.content))
         return pricing.estimate_call_cost(self.model_of(question.role), size, question.max_tokens, self._prices)
 
     def call(self, question: Question) -> Call:
         """Ask the question. An outage is stored in the call's `error`, never raised."""
         started = self._monotonic()
-        course = _Course(
+        state = _CallState(
             self.model_of(question.role), started + self._seconds, [{"role": "user", "content": question.content}]
         )
-        value, text, error = None, "", self._too_dear(question)
+        value, text, error = None, "", self._check_cost(question)
         if error is None:
             try:
-                value, text = self._asked(question, course)
+                value, text = self._ask(question, state)
             except Unavailable as unavailable:
                 error = unavailable
         latency_ms = (self._monotonic() - started) * 1000
-        cost = self._cost(course)
-        answer = None if error else Answer(value, text, course.model, cost, latency_ms)
-        return Call(answer, error, course.model, course.usage, cost, latency_ms, course.tries)
+        cost = self._cost(state)
+        answer = None if error else Answer(value, text, state.model, cost, latency_ms)
+        return Call(answer, error, state.model, state.usage, cost, latency_ms, state.tries)
 
-    def _too_dear(self, question: Question) -> Unavailable | None:
+    def _check_cost(self, question: Question) -> Unavailable | None:
         limit = question.max_cost_usd
         if limit is None or (estimate := self.estimate(question)) <= limit:
             return None
@@ -178,41 +178,41 @@ class Caller:
             Reason.TOO_DEAR, f"Asking would cost about {estimate:.4f} USD, over the limit of {limit:g} USD."
         )
 
-    def _asked(self, question: Question, course: _Course) -> tuple[Any, str]:
+    def _ask(self, question: Question, state: _CallState) -> tuple[Any, str]:
         while True:
             try:
-                reply = self._tried(question, course)
+                reply = self._try_once(question, state)
             except Unavailable as error:
-                self._wait(error, course)
+                self._wait(error, state)
                 continue
             try:
-                return question.read(whole(reply)), reply.text
+                return question.read(read_complete(reply)), reply.text
             except MalformedAnswer as malformed:
-                _show(malformed, reply, course)
+                _add_correction(malformed, reply, state)
 
-    def _tried(self, question: Question, course: _Course) -> Reply:
-        remaining = course.deadline - self._monotonic()
+    def _try_once(self, question: Question, state: _CallState) -> Reply:
+        remaining = state.deadline - self._monotonic()
         if remaining <= 0:
-            raise timed_out(self._seconds)
-        course.tries += 1
+            raise timeout_error(self._seconds)
+        state.tries += 1
         reply = self._client.complete(
-            model=course.model,
+            model=state.model,
             system=question.instructions,
-            messages=course.messages,
+            messages=state.messages,
             schema=question.schema,
             max_tokens=question.max_tokens,
             seconds=remaining,
         )
-        course.usage += reply.usage
+        state.usage += reply.usage
         return reply
 
-    def _wait(self, error: Unavailable, course: _Course) -> None:
-        """Sleep until the next try. Raises the error where no try is left, or no time for one."""
-        course.failures += 1
-        if error.reason not in RETRIED or course.failures >= self._tries:
+    def _wait(self, error: Unavailable, state: _CallState) -> None:
+        """Sleep until the next try. Raises `error` if no try is left or the next try would start after the deadline."""
+        state.failures += 1
+        if error.reason not in RETRYABLE or state.failures >= self._tries:
             raise error
-        wait = self._pause(error, course.failures)
-        if self._monotonic() + wait >= course.deadline:
+        wait = self._pause(error, state.failures)
+        if self._monotonic() + wait >= state.deadline:
             raise error
         self._sleep(wait)
 
@@ -221,10 +221,10 @@ class Caller:
             return error.retry_after + self._random() * _SPREAD
         return self._random() * min(_FIRST_WAIT * 2.0 ** (failures - 1), _LONGEST_WAIT)
 
-    def _cost(self, course: _Course) -> float:
-        usage = course.usage
+    def _cost(self, state: _CallState) -> float:
+        usage = state.usage
         return pricing.cost(
-            course.model,
+            state.model,
             tokens_in=usage.tokens_in,
             tokens_out=usage.tokens_out,
             tokens_cached=usage.tokens_cached,
@@ -232,28 +232,30 @@ class Caller:
         )
 
 
-def whole(reply: Reply) -> str:
-    """Return the text of a complete reply. Raises `MalformedAnswer` for a truncated or declined one."""
-    if reply.stop_reason not in _WHOLE:
-        raise MalformedAnswer(_CUT_SHORT.get(reply.stop_reason, f"The answer ended with {reply.stop_reason}."))
+def read_complete(reply: Reply) -> str:
+    """Return the text of a complete reply. Raises `MalformedAnswer` for a truncated or declined reply."""
+    if reply.stop_reason not in _COMPLETE:
+        raise MalformedAnswer(_INCOMPLETE_HINTS.get(reply.stop_reason, f"The answer ended with {reply.stop_reason}."))
     return reply.text
 
 
-def _show(malformed: MalformedAnswer, reply: Reply, course: _Course) -> None:
-    """Add the unusable answer and its error to the conversation. Raises `Unavailable` the second time."""
-    course.malformed += 1
-    if course.malformed > 1:
-        raise Unavailable(Reason.MALFORMED_ANSWER, f"The model's answer could not be read, twice: {malformed}")
+def _add_correction(malformed: MalformedAnswer, reply: Reply, state: _CallState) -> None:
+    """Add the unusable answer and its error to the conversation. Raises `Unavailable` for the second such answer."""
+    state.malformed += 1
+    if state.malformed > 1:
+        raise Unavailable(
+            Reason.MALFORMED_ANSWER, f"The model's answer could not be read, even after a retry: {malformed}"
+        )
     if reply.text.strip():
-        course.messages.append({"role": "assistant", "content": cut_part(reply.text, _LONGEST_SHOWN_ANSWER).rstrip()})
-    course.messages.append(
+        state.messages.append({"role": "assistant", "content": cut_part(reply.text, _LONGEST_SHOWN_ANSWER).rstrip()})
+    state.messages.append(
         {"role": "user", "content": f"That answer cannot be used. {malformed} Answer again, with the JSON alone."}
     )
 
 
 FAILURES = 5
 OPEN_SECONDS = 30.0
-# A probe that never reports back makes room for another probe after this many seconds.
+# If a probe reports no result for this many seconds, the breaker admits another probe.
 PROBE_SECONDS = 90.0
 
 _OUTAGES = frozenset(
@@ -266,13 +268,13 @@ _OUTAGES = frozenset(
         Reason.REFUSED,
     }
 )
-# The service refuses these requests for their content, and may answer the next request.
-_OF_ONE_QUESTION = frozenset({400, 413, 422})
+# With these statuses, the service refuses a request for its content. It may answer the next request.
+_CONTENT_STATUSES = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The state of the breaker. Before `open_until` it admits no call, after that time one call at a time."""
+    """The state of the breaker. The breaker admits no call before `open_until`, and one call at a time after it."""
 
     failures: int = 0
     open_until: datetime | None = None
@@ -280,18 +282,20 @@ class Breaker:
     reason: str = ""
 
     def admit(self, now: datetime, *, probe_seconds: float = PROBE_SECONDS) -> "tuple[Breaker, bool]":
-        """Return the breaker after a request for admission, and whether the call is admitted."""
+        """Return whether a call may start now, and the breaker with this call counted as the probe if it is one."""
         if self.open_until is None:
             return self, True
         if now < self.open_until or (self.probing_until is not None and now < self.probing_until):
             return self, False
         return replace(self, probing_until=now + timedelta(seconds=probe_seconds)), True
 
-    def succeeded(self) -> "Breaker":
-        """Return the breaker after an answer: closed, whatever the state before."""
+    def record_success(self) -> "Breaker":
+        """Return a closed breaker, whatever the state was before the answer."""
         return Breaker()
 
-    def failed(self, now: datetime, reason: str, *, limit: int = FAILURES, seconds: float = OPEN_SECONDS) -> "Breaker":
+    def record_failure(
+        self, now: datetime, reason: str, *, limit: int = FAILURES, seconds: float = OPEN_SECONDS
+    ) -> "Breaker":
         """Return the breaker after a failure.
 
         A failed probe opens the breaker again. A failed call that began before the breaker opened does not extend the
@@ -306,5 +310,5 @@ class Breaker:
 
 
 def is_outage(error: Unavailable) -> bool:
-    """Return whether the failure concerns the whole service and not only this one question."""
-    return error.reason in _OUTAGES and error.status not in _OF_ONE_QUESTION
+    """Return whether the failure concerns the whole service, not only this question."""
+    return error.reason in _OUTAGES and error.status not in _CONTENT_STATUSES

@@ -1,4 +1,4 @@
-"""Failures of the LLM service as `Unavailable`: a table by HTTP status, and each message says what to fix."""
+"""Failures of the LLM service as `Unavailable` errors. Each message says how to fix the cause."""
 
 import math
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.question import Reason, Unavailable
 from handoffaudit.validation.text import clean
 
-# A longer pause than this many seconds is not believed.
+# Longer pauses are shortened to this many seconds.
 LONGEST_RETRY_AFTER: Final = 3600.0
-_LONGEST_SAID = 200
+_LONGEST_MESSAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ _BY_STATUS: Final[Mapping[int, _Row]] = {
     402: _Row(Reason.REFUSED, "The model's service asks for payment (402): add credit to the account"),
     403: _Row(
         Reason.REFUSED,
-        "The key may not do this (403): allow its account to use the model, or set ANTHROPIC_API_KEY (or the "
+        "The key has no access to the model (403): give its account access, or set ANTHROPIC_API_KEY (or the "
         "credentials of AWS or Google Cloud) to another",
     ),
     404: _Row(
@@ -54,22 +54,24 @@ _BY_STATUS: Final[Mapping[int, _Row]] = {
     504: _Row(Reason.TIMEOUT, "The model's service did not finish in time (504)"),
     529: _Row(Reason.OVERLOADED, "The model's service is overloaded (529)"),
 }
-RETRIED: Final = frozenset(
+RETRYABLE: Final = frozenset(
     {Reason.TIMEOUT, Reason.RATE_LIMIT, Reason.OVERLOADED, Reason.SERVER_ERROR, Reason.CONNECTION}
 )
 
 
-def of_status(status: int, *, retry_after: str | None, said: str | None, now: datetime) -> Unavailable:
+def error_of_status(status: int, *, retry_after: str | None, message: str | None, now: datetime) -> Unavailable:
     """Return the error for an HTTP status other than success.
 
-    `said` is the service's own message, shown only where the user can fix the cause.
+    `message` is the service's own message, which is shown only if the user can fix the cause.
     """
     row = _BY_STATUS.get(status) or _row_of_class(status)
     words = (
-        clean(" ".join(str(mask_secrets(said)).split()), _LONGEST_SAID) if said and row.reason is Reason.REFUSED else ""
+        clean(" ".join(str(mask_secrets(message)).split()), _LONGEST_MESSAGE)
+        if message and row.reason is Reason.REFUSED
+        else ""
     )
     detail = f'{row.detail}; it says "{words}".' if words else f"{row.detail}."
-    return Unavailable(row.reason, detail, retry_after=seconds_of(retry_after, now), status=status)
+    return Unavailable(row.reason, detail, retry_after=parse_retry_after(retry_after, now), status=status)
 
 
 def _row_of_class(status: int) -> _Row:
@@ -80,63 +82,65 @@ def _row_of_class(status: int) -> _Row:
     return _Row(Reason.REFUSED, f"The address answers {status}, not a message: check ANTHROPIC_BASE_URL")
 
 
-def timed_out(seconds: float) -> Unavailable:
+def timeout_error(seconds: float) -> Unavailable:
     return Unavailable(Reason.TIMEOUT, f"The model did not answer within {seconds:.3g} seconds.")
 
 
-def not_connected() -> Unavailable:
+def connection_error() -> Unavailable:
     return Unavailable(
         Reason.CONNECTION,
         "The model's service could not be reached, or the connection broke: check the network and ANTHROPIC_BASE_URL.",
     )
 
 
-def not_a_message() -> Unavailable:
+def invalid_message_error() -> Unavailable:
     return Unavailable(
-        Reason.SERVER_ERROR, "The model's service answered with something that is no message: check ANTHROPIC_BASE_URL."
+        Reason.SERVER_ERROR, "The model's service sent an answer that is not a message: check ANTHROPIC_BASE_URL."
     )
 
 
-def too_long(most: int) -> Unavailable:
+def too_long_error(most: int) -> Unavailable:
     return Unavailable(
         Reason.SERVER_ERROR,
-        f"The model's service answered with more than {most // 1024**2} MiB, which is no message: check "
+        f"The model's service sent more than {most // 1024**2} MiB, which cannot be a message: check "
         "ANTHROPIC_BASE_URL.",
     )
 
 
-def not_connected_within(seconds: float) -> Unavailable:
+def connect_timeout_error(seconds: float) -> Unavailable:
     return Unavailable(
         Reason.TIMEOUT,
-        f"The model's service could not be connected to within {seconds:.3g} seconds: check the network and "
+        f"The connection to the model's service took longer than {seconds:.3g} seconds: check the network and "
         "ANTHROPIC_BASE_URL.",
     )
 
 
-def not_a_key() -> Unavailable:
-    return Unavailable(Reason.REFUSED, "ANTHROPIC_API_KEY has characters that no key has: copy it again.")
+def invalid_key_error() -> Unavailable:
+    return Unavailable(
+        Reason.REFUSED, "ANTHROPIC_API_KEY contains characters that are not allowed in a key: copy the key again."
+    )
 
 
-def not_set_up(provider: str, error: Exception) -> Unavailable:
+def setup_error(provider: str, error: Exception) -> Unavailable:
     """Return the error for a client that could not be created or has no credentials: nothing was sent."""
     return Unavailable(
         Reason.REFUSED,
-        f"The client for {provider} is not set up ({type(error).__name__}): install handoffaudit[{provider}], and give "
-        "it its region and credentials.",
+        f"The client for {provider} is not set up ({type(error).__name__}): install handoffaudit[{provider}], and set "
+        "its region and credentials.",
     )
 
 
-def unforeseen(error: Exception) -> Unavailable:
-    """Return the error for an unknown failure of the SDK, without its text, which may hold the request."""
+def sdk_error(error: Exception) -> Unavailable:
+    """Return the error for an unknown failure of the SDK. Leave out its text, which may hold the request."""
     return Unavailable(Reason.CONNECTION, f"The model's SDK failed ({type(error).__name__}).")
 
 
-def stopped() -> Unavailable:
-    return Unavailable(Reason.CONNECTION, "The call was given up because the process is ending.")
+def stopped_error() -> Unavailable:
+    return Unavailable(Reason.CONNECTION, "The call was cancelled because the process is ending.")
 
 
-def seconds_of(retry_after: str | None, now: datetime) -> float | None:
-    """Return a `retry-after` header, which is a number or an HTTP date, in seconds and at most an hour.
+def parse_retry_after(retry_after: str | None, now: datetime) -> float | None:
+    """Return the seconds of a `retry-after` header, at most an hour. The header is a number or an HTTP date.
 
     Returns None for an invalid value and for a time in the past.
     """
@@ -145,13 +149,13 @@ def seconds_of(retry_after: str | None, now: datetime) -> float | None:
     try:
         seconds = float(retry_after)
     except ValueError:
-        seconds = _until(retry_after, now)
+        seconds = _seconds_until(retry_after, now)
     if not math.isfinite(seconds) or seconds < 0:
         return None
     return min(seconds, LONGEST_RETRY_AFTER)
 
 
-def _until(date: str, now: datetime) -> float:
+def _seconds_until(date: str, now: datetime) -> float:
     try:
         at = parsedate_to_datetime(date)
     except (ValueError, OverflowError):

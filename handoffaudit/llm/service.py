@@ -6,7 +6,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from handoffaudit.llm.calls import SECONDS, TRIES, Caller, Messages, Reply, whole
+from handoffaudit.llm.calls import SECONDS, TRIES, Caller, Messages, Reply, read_complete
 from handoffaudit.llm.claude import CONNECT_SECONDS, ClaudeClient
 from handoffaudit.validation.prompts import critique, grounding, pricing
 from handoffaudit.validation.prompts.pricing import Price, read_prices
@@ -16,13 +16,13 @@ PRICES_VARIABLE = "HANDOFFAUDIT_MODEL_PRICES"
 
 
 @lru_cache(maxsize=8)
-def client_from(
+def build_client(
     provider: str, api_key: str = "", base_url: str = "", *, connect_seconds: float = CONNECT_SECONDS
 ) -> ClaudeClient | None:
-    """Return the client, or None for Anthropic's own service without a key.
+    """Return a client, or None for the provider `anthropic` without a key.
 
-    Bedrock and Vertex look for their own credentials when a call is made. Equal arguments return the same client with
-    its one connection pool.
+    Bedrock and Vertex look for their credentials when a call is made. Equal arguments return the same client, which has
+    one connection pool.
     """
     key = api_key.strip()
     if provider == "anthropic" and not key:
@@ -30,14 +30,14 @@ def client_from(
     return ClaudeClient(provider, key, base_url.strip(), connect_seconds=connect_seconds)
 
 
-def caller_from(
+def build_caller(
     client: ClaudeClient, *, fast: str, careful: str, seconds: float = SECONDS, tries: int = TRIES
 ) -> Caller:
-    """Return a caller with an LLM for each role, and with the prices of this process."""
-    return Caller(client, {Role.FAST: fast, Role.CAREFUL: careful}, seconds=seconds, tries=tries, prices=prices_here())
+    """Return a caller with an LLM for each role, and with the prices of `load_prices`."""
+    return Caller(client, {Role.FAST: fast, Role.CAREFUL: careful}, seconds=seconds, tries=tries, prices=load_prices())
 
 
-def prices_here() -> Mapping[str, Price]:
+def load_prices() -> Mapping[str, Price]:
     """Return the default prices, updated with `HANDOFFAUDIT_MODEL_PRICES`.
 
     Raises ValueError with the name of the variable.
@@ -59,7 +59,7 @@ _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType({"handoff_se
 class ClaudeService:
     """The LLM service for `SemanticValidator(ClaudeService())`.
 
-    The key and the address come from `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL` unless they are given.
+    The default key and address come from `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ClaudeService:
         max_tokens: int = ANSWER_TOKENS,
         metadata: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Ask once and return `content`, `model`, `usage` and `cost_usd`.
+        """Ask the LLM once and return `content`, `model`, `usage` and `cost_usd`.
 
         `model` is a role, `fast` or `careful`, or the name of an LLM. `metadata` and `temperature` are not sent;
         current LLMs reject a temperature.
@@ -95,8 +95,8 @@ class ClaudeService:
         Raises `Unavailable`, or `MalformedAnswer` for a truncated or declined answer.
         """
         name = self._models.get(model, model)
-        system, asked = _parted(messages)
-        reply = await _client(self._provider, self._api_key, self._base_url).completed(
+        system, asked = _split_system(messages)
+        reply = await _client(self._provider, self._api_key, self._base_url).complete_async(
             model=name,
             system=system,
             messages=asked,
@@ -106,7 +106,7 @@ class ClaudeService:
         )
         usage = reply.usage
         return {
-            "content": whole(reply),
+            "content": read_complete(reply),
             "model": name,
             "usage": {
                 "tokens_in": usage.tokens_in,
@@ -124,7 +124,7 @@ def claude_critic(
     provider: str = "anthropic",
     seconds: float = SECONDS,
 ) -> Callable[..., dict[str, Any]]:
-    """Return a function that asks once, for `CritiqueValidator(call_llm=claude_critic())`.
+    """Return a function that asks the LLM once, for `CritiqueValidator(call_llm=claude_critic())`.
 
     Key and address work as in `ClaudeService`. `CritiqueValidator` turns the exceptions of the function into a warning.
     """
@@ -133,12 +133,12 @@ def claude_critic(
         reply = _client(provider, api_key, base_url).complete(
             model=model,
             system=instructions,
-            messages=[{"role": "user", "content": _between_tags(context)}],
+            messages=[{"role": "user", "content": _fence_parts(context)}],
             schema=critique.SCHEMA,
             max_tokens=ANSWER_TOKENS,
             seconds=seconds,
         )
-        opinion = critique.read(whole(reply))
+        opinion = critique.read(read_complete(reply))
         return {
             "overall_score": opinion.score,
             "issues": [
@@ -154,20 +154,20 @@ def claude_critic(
 def _client(provider: str, api_key: str | None, base_url: str | None) -> ClaudeClient:
     key = os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key
     url = os.environ.get("ANTHROPIC_BASE_URL", "") if base_url is None else base_url
-    client = client_from(provider, key, url if provider == "anthropic" or base_url else "")
+    client = build_client(provider, key, url if provider == "anthropic" or base_url else "")
     if client is None:
         raise Unavailable(Reason.NO_KEY, "No key is set for the model (ANTHROPIC_API_KEY).")
     return client
 
 
-def _parted(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Messages]:
-    """Return the system prompt and the other messages."""
+def _split_system(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Messages]:
+    """Split messages into the system prompt and the other messages."""
     system = "\n\n".join(str(one["content"]) for one in messages if one["role"] == "system")
     return system, [{"role": one["role"], "content": one["content"]} for one in messages if one["role"] != "system"]
 
 
-def _between_tags(context: Mapping[str, Any]) -> str:
-    """Return the input of the critique, fenced in tags that other people's text cannot close."""
+def _fence_parts(context: Mapping[str, Any]) -> str:
+    """Return the input of the critique. Fence each part in tags that the part itself cannot close."""
     parts = {name: part if isinstance(part, str) else as_text(part) for name, part in context.items()}
     return "\n\n".join(fence(name, part) for name, part in parts.items())
 
@@ -179,5 +179,5 @@ def _cost(model: str, reply: Reply) -> float:
         tokens_in=usage.tokens_in,
         tokens_out=usage.tokens_out,
         tokens_cached=usage.tokens_cached,
-        prices=prices_here(),
+        prices=load_prices(),
     )

@@ -54,7 +54,7 @@ def test_what_cannot_be_used_is_one_line(tmp_path):
     done = run("eval", written(tmp_path / "other.jsonl", {"a": 1}))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert "other.jsonl holds no labelled data that is known here: line 1 is no" in done.stderr
+    assert "other.jsonl holds no labelled data of a known kind: line 1 is not" in done.stderr
     done = run("eval", written(tmp_path / "one.jsonl", LINES[0]), "--layers", "taste")
     assert done.returncode == 2
     assert done.stderr.startswith("Error: There is no layer 'taste': choose from structure, ")

@@ -316,7 +316,7 @@ def test_a_wrong_call_costs_nothing(tmp_path: Path, server: MessagesServer) -> N
     good = written(tmp_path / "one.jsonl", *SOUND)
     other = written(tmp_path / "other.jsonl", {"a": 1})
     for arguments, said in (
-        ((good, other, "--yes"), "other.jsonl holds no labelled data that is known here: line 1 is no"),
+        ((good, other, "--yes"), "other.jsonl holds no labelled data of a known kind: line 1 is not"),
         (("-", "--yes"), "give a file and not -"),
         ((good, "--yes", "--layers", "taste"), "There is no layer 'taste'"),
         ((good, "--yes", "--results", str(tmp_path)), "can't be written"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
+from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.agent_map.geometry import NODE_HEIGHT, Layout, Place, Ways, lay_out
 from tests.scale import examples
 
@@ -28,7 +28,7 @@ def drawn(weights: dict[tuple[str, str], int], *, across: bool = True, width: in
     names = sorted({name for pair in weights for name in pair})
     edges = [MapEdge(source, target, number, 0.9) for (source, target), number in weights.items()]
     return ElementTree.fromstring(  # noqa: S314 -- our own
-        agent_map([MapAgent(name, 1, f"/a/{name}") for name in names], edges, across=across, width=width).svg
+        draw_agent_map([MapAgent(name, 1, f"/a/{name}") for name in names], edges, across=across, width=width).svg
     )
 
 
@@ -140,12 +140,12 @@ def test_a_line_is_wider_the_more_handoffs_there_are() -> None:
     ("share", "told"), [(None, "none judged"), (0, "0.0 %"), (0.0001, "0.1 %"), (0.9999, "99.9 %"), (1, "100.0 %")]
 )
 def test_a_share_is_all_or_nothing_only_where_it_is(share: float | None, told: str) -> None:
-    assert MapEdge("a", "b", 1, share).share_told == told
+    assert MapEdge("a", "b", 1, share).share_text == told
 
 
 def test_few_accepted_is_marked_without_colour() -> None:
     edges = [MapEdge("a", "b", 5, 0.5, "3 s", "/x"), MapEdge("b", "a", 5, 0.8), MapEdge("a", "a", 1, None)]
-    drawing = agent_map([MapAgent("a", 11), MapAgent("b", 10)], edges)
+    drawing = draw_agent_map([MapAgent("a", 11), MapAgent("b", 10)], edges)
     low = re.findall(r'class="map-edge is-low".*?</a>', drawing.svg)
     assert len(low) == 1
     assert "stroke-dasharray" in low[0]
@@ -161,7 +161,7 @@ def test_few_accepted_is_marked_without_colour() -> None:
 
 def test_names_are_escaped_and_cut() -> None:
     name = "<script>" + "x" * 300
-    drawing = agent_map([MapAgent(name, 1), MapAgent("b", 1)], [MapEdge(name, "b", 1, 1.0)])
+    drawing = draw_agent_map([MapAgent(name, 1), MapAgent("b", 1)], [MapEdge(name, "b", 1, 1.0)])
     assert "<script>" not in drawing.svg
     assert ElementTree.fromstring(drawing.svg) is not None  # noqa: S314 -- our own
 
@@ -169,10 +169,10 @@ def test_names_are_escaped_and_cut() -> None:
 def test_handoffs_among_the_others_are_told_and_not_drawn_as_a_loop() -> None:
     agents = [MapAgent("a", 4), MapAgent("2 others", 3, folded=True)]
     edges = [MapEdge("a", "2 others", 2, 1.0), MapEdge("2 others", "2 others", 1, 0.0), MapEdge("a", "a", 2, 1.0)]
-    drawing = agent_map(agents, edges)
+    drawing = draw_agent_map(agents, edges)
     lines = ElementTree.fromstring(drawing.svg).findall(f".//{SVG}path[@class='map-line']")  # noqa: S314 -- our own
     # To the others, and the one of the agent that hands to itself.
     assert len(lines) == 2
     assert "cross" not in drawing.text[0]
-    assert "Not drawn: 1 handoff among the others." in drawing.text[0]
+    assert "Not drawn: 1 handoff between agents in the same box." in drawing.text[0]
     assert len(drawing.rows) == 3

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from handoffaudit.drawing.chain import Chain, chain
+from handoffaudit.drawing.chain import Chain, draw_chain
 from handoffaudit.drawing.svg import Drawing
 from tests.elapsed import grows_linearly
 
@@ -45,7 +45,7 @@ def agents(number: int) -> tuple[str, ...]:
 
 
 def test_agents_stand_in_order_and_the_target_apart() -> None:
-    root = parsed(chain(Chain(("planner", "researcher"), "writer")))
+    root = parsed(draw_chain(Chain(("planner", "researcher"), "writer")))
     names = [element.text for element in with_class(root, "chain-name")]
     assert names == ["planner", "researcher", "writer"]
     lefts = [float(rectangle.get("x", "")) for rectangle in root.iter(f"{SVG}rect")]
@@ -55,7 +55,7 @@ def test_agents_stand_in_order_and_the_target_apart() -> None:
 
 
 def test_a_loop_is_an_arc_from_the_target_to_its_earlier_place() -> None:
-    drawing = chain(Chain(("planner", "researcher", "coder"), "researcher", loop=(1,)))
+    drawing = draw_chain(Chain(("planner", "researcher", "coder"), "researcher", loop=(1,)))
     root = parsed(drawing)
     assert len(with_class(root, "chain-loop")) == 1
     marked = [
@@ -68,16 +68,16 @@ def test_a_loop_is_an_arc_from_the_target_to_its_earlier_place() -> None:
 
 
 def test_a_loop_over_several_rows_is_drawn_too() -> None:
-    narrow = chain(Chain(agents(8), "agent_1", loop=(1,)), width=340)
+    narrow = draw_chain(Chain(agents(8), "agent_1", loop=(1,)), width=340)
     assert len(with_class(parsed(narrow), "chain-loop")) == 1
 
 
 def test_without_a_loop_there_is_no_arc() -> None:
-    assert not with_class(parsed(chain(Chain(("a", "b"), "c"))), "chain-loop")
+    assert not with_class(parsed(draw_chain(Chain(("a", "b"), "c"))), "chain-loop")
 
 
 def test_the_part_past_the_approval_length_is_marked() -> None:
-    drawing = chain(Chain(agents(7), "writer", over_from=5))
+    drawing = draw_chain(Chain(agents(7), "writer", over_from=5))
     root = parsed(drawing)
     over = [element for element in with_class(root, "chain-node") if "is-over" in element.get("class", "")]
     assert len(over) == 2
@@ -86,25 +86,25 @@ def test_the_part_past_the_approval_length_is_marked() -> None:
 
 
 def test_ten_agents_are_not_folded_and_eleven_are() -> None:
-    assert not with_class(parsed(chain(Chain(agents(10), "writer"))), "chain-fold")
-    folds = with_class(parsed(chain(Chain(agents(11), "writer"))), "chain-fold")
+    assert not with_class(parsed(draw_chain(Chain(agents(10), "writer"))), "chain-fold")
+    folds = with_class(parsed(draw_chain(Chain(agents(11), "writer"))), "chain-fold")
     assert len(folds) == 1
 
 
 def test_a_fold_opens_by_a_link_and_without_it_all_are_drawn() -> None:
-    folded = parsed(chain(Chain(agents(40), "writer"), href="?chain=full#chain"))
+    folded = parsed(draw_chain(Chain(agents(40), "writer"), href="?chain=full#chain"))
     (link,) = folded.iter(f"{SVG}a")
     assert link.get("href") == "?chain=full#chain"
     assert link.get("aria-label") == "Show 32 more agents"
     # Links inside an image can't be reached by those who don't see it.
     assert folded.get("role") == "group"
-    whole = parsed(chain(Chain(agents(40), "writer"), is_folded=False))
+    whole = parsed(draw_chain(Chain(agents(40), "writer"), is_folded=False))
     assert len(with_class(whole, "chain-node")) == 40
     assert whole.get("role") == "img"
 
 
 def test_what_broke_a_rule_is_never_folded_away() -> None:
-    root = parsed(chain(Chain(agents(60), "agent_30", loop=(30,), over_from=20)))
+    root = parsed(draw_chain(Chain(agents(60), "agent_30", loop=(30,), over_from=20)))
     titles = [element.text for element in root.iter(f"{SVG}title")]
     assert "31. agent_30, the target, past the approval length" in titles
     assert any(title and title.startswith("21. agent_20") for title in titles)
@@ -112,7 +112,7 @@ def test_what_broke_a_rule_is_never_folded_away() -> None:
 
 
 def test_a_target_that_is_everywhere_is_bounded() -> None:
-    root = parsed(chain(Chain(("a",) * 200, "a", loop=tuple(range(200)))))
+    root = parsed(draw_chain(Chain(("a",) * 200, "a", loop=tuple(range(200)))))
     assert len(with_class(root, "chain-node")) < 15
     assert len(with_class(root, "chain-loop")) <= 3
 
@@ -128,14 +128,14 @@ def test_both_chains_are_drawn_where_they_differ() -> None:
         "over_from": None,
         "repeats": 0,
     }
-    drawing = chain(Chain.of_verdict(facts))
+    drawing = draw_chain(Chain.of_verdict(facts))
     root = parsed(drawing)
-    assert "As the sender declares it" in texts(root)
-    assert "As the server knows it" in texts(root)
+    assert "Declared by the sender" in texts(root)
+    assert "Derived by the server" in texts(root)
     assert len([element for element in with_class(root, "chain-node") if "is-differs" in element.get("class", "")]) == 1
     assert drawing.text == (
-        "As the sender declares it: 1. other 2. coder → target tester.",
-        "As the server knows it: 1. planner 2. coder → target tester.",
+        "Declared by the sender: 1. other 2. coder → target tester.",
+        "Derived by the server: 1. planner 2. coder → target tester.",
     )
 
 
@@ -169,7 +169,7 @@ def test_a_known_end_of_the_declared_chain_is_no_difference() -> None:
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name[:20]))
 @pytest.mark.parametrize("standalone", [True, False])
 def test_hostile_names_stay_text(name: str, standalone: bool) -> None:
-    drawing = chain(Chain((name, "coder"), name, loop=(0,)), standalone=standalone, href="/x")
+    drawing = draw_chain(Chain((name, "coder"), name, loop=(0,)), standalone=standalone, href="/x")
     root = parsed(drawing)
     elements = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert elements <= {"svg", "title", "desc", "g", "rect", "text", "path", "a"}
@@ -184,7 +184,7 @@ def test_hostile_names_stay_text(name: str, standalone: bool) -> None:
 
 def test_the_whole_name_stands_in_the_tooltip_of_a_shortened_one() -> None:
     name = "researcher_of_the_very_long_name_of_team_seven"
-    root = parsed(chain(Chain((name,), "writer")))
+    root = parsed(draw_chain(Chain((name,), "writer")))
     assert f"1. {name}" in [element.text for element in root.iter(f"{SVG}title")]
     shown = with_class(root, "chain-name")[0].text or ""
     assert "…" in shown
@@ -193,21 +193,21 @@ def test_the_whole_name_stands_in_the_tooltip_of_a_shortened_one() -> None:
 
 
 def test_an_address_of_another_kind_is_no_link() -> None:
-    root = parsed(chain(Chain(agents(20), "writer"), href="javascript:alert(1)"))
+    root = parsed(draw_chain(Chain(agents(20), "writer"), href="javascript:alert(1)"))
     assert not list(root.iter(f"{SVG}a"))
 
 
 def test_an_image_of_its_own_has_its_name_and_no_link() -> None:
-    root = parsed(chain(Chain(agents(20), "writer"), href="?chain=full", standalone=True))
+    root = parsed(draw_chain(Chain(agents(20), "writer"), href="?chain=full", standalone=True))
     assert root.get("role") == "img"
     assert not list(root.iter(f"{SVG}a"))
-    assert root.find(f"{SVG}title").text == "Chain of 20 agents, handing over to writer"  # type: ignore[union-attr]
+    assert root.find(f"{SVG}title").text == "Chain of 20 agents, with the target writer"  # type: ignore[union-attr]
     assert "1. agent_0 2. agent_1" in (root.find(f"{SVG}desc").text or "")  # type: ignore[union-attr]
     assert root.get("width") == "960"
 
 
 def test_ids_begin_with_the_prefix_and_are_unique() -> None:
-    root = parsed(chain(Chain(("a", "b", "a"), "a", loop=(0, 2)), prefix="left"))
+    root = parsed(draw_chain(Chain(("a", "b", "a"), "a", loop=(0, 2)), prefix="left"))
     ids = [element.get("id", "") for element in root.iter() if element.get("id")]
     assert all(identifier.startswith("left-") for identifier in ids)
     assert len(ids) == len(set(ids))
@@ -215,14 +215,14 @@ def test_ids_begin_with_the_prefix_and_are_unique() -> None:
 
 @pytest.mark.parametrize("shown", [Chain((), "writer"), Chain((), ""), Chain(("coder",), "coder", loop=(0,))])
 def test_small_chains_are_drawn(shown: Chain) -> None:
-    root = parsed(chain(shown))
+    root = parsed(draw_chain(shown))
     assert len(with_class(root, "chain-target")) == 1
     assert float(root.get("height", "0")) > 0
 
 
 @pytest.mark.parametrize("width", [200, 340, 800])
 def test_everything_stands_inside_the_drawing(width: int) -> None:
-    root = parsed(chain(Chain(tuple("x" * 30 for _ in range(9)), "y" * 30, over_from=5), width=width))
+    root = parsed(draw_chain(Chain(tuple("x" * 30 for _ in range(9)), "y" * 30, over_from=5), width=width))
     for rectangle in root.iter(f"{SVG}rect"):
         assert float(rectangle.get("x", "")) >= 0
         assert float(rectangle.get("x", "")) + float(rectangle.get("width", "")) <= width
@@ -231,11 +231,11 @@ def test_everything_stands_inside_the_drawing(width: int) -> None:
 
 def test_the_same_chain_gives_the_same_drawing() -> None:
     shown = Chain(agents(30), "agent_3", loop=(3,), over_from=5)
-    assert chain(shown) == chain(shown)
+    assert draw_chain(shown) == draw_chain(shown)
 
 
 def test_hundreds_of_agents_are_drawn_in_time_in_proportion() -> None:
     def drawing(count: int) -> Callable[[], object]:
-        return partial(chain, Chain(agents(count), "agent_3", loop=(3,), over_from=5), is_folded=False)
+        return partial(draw_chain, Chain(agents(count), "agent_3", loop=(3,), over_from=5), is_folded=False)
 
     assert grows_linearly(drawing, 50)

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from handoffaudit.drawing.charts import Bar, Section, stacked_bars, token_sections
+from handoffaudit.drawing.charts import Bar, Section, draw_stacked_bars, draw_token_sections
 from handoffaudit.drawing.svg import Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -32,14 +32,14 @@ BARS = [
 
 
 def test_parts_are_stacked_in_proportion_and_in_order() -> None:
-    root = parsed(stacked_bars(BARS, order=ORDER))
+    root = parsed(draw_stacked_bars(BARS, order=ORDER))
     accepted, rejected = [part for part in with_class(root, "column")[0].iter() if "part" in part.get("class", "")]
     assert number(accepted, "height") == pytest.approx(3 * number(rejected, "height"), rel=0.02)
     assert number(rejected, "y") + number(rejected, "height") == pytest.approx(number(accepted, "y"), abs=0.02)
 
 
 def test_each_state_has_a_pattern_of_its_own() -> None:
-    root = parsed(stacked_bars(BARS, order=ORDER, prefix="over-time"))
+    root = parsed(draw_stacked_bars(BARS, order=ORDER, prefix="over-time"))
     patterns = {pattern.get("id"): ET.tostring(pattern) for pattern in root.iter(f"{SVG}pattern")}
     assert set(patterns) == {f"over-time-fill-{name}" for name in ORDER}
     marks = [[path.get("d") for path in pattern.iter(f"{SVG}path")] for pattern in root.iter(f"{SVG}pattern")]
@@ -49,7 +49,7 @@ def test_each_state_has_a_pattern_of_its_own() -> None:
 
 
 def test_a_bar_leads_to_its_handoffs_and_says_what_it_holds() -> None:
-    root = parsed(stacked_bars(BARS, order=ORDER))
+    root = parsed(draw_stacked_bars(BARS, order=ORDER))
     (link,) = root.iter(f"{SVG}a")
     assert link.get("href") == "/t/acme/handoffs/?since=1&until=2"
     assert link.find(f"{SVG}title").text == "1 Feb 09:00: 30 accepted, 10 rejected"  # type: ignore[union-attr]
@@ -57,7 +57,7 @@ def test_a_bar_leads_to_its_handoffs_and_says_what_it_holds() -> None:
 
 
 def test_the_table_says_the_same() -> None:
-    drawing = stacked_bars(BARS, order=ORDER)
+    drawing = draw_stacked_bars(BARS, order=ORDER)
     assert drawing.columns == ("Period", "accepted", "held", "rejected")
     assert drawing.rows == (("1 Feb 09:00", "30", "0", "10"), ("1 Feb 11:00", "5", "5", "0"))
     assert drawing.text == ("Handoffs over time: 35 accepted, 5 held, 10 rejected.",)
@@ -65,7 +65,7 @@ def test_the_table_says_the_same() -> None:
 
 @pytest.mark.parametrize("highest", [1, 2, 3, 7, 10, 11, 99, 100, 101, 12_345, 9_999_999])
 def test_the_scale_has_few_round_ticks_and_holds_every_bar(highest: int) -> None:
-    root = parsed(stacked_bars([Bar("x", "x", {"accepted": highest})], order=ORDER))
+    root = parsed(draw_stacked_bars([Bar("x", "x", {"accepted": highest})], order=ORDER))
     (axis,) = with_class(root, "axis")
     ticks = [int((label.text or "").replace(",", "")) for label in axis.iter(f"{SVG}text")]
     assert ticks[0] == 0
@@ -79,20 +79,20 @@ def test_the_scale_has_few_round_ticks_and_holds_every_bar(highest: int) -> None
 
 @pytest.mark.parametrize("bars", [[], [Bar("x", "x", {})], [Bar("x", "x", {"accepted": 0})]])
 def test_nothing_to_show_is_said(bars: list[Bar]) -> None:
-    drawing = stacked_bars(bars, order=ORDER)
+    drawing = draw_stacked_bars(bars, order=ORDER)
     assert "Nothing in this period" in [text.text for text in parsed(drawing).iter(f"{SVG}text")]
     assert drawing.text == ("Handoffs over time: nothing in this period.",)
     assert drawing.rows == ()
 
 
 def test_one_of_very_many_is_still_seen() -> None:
-    root = parsed(stacked_bars([Bar("x", "x", {"accepted": 1_000_000, "rejected": 1})], order=ORDER))
+    root = parsed(draw_stacked_bars([Bar("x", "x", {"accepted": 1_000_000, "rejected": 1})], order=ORDER))
     assert all(number(part, "height") >= 1 for part in with_class(root, "part"))
 
 
 def test_labels_under_many_bars_do_not_touch() -> None:
     bars = [Bar(f"{hour:02}:00", f"{hour}", {"accepted": 1}) for hour in range(60)]
-    root = parsed(stacked_bars(bars, order=ORDER, width=340))
+    root = parsed(draw_stacked_bars(bars, order=ORDER, width=340))
     places = [number(label, "x") for label in root.iter(f"{SVG}text") if (label.text or "").endswith(":00")]
     assert len(places) >= 2
     assert all(after - before > 50 for before, after in pairwise(places))
@@ -100,7 +100,7 @@ def test_labels_under_many_bars_do_not_touch() -> None:
 
 def test_a_day_of_several_bars_is_named_once() -> None:
     bars = [Bar(f"{1 + at // 4} Feb", f"{at}", {"accepted": 1}) for at in range(24)]
-    svg = parsed(stacked_bars(bars, order=ORDER, width=900))
+    svg = parsed(draw_stacked_bars(bars, order=ORDER, width=900))
     labels = [
         (element.text or "", number(element, "x"))
         for element in svg.iter(f"{SVG}text")
@@ -113,7 +113,7 @@ def test_a_day_of_several_bars_is_named_once() -> None:
 
 def test_a_legend_that_is_too_wide_takes_another_line() -> None:
     bars = [Bar("x", "x", dict.fromkeys(("accepted", "approved", "held", "rejected", "declined"), 1000))]
-    root = parsed(stacked_bars(bars, order=("accepted", "approved", "held", "rejected", "declined"), width=320))
+    root = parsed(draw_stacked_bars(bars, order=("accepted", "approved", "held", "rejected", "declined"), width=320))
     (legend,) = with_class(root, "legend")
     assert len({label.get("y") for label in legend.iter(f"{SVG}text")}) > 1
     assert all(number(label, "x") < 260 for label in legend.iter(f"{SVG}text"))
@@ -121,7 +121,9 @@ def test_a_legend_that_is_too_wide_takes_another_line() -> None:
 
 def test_labels_and_titles_are_text() -> None:
     hostile = '<script>"&\x00'
-    drawing = stacked_bars([Bar(hostile, hostile, {"accepted": 1}, "javascript:alert(1)")], order=ORDER, title=hostile)
+    drawing = draw_stacked_bars(
+        [Bar(hostile, hostile, {"accepted": 1}, "javascript:alert(1)")], order=ORDER, title=hostile
+    )
     root = parsed(drawing)
     assert "<script" not in drawing.svg
     assert not list(root.iter(f"{SVG}a"))
@@ -131,7 +133,7 @@ SECTIONS = [Section("context", 250, 200), Section("payload.working", 400, 500), 
 
 
 def test_what_is_over_its_target_is_hatched_and_the_target_marked() -> None:
-    root = parsed(token_sections(SECTIONS, total=660, budget=2000))
+    root = parsed(draw_token_sections(SECTIONS, total=660, budget=2000))
     over = [section.find(f"{SVG}title").text for section in with_class(root, "is-over")]  # type: ignore[union-attr]
     assert over == ["context: 250 / 200"]
     (hatched,) = with_class(root, "section-over")
@@ -140,7 +142,7 @@ def test_what_is_over_its_target_is_hatched_and_the_target_marked() -> None:
 
 
 def test_all_bars_have_one_scale() -> None:
-    root = parsed(token_sections(SECTIONS, total=660, budget=2000))
+    root = parsed(draw_token_sections(SECTIONS, total=660, budget=2000))
     # The total, then the sections: lengths for 660, 200 within of 250, 400 and 10 tokens.
     lengths = [number(bar, "width") for bar in with_class(root, "section-within")]
     room = number(with_class(root, "section-room")[0], "width")
@@ -148,7 +150,7 @@ def test_all_bars_have_one_scale() -> None:
 
 
 def test_the_budget_stands_beside_each_section_in_the_table() -> None:
-    drawing = token_sections(SECTIONS, total=660, budget=2000)
+    drawing = draw_token_sections(SECTIONS, total=660, budget=2000)
     assert drawing.columns == ("Section", "Tokens", "Target", "Difference")
     assert drawing.rows == (
         ("total", "660", "2,000", "1,340 left"),
@@ -160,17 +162,17 @@ def test_the_budget_stands_beside_each_section_in_the_table() -> None:
 
 
 def test_over_the_whole_budget_is_said_first() -> None:
-    drawing = token_sections(SECTIONS, total=2400, budget=2000)
+    drawing = draw_token_sections(SECTIONS, total=2400, budget=2000)
     assert drawing.text[0] == "2,400 tokens of a budget of 2,000: 400 over."
     assert "is-over" in with_class(parsed(drawing), "section")[0].get("class", "")
 
 
 def test_no_sections_and_no_tokens_are_drawn() -> None:
-    assert len(with_class(parsed(token_sections([], total=0, budget=0)), "section")) == 1
+    assert len(with_class(parsed(draw_token_sections([], total=0, budget=0)), "section")) == 1
 
 
 def test_bars_end_inside_the_drawing() -> None:
-    root = parsed(token_sections([Section("x", 10**9, 1)], total=10**9, budget=1, width=336))
+    root = parsed(draw_token_sections([Section("x", 10**9, 1)], total=10**9, budget=1, width=336))
     assert all(
         number(rectangle, "x") + number(rectangle, "width") <= 336 for rectangle in with_class(root, "section-over")
     )

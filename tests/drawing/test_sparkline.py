@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from handoffaudit.drawing.charts import sparkline
+from handoffaudit.drawing.charts import draw_sparkline
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -14,7 +14,7 @@ def rects(svg: str) -> list[dict[str, str]]:
 
 
 def test_each_number_is_a_bar_and_the_highest_is_as_high_as_the_drawing() -> None:
-    drawn = sparkline([1, 0, 4], title="Last days", prefix="s", width=30, height=20)
+    drawn = draw_sparkline([1, 0, 4], title="Last days", prefix="s", width=30, height=20)
     one, four = rects(drawn.svg)
     assert (one["height"], four["height"]) == ("5", "20")
     assert four["class"] == "spark-last"
@@ -23,7 +23,7 @@ def test_each_number_is_a_bar_and_the_highest_is_as_high_as_the_drawing() -> Non
 
 
 def test_it_says_its_numbers_in_words_and_as_a_table() -> None:
-    drawn = sparkline([1, 2000], title="Last days", prefix="s", labels=["1 May", "2 May"])
+    drawn = draw_sparkline([1, 2000], title="Last days", prefix="s", labels=["1 May", "2 May"])
     assert drawn.text == ("Last days: 1, 2,000.",)
     assert drawn.rows == (("1 May", "1"), ("2 May", "2,000"))
     root = ET.fromstring(drawn.svg)  # noqa: S314
@@ -33,9 +33,9 @@ def test_it_says_its_numbers_in_words_and_as_a_table() -> None:
 
 @pytest.mark.parametrize("numbers", [[], [0, 0]])
 def test_nothing_is_drawn_as_a_floor_without_bars(numbers: list[int]) -> None:
-    assert rects(sparkline(numbers, title="<none>", prefix="s").svg) == []
+    assert rects(draw_sparkline(numbers, title="<none>", prefix="s").svg) == []
 
 
 def test_a_little_one_beside_a_large_one_can_still_be_seen() -> None:
-    small, _ = rects(sparkline([1, 100_000], title="t", prefix="s").svg)
+    small, _ = rects(draw_sparkline([1, 100_000], title="t", prefix="s").svg)
     assert float(small["height"]) >= 1

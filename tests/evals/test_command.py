@@ -46,7 +46,7 @@ def test_a_wrong_call_is_one_line_that_names_the_program(tmp_path):
     assert done.stderr == "Error: Missing argument 'FILE...'. See python -m evals --help.\n"
     done = run(written(tmp_path / "other.jsonl", {"a": 1}))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith("known here: line 1 is no labelled data that is known here.\n")
+    assert done.stderr.endswith("of a known kind: line 1 is not labelled data of a known kind.\n")
 
 
 @pytest.mark.parametrize("options", [(), ("--with-model", "--yes")], ids=["local", "model"])
@@ -109,10 +109,10 @@ def test_where_the_mistake_is_said_to_be_is_held_against_guesses(tmp_path):
     shown = json.loads(run(path, "--origin", "--layers", "grounding", "--json").stdout)
     assert shown["files"][0]["origin"]["all"]["methods"]["suspects, ranked"]["exact"] == 1
     table = run(path, "--origin", "--layers", "grounding").stdout
-    assert "1 failed trace, 3 handoffs; in 1 the mistake is in a handoff" in table
+    assert "1 failed trace, 3 handoffs; 1 with the mistake in a handoff" in table
     assert "random handoff, expected" in table
 
 
 def test_data_without_traces_is_told(tmp_path):
     done = run(written(tmp_path / "one.jsonl", *LINES), "--origin", "--layers", "grounding")
-    assert "holds no traces whose mistake is known" in done.stdout
+    assert "contains no traces with a known mistake" in done.stdout

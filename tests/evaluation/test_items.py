@@ -44,4 +44,4 @@ def test_reviews_are_labels():
     figures = measured(declined, approved).figures()
     assert (figures["kind"], figures["faulty"], figures["sound"], figures["flagged"]) == ("reviews", 1, 1, 2)
     undecided = measured(declined | {"review": {"decision": "perhaps"}})
-    assert undecided.unread == ["line 1 can't be used: review.decision is 'perhaps', not one of declined, approved"]
+    assert undecided.unread == ["line 1 cannot be used: review.decision is 'perhaps', not one of declined, approved"]

@@ -48,13 +48,13 @@ def test_the_question_holds_the_text_and_its_source_and_no_label() -> None:
     ],
 )
 def test_an_answer_marks_what_it_quotes(given: Answer, flagged: bool, spans: Any) -> None:
-    judged = JUDGE.judged(item_of(grounded(TEXT, hallucinated=True, spans=[(16, 19)])), given)
+    judged = JUDGE.judge(item_of(grounded(TEXT, hallucinated=True, spans=[(16, 19)])), given)
     assert (judged.flagged, judged.spans, judged.ms) == (flagged, spans, 812.5)
 
 
 def test_an_answer_that_cannot_be_read_is_no_verdict() -> None:
     with pytest.raises(MalformedAnswer):
-        JUDGE.judged(item_of(grounded(TEXT, hallucinated=True)), Answer(None, "well", "m", 0.0, 1.0))
+        JUDGE.judge(item_of(grounded(TEXT, hallucinated=True)), Answer(None, "well", "m", 0.0, 1.0))
 
 
 def test_what_the_product_would_not_ask_is_not_asked() -> None:

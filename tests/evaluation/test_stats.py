@@ -65,8 +65,8 @@ def test_broken_lines_are_left_out_and_told():
     assert result.tally.items == 1
     assert [text.partition(":")[0] for text in result.unread] == [
         "line 1 is not JSON",
-        "line 2 is no labelled data that is known here",
-        "line 3 is no labelled data that is known here",
+        "line 2 is not labelled data of a known kind",
+        "line 3 is not labelled data of a known kind",
         "line 4 can't be used",
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from handoffaudit.llm.calls import Caller
-from handoffaudit.llm.service import caller_from, client_from
+from handoffaudit.llm.service import build_caller, build_client
 from handoffaudit.validation.prompts.question import Use
 from tests.messages_api.scripted import says
 from tests.messages_api.server import MessagesServer, running
@@ -21,9 +21,9 @@ def server() -> Iterator[MessagesServer]:
 
 @pytest.fixture(scope="module")
 def caller(server: MessagesServer) -> Caller:
-    client = client_from("anthropic", "sk-of-the-tests", server.url)
+    client = build_client("anthropic", "sk-of-the-tests", server.url)
     assert client is not None
-    return caller_from(client, fast="claude-haiku-5-5", careful="claude-sonnet-5", tries=1)
+    return build_caller(client, fast="claude-haiku-5-5", careful="claude-sonnet-5", tries=1)
 
 
 # a place of each use, and those that a sender names things by

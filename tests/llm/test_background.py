@@ -122,7 +122,7 @@ def test_who_stops_waiting_ends_the_call():
 
     async def impatient() -> None:
         async with asyncio.timeout(0.1):
-            await background.awaited(slow(), 300)
+            await background.run_async(slow(), 300)
 
     with pytest.raises(TimeoutError):
         asyncio.run(impatient())

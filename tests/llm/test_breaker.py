@@ -17,24 +17,24 @@ def after(seconds: float) -> datetime:
 def opened() -> Breaker:
     breaker = Breaker()
     for _ in range(5):
-        breaker = breaker.failed(NOW, "overloaded")
+        breaker = breaker.record_failure(NOW, "overloaded")
     return breaker
 
 
 def test_it_opens_after_several_failures_in_a_row():
     breaker = Breaker()
     for number in range(1, 5):
-        breaker = breaker.failed(NOW, "timeout")
+        breaker = breaker.record_failure(NOW, "timeout")
         assert (breaker.failures, breaker.open_until) == (number, None)
         assert breaker.admit(NOW) == (breaker, True)
-    breaker = breaker.failed(NOW, "overloaded")
+    breaker = breaker.record_failure(NOW, "overloaded")
     assert breaker == Breaker(failures=5, open_until=after(30), reason="overloaded")
 
 
 def test_an_answer_in_between_begins_the_count_anew():
     breaker = Breaker()
     for _ in range(20):
-        breaker = breaker.failed(NOW, "timeout").failed(NOW, "timeout").succeeded()
+        breaker = breaker.record_failure(NOW, "timeout").record_failure(NOW, "timeout").record_success()
     assert breaker == Breaker()
 
 
@@ -52,12 +52,12 @@ def test_then_one_probe_is_admitted_and_no_second():
 
 def test_an_answer_to_the_probe_closes_it():
     probing, _ = opened().admit(after(30))
-    assert probing.succeeded().admit(after(31)) == (Breaker(), True)
+    assert probing.record_success().admit(after(31)) == (Breaker(), True)
 
 
 def test_a_failed_probe_opens_it_anew():
     probing, _ = opened().admit(after(30))
-    again = probing.failed(after(32), "timeout")
+    again = probing.record_failure(after(32), "timeout")
     assert again == Breaker(failures=6, open_until=after(62), reason="timeout")
     assert again.admit(after(61)) == (again, False)
     assert again.admit(after(62))[1]
@@ -71,13 +71,13 @@ def test_a_probe_that_never_reports_back_makes_room_for_another():
 
 
 def test_calls_that_began_before_it_opened_prolong_nothing():
-    late = opened().failed(after(20), "timeout")
+    late = opened().record_failure(after(20), "timeout")
     assert (late.failures, late.open_until) == (6, after(30))
 
 
 def test_its_limits_are_arguments():
-    assert Breaker().failed(NOW, "timeout", limit=1, seconds=5).open_until == after(5)
-    assert Breaker().failed(NOW, "timeout", limit=2).open_until is None
+    assert Breaker().record_failure(NOW, "timeout", limit=1, seconds=5).open_until == after(5)
+    assert Breaker().record_failure(NOW, "timeout", limit=2).open_until is None
 
 
 @pytest.mark.parametrize(

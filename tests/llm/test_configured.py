@@ -5,39 +5,39 @@ import sys
 
 import pytest
 
-from handoffaudit.llm.service import caller_from, client_from, prices_here
+from handoffaudit.llm.service import build_caller, build_client, load_prices
 from handoffaudit.validation.prompts.pricing import SHIPPED, Price
 from handoffaudit.validation.prompts.question import Role
 
 
 @pytest.mark.parametrize("key", ["", "  ", "\n"])
 def test_without_a_key_there_is_no_client(key):
-    assert client_from("anthropic", key) is None
+    assert build_client("anthropic", key) is None
 
 
 @pytest.mark.parametrize("provider", ["bedrock", "vertex"])
 def test_other_providers_need_none(provider):
-    assert client_from(provider) is not None
+    assert build_client(provider) is not None
 
 
 def test_equal_settings_share_one_client():
-    assert client_from("anthropic", "a-key") is client_from("anthropic", "a-key")
-    assert client_from("anthropic", "a-key") is not client_from("anthropic", "another")
+    assert build_client("anthropic", "a-key") is build_client("anthropic", "a-key")
+    assert build_client("anthropic", "a-key") is not build_client("anthropic", "another")
 
 
 def test_the_caller_has_a_model_for_each_role():
-    caller = caller_from(client_from("anthropic", "a-key"), fast="quick", careful="slow")
+    caller = build_caller(build_client("anthropic", "a-key"), fast="quick", careful="slow")
     assert [caller.model_of(role) for role in (Role.FAST, Role.CAREFUL)] == ["quick", "slow"]
 
 
 def test_prices_are_those_of_the_environment(monkeypatch):
     monkeypatch.delenv("HANDOFFAUDIT_MODEL_PRICES", raising=False)
-    assert prices_here() == SHIPPED
+    assert load_prices() == SHIPPED
     monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", '{"haiku-5-5": {"input": 1, "output": 2}}')
-    assert prices_here()["haiku-5-5"] == Price(1, 2, 1)
+    assert load_prices()["haiku-5-5"] == Price(1, 2, 1)
     monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", "dear")
     with pytest.raises(ValueError, match="HANDOFFAUDIT_MODEL_PRICES: the prices are not a JSON object"):
-        prices_here()
+        load_prices()
 
 
 def test_the_sdk_is_not_loaded_before_a_call():

@@ -26,25 +26,25 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_retry_after(header, seconds):
-    assert errors.seconds_of(header, NOW) == seconds
+    assert errors.parse_retry_after(header, NOW) == seconds
 
 
 def test_the_services_words_are_told_where_something_is_to_be_fixed():
-    refused = errors.of_status(400, retry_after=None, said="Your credit\nis low.", now=NOW)
+    refused = errors.error_of_status(400, retry_after=None, message="Your credit\nis low.", now=NOW)
     assert refused.detail.endswith('; it says "Your credit is low.".')
-    overloaded = errors.of_status(529, retry_after=None, said="Overloaded", now=NOW)
+    overloaded = errors.error_of_status(529, retry_after=None, message="Overloaded", now=NOW)
     assert overloaded.detail == "The model's service is overloaded (529)."
 
 
 def test_what_looks_like_a_secret_is_not_told():
-    said = "key sk-ant-api03-0123456789abcdef is not valid"
-    assert "sk-ant" not in errors.of_status(401, retry_after=None, said=said, now=NOW).detail
+    message = "key sk-ant-api03-0123456789abcdef is not valid"
+    assert "sk-ant" not in errors.error_of_status(401, retry_after=None, message=message, now=NOW).detail
 
 
 @pytest.mark.parametrize(
     ("status", "reason"), [(599, Reason.SERVER_ERROR), (451, Reason.REFUSED), (101, Reason.REFUSED)]
 )
 def test_a_status_without_a_row_has_that_of_its_class(status, reason):
-    error = errors.of_status(status, retry_after=None, said=None, now=NOW)
+    error = errors.error_of_status(status, retry_after=None, message=None, now=NOW)
     assert (error.reason, error.status) == (reason, status)
     assert str(status) in error.detail

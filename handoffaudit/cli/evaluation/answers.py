@@ -17,7 +17,7 @@ from handoffaudit.cli.errors import Stop
 from handoffaudit.evaluation.judge import Key
 from handoffaudit.llm.calls import SECONDS, TRIES, Call, Caller
 from handoffaudit.llm.claude import CONNECT_SECONDS, PROVIDERS
-from handoffaudit.llm.service import caller_from, client_from
+from handoffaudit.llm.service import build_caller, build_client
 from handoffaudit.validation.prompts.question import Answer, Question
 
 # This repeats the default of the settings, because reading the settings would load Django.
@@ -32,7 +32,7 @@ def caller_from_environment(model: str | None, environment: Mapping[str, str] = 
     provider = environment.get("HANDOFFAUDIT_MODEL_PROVIDER") or PROVIDERS[0]
     if provider not in PROVIDERS:
         raise Stop(f"HANDOFFAUDIT_MODEL_PROVIDER is {provider!r}: set it to one of {', '.join(PROVIDERS)}.")
-    client = client_from(
+    client = build_client(
         provider,
         environment.get("ANTHROPIC_API_KEY", ""),
         environment.get("ANTHROPIC_BASE_URL", ""),
@@ -42,7 +42,7 @@ def caller_from_environment(model: str | None, environment: Mapping[str, str] = 
         raise Stop("--with-model needs your key: set ANTHROPIC_API_KEY. Without --with-model no model is asked.")
     name = model or environment.get("HANDOFFAUDIT_MODEL_FAST") or FAST
     try:
-        return caller_from(
+        return build_caller(
             client,
             fast=name,
             careful=name,

@@ -127,11 +127,11 @@ def _list_questions(path: str, kinds: Kinds, judge: LLMJudge, caller: Caller) ->
 
     The error comes before any other file costs money.
     """
-    kind, left_out = "", ""
+    kind, skip_line = "", ""
     progress = ProgressLine()
     for found in planned_items(path, kinds, judge, progress):
         if isinstance(found, SkippedLine):
-            left_out = left_out or f"line {found.number} {found.error}"
+            skip_line = skip_line or f"line {found.number} {found.error}"
             continue
         kind = found.kind
         if found.question is not None:
@@ -140,7 +140,7 @@ def _list_questions(path: str, kinds: Kinds, judge: LLMJudge, caller: Caller) ->
             yield _PlannedQuestion(spread, found.place, key_of(caller, question), caller.estimate(question))
     progress.finish()
     if not kind:
-        raise no_labelled_data(path, left_out, kinds.hint)
+        raise no_labelled_data(path, skip_line, kinds.hint)
 
 
 WAIT_SECONDS = 0.2
@@ -231,7 +231,7 @@ class Run:
         judge = self.judge_of_file()
         for found in planned_items(file.path, self.plan.kinds, self.model_judge):
             if isinstance(found, SkippedLine):
-                file.local.left_out(found.number, found.error)
+                file.local.skip_line(found.number, found.error)
                 continue
             file.local.kind = file.by_model.kind = file.local.kind or found.kind
             # The local layers must see the items in the order of the file, because earlier handoffs count.
@@ -282,9 +282,9 @@ class Run:
         error = call.error
         self._failures_in_a_row = self._failures_in_a_row + 1 if error else 0
         if error is None or not is_outage(error):
-            self._breaker = self._breaker.succeeded()
+            self._breaker = self._breaker.record_success()
         else:
-            self._breaker = self._breaker.failed(datetime.now(UTC), error.reason.value)
+            self._breaker = self._breaker.record_failure(datetime.now(UTC), error.reason.value)
         is_down = self._breaker.open_until or self._failures_in_a_row >= MOST_FAILURES_IN_A_ROW
         if error and not self.stopped and (is_down or error.status in _AT_ONCE):
             self.stopped = f"the model can't be asked: {error.detail.rstrip('.')}"
@@ -292,7 +292,7 @@ class Run:
     def _score(self, waiting: _Waiting, line: AnswerLine) -> bool:
         """Score an item; return False if the answer can't be read, for example an answer of another version."""
         try:
-            judged = self.model_judge.judged(waiting.item, line.answer)
+            judged = self.model_judge.judge(waiting.item, line.answer)
         except MalformedAnswer:
             return False
         file = waiting.file

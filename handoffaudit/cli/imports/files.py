@@ -312,7 +312,7 @@ def reader_beside(path: str) -> Callable[[str], str | None]:
 
 
 def no_labelled_data(name: str, why: str, hint: str) -> Stop:
-    message = f"{name} holds no labelled data that is known here{': ' if why else ''}{why}."
+    message = f"{name} holds no labelled data of a known kind{': ' if why else ''}{why}."
     return Stop(f"{message} {hint}" if hint else message)
 
 

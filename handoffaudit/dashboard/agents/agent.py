@@ -16,7 +16,7 @@ from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics.agent_report import MOST_FINDINGS, AgentReport, OfCode, is_known, load_report, near_names
 from handoffaudit.diagnostics.agents import AgentRoute
-from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
+from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import stats
 
@@ -166,7 +166,7 @@ def _chart(links: Links, name: str, found: AgentReport, *, width: int, prefix: s
         for one in found.over_time
     ]
     title = "Findings over time: caused, and passed on"
-    return stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix)
+    return draw_stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix)
 
 
 urlpatterns = [path("agents/<path:name>/", agent, name="agent")]

@@ -29,7 +29,7 @@ from handoffaudit.diagnostics.agents import (
     fold_routes,
     load_agents,
 )
-from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
+from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.rates import OutcomeCounts
 
@@ -55,8 +55,8 @@ def maps(tenant: Tenant, agents: Sequence[Agent], edges: Sequence[AgentRoute], l
     # The narrow map folds the routes of the wide map, so each agent that the wide map folds is folded here, too.
     narrow = _Part(tenant, agents, wide.edges, links, most=8)
     return Maps(
-        agent_map(wide.agents, wide.drawn, width=980, prefix="map-wide"),
-        agent_map(narrow.agents, narrow.drawn, width=340, across=False, prefix="map-narrow"),
+        draw_agent_map(wide.agents, wide.drawn, width=980, prefix="map-wide"),
+        draw_agent_map(narrow.agents, narrow.drawn, width=340, across=False, prefix="map-narrow"),
         wide.folded,
         len(wide.edges) - len(wide.drawn),
     )

@@ -21,7 +21,7 @@ from handoffaudit.diagnostics.codes import (
     add_examples,
     overturn_rates,
 )
-from handoffaudit.drawing.charts import Bar, stacked_bars
+from handoffaudit.drawing.charts import Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.policy import kinds
@@ -152,7 +152,7 @@ def _chart(links: Links, found: CodeReport, *, width: int, prefix: str) -> Drawi
         for one in found.over_time
     ]
     title = "Handoffs with this code over time"
-    return stacked_bars(bars, order=("handoffs",), width=width, height=180, title=title, prefix=prefix)
+    return draw_stacked_bars(bars, order=("handoffs",), width=width, height=180, title=title, prefix=prefix)
 
 
 # A rule code of a tenant's own layer may contain any character, even a slash.

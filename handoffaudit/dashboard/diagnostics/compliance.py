@@ -19,7 +19,7 @@ from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text
 from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
 from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
-from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
+from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.periods import window_of
@@ -131,7 +131,7 @@ def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -
         for one in report.validation.over_time
     ]
     title = "Handoffs over time: accepted without a person, approved by one, blocked"
-    return stacked_bars(bars, order=tuple(_PARTS), width=width, height=210, title=title, prefix=prefix)
+    return draw_stacked_bars(bars, order=tuple(_PARTS), width=width, height=210, title=title, prefix=prefix)
 
 
 def _file(

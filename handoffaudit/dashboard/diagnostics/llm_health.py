@@ -16,7 +16,7 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.policies.forms import number
 from handoffaudit.diagnostics.llm_health import PERIODS_OF_CALLS, CallTally, Latency, LLMHealth, load_health
 from handoffaudit.diagnostics.llm_status import COUNTED_AT_MOST, Standing
-from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
+from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import AlertKind, format_span
@@ -166,7 +166,7 @@ def _hours(hours: int) -> str:
 
 def _chart(health: LLMHealth, *, width: int, prefix: str) -> Drawing:
     bars = [_bar(bucket, health.period) for bucket in health.counted.over_time]
-    return stacked_bars(
+    return draw_stacked_bars(
         bars, order=ORDER, width=width, height=210, title="Questions to the model over time", prefix=prefix
     )
 

@@ -16,7 +16,7 @@ from handoffaudit.diagnostics import codes, file_stats
 from handoffaudit.diagnostics import reasons as diagnostics_reasons
 from handoffaudit.diagnostics.file_stats import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
 from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, UnusedFile, load_reasons
-from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
+from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.periods import Window
 from handoffaudit.validation.formats.file_report import Reason
@@ -207,7 +207,7 @@ def _chart(links: Links, found: Reasons, *, width: int, prefix: str) -> Drawing:
         for one in found.over_time
     ]
     title = "Handoff files over time: used, and why not"
-    return stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix)
+    return draw_stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix)
 
 
 urlpatterns = [path("diagnostics/", reasons_page, name="diagnostics")]

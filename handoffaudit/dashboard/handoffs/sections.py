@@ -11,8 +11,8 @@ from django.http import Http404
 from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.handoffs.document_tree import Bounds, Node, tree
 from handoffaudit.dashboard.handoffs.findings import Finding, findings_of, parts_of, spots_of
-from handoffaudit.drawing.chain import Chain, chain, folds
-from handoffaudit.drawing.charts import Section, token_sections
+from handoffaudit.drawing.chain import Chain, draw_chain, needs_fold
+from handoffaudit.drawing.charts import Section, draw_token_sections
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import queries, verdicts
 from handoffaudit.handoffs.models import Handoff, HandoffBody
@@ -84,10 +84,13 @@ def chain_drawings(facts: Mapping[str, Any] | None, href: str, *, is_full: bool)
     if not facts or not (facts["shown"] or facts["declared"]):
         return {}
     shown = Chain.of_verdict(facts)
-    wide = chain(shown, is_folded=not is_full, href=href, width=WIDE, prefix="chain-wide")
-    if is_full and folds(shown.agents):
+    wide = draw_chain(shown, is_folded=not is_full, href=href, width=WIDE, prefix="chain-wide")
+    if is_full and needs_fold(shown.agents):
         return {"wide": wide}
-    return {"wide": wide, "narrow": chain(shown, is_folded=not is_full, href=href, width=NARROW, prefix="chain-narrow")}
+    return {
+        "wide": wide,
+        "narrow": draw_chain(shown, is_folded=not is_full, href=href, width=NARROW, prefix="chain-narrow"),
+    }
 
 
 def chain_in_pane(facts: Mapping[str, Any] | None, href: str) -> dict[str, Drawing]:
@@ -96,7 +99,7 @@ def chain_in_pane(facts: Mapping[str, Any] | None, href: str) -> dict[str, Drawi
         return {}
     shown = Chain.of_verdict(facts)
     return {
-        name: chain(shown, href=href, width=width, prefix=f"chain-{name}", ends=_ENDS_IN_PANE)
+        name: draw_chain(shown, href=href, width=width, prefix=f"chain-{name}", ends=_ENDS_IN_PANE)
         for name, width in (("wide", WIDE), ("pane", PANE), ("narrow", NARROW))
     }
 
@@ -107,8 +110,8 @@ def token_drawings(counts: Mapping[str, Any] | None) -> dict[str, Drawing]:
     sections = [Section(each["name"], each["count"], each["target"]) for each in counts["sections"]]
     total, budget = counts["total"], counts["budget"]
     return {
-        "wide": token_sections(sections, total=total, budget=budget, width=640, prefix="tokens-wide"),
-        "narrow": token_sections(sections, total=total, budget=budget, width=NARROW, prefix="tokens-narrow"),
+        "wide": draw_token_sections(sections, total=total, budget=budget, width=640, prefix="tokens-wide"),
+        "narrow": draw_token_sections(sections, total=total, budget=budget, width=NARROW, prefix="tokens-narrow"),
     }
 
 

@@ -24,7 +24,7 @@ from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.diagnostics.logs import search
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
-from handoffaudit.drawing.lanes import folds
+from handoffaudit.drawing.lanes import needs_fold
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
@@ -229,7 +229,7 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "chosen": readable(chosen.value) if chosen else "",
         "all_query": asked.query(value=ALL),
         "kinds": kinds(shown, asked),
-        "folds": folds(len(shown.handoffs)),
+        "folds": needs_fold(len(shown.handoffs)),
         "rows": _rows(shown),
         "suspects": _suspects(shown),
         "more_suspects": max(len(shown.suspects) - MOST_SUSPECTS, 0),

@@ -1,4 +1,4 @@
-"""Map of routes: agents as boxes, and routes as lines whose width shows their number of handoffs."""
+"""Map of routes: agents are boxes, and routes are lines whose width shows the number of handoffs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _PAPER = "#ffffff"
 
 _THINNEST, _THICKEST = 1.25, 8.0
 
-# There is little room for a loop above its box.
+# A loop is thinner, because there is little room above its box.
 _THICKEST_LOOP = 3.0
 
 _COLUMN = 7.2
@@ -33,8 +33,7 @@ _MARK = 7.0
 class MapEdge:
     """A route.
 
-    `share` is the acceptance rate from 0 to 1, None where no handoff was judged. `told` describes the route, and `time`
-    is the median duration as text.
+    `share` is the acceptance rate from 0 to 1, or None if no handoff was judged. `time` is the median duration as text.
     """
 
     source: str
@@ -49,23 +48,25 @@ class MapEdge:
         return self.share is not None and self.share < LOW_SHARE
 
     @property
-    def share_told(self) -> str:
-        """Return the acceptance rate as text: 100 % only for all and 0 % only for none, as in tables."""
+    def share_text(self) -> str:
+        """Return the acceptance rate as text. Only exact shares show as 100 % or 0 %, as in tables."""
         if self.share is None:
             return "none judged"
         percent = 100 * self.share
         return f"{percent if self.share in (0, 1) else min(max(percent, 0.1), 99.9):.1f} %"
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         time = f", median {self.time}" if self.time else ""
-        accepted = "none judged" if self.share is None else f"{self.share_told} accepted"
-        return f"{tooltip(self.source)} to {tooltip(self.target)}: {self.number:,} handed over, {accepted}{time}"
+        accepted = "none judged" if self.share is None else f"{self.share_text} accepted"
+        return (
+            f"{tooltip(self.source)} to {tooltip(self.target)}: {_pluralize(self.number, 'handoff')}, {accepted}{time}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class MapAgent:
-    """An agent with its number of handoffs, sent and received. `folded` marks a box of several agents."""
+    """An agent with its number of handoffs, sent and received. `folded` marks a box for several agents."""
 
     name: str
     number: int
@@ -73,12 +74,12 @@ class MapAgent:
     folded: bool = False
 
 
-def _number(number: int, noun: str) -> str:
-    """Return a number with its noun, such as `1 way` or `1,200 ways`."""
+def _pluralize(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 route` or `1,200 routes`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def agent_map(
+def draw_agent_map(
     agents: Sequence[MapAgent],
     edges: Sequence[MapEdge],
     *,
@@ -88,8 +89,8 @@ def agent_map(
 ) -> Drawing:
     """Draw the routes in the given order. All their agents must be among `agents`.
 
-    Handoffs between the agents of one folded box are only in the text version: a loop at that box would look like an
-    agent that hands to itself.
+    Only the text version counts handoffs between the agents of one folded box: a loop at that box would look like an
+    agent that hands over to itself.
     """
     weights = {(edge.source, edge.target): edge.number for edge in edges}
     layout = lay_out([agent.name for agent in agents], weights, width, across=across)
@@ -99,33 +100,39 @@ def agent_map(
     folded = {agent.name for agent in agents if agent.folded}
     within = sum(edge.number for edge in edges if edge.source == edge.target and edge.source in folded)
     lines = [edge for edge in edges if edge.source != edge.target or edge.source not in folded]
-    drawn = [_edge(edge, ways, most) for edge in sorted(lines, key=lambda one: (-one.number, one.source, one.target))]
-    boxes = [_box(agent, layout.places[agent.name]) for agent in agents]
+    drawn = [
+        _draw_edge(edge, ways, most) for edge in sorted(lines, key=lambda one: (-one.number, one.source, one.target))
+    ]
+    boxes = [_draw_box(agent, layout.places[agent.name]) for agent in agents]
     low = [edge for edge in lines if edge.is_low]
     words = (
-        f"{_number(len(agents), 'agent')}, {_number(len(edges), 'way')} between them, "
-        f"{_number(sum(edge.number for edge in edges), 'handoff')}."
-        + (f" Dashed, with a cross: {len(low):,} with less than {LOW_SHARE * 100:.0f} % accepted." if low else "")
-        + (f" Not drawn: {_number(within, 'handoff')} among the others." if within else ""),
+        f"{_pluralize(len(agents), 'agent')}, {_pluralize(len(edges), 'route')}, "
+        f"{_pluralize(sum(edge.number for edge in edges), 'handoff')}."
+        + (
+            f" Dashed, with a cross: {_pluralize(len(low), 'route')} with less than {LOW_SHARE * 100:.0f} % accepted."
+            if low
+            else ""
+        )
+        + (f" Not drawn: {_pluralize(within, 'handoff')} between agents in the same box." if within else ""),
     )
     svg = frame(
         *drawn,
         *boxes,
         width=layout.width,
         height=layout.height,
-        title="Map of who hands to whom",
+        title="Map of routes between agents",
         description=" ".join(words),
         prefix=prefix,
         class_="drawing map",
         interactive=True,
     )
     rows = tuple(
-        (edge.source, edge.target, f"{edge.number:,}", edge.share_told, edge.time or "unknown") for edge in edges
+        (edge.source, edge.target, f"{edge.number:,}", edge.share_text, edge.time or "unknown") for edge in edges
     )
     return Drawing(svg, words, ("Source", "Target", "Handoffs", "Accepted", "Median time"), rows)
 
 
-def _box(agent: MapAgent, place: Place) -> str:
+def _draw_box(agent: MapAgent, place: Place) -> str:
     columns = int((place.width - 14) / _COLUMN)
     parts = [
         element(
@@ -159,11 +166,11 @@ def _box(agent: MapAgent, place: Place) -> str:
             text_anchor="middle",
         ),
     ]
-    label = f"{tooltip(agent.name)}: {agent.number:,} handoffs from it and to it"
+    label = f"{tooltip(agent.name)}: {agent.number:,} handoffs sent and received"
     return link(agent.href, label, *parts, class_="map-agent is-folded" if agent.folded else "map-agent")
 
 
-def _edge(edge: MapEdge, ways: Ways, most: int) -> str:
+def _draw_edge(edge: MapEdge, ways: Ways, most: int) -> str:
     thickest = _THICKEST_LOOP if edge.source == edge.target else _THICKEST
     wide = _THINNEST + (thickest - _THINNEST) * sqrt(edge.number / most)
     way = ways.of((edge.source, edge.target), wide)
@@ -180,15 +187,15 @@ def _edge(edge: MapEdge, ways: Ways, most: int) -> str:
             stroke_dasharray="7 4" if edge.is_low else None,
             class_="map-line",
         ),
-        _head(way, colour, wide),
+        _draw_head(way, colour, wide),
     ]
     if edge.is_low:
-        parts.append(_cross(way))
-    return link(edge.href, edge.told, *parts, class_="map-edge is-low" if edge.is_low else "map-edge")
+        parts.append(_draw_cross(way))
+    return link(edge.href, edge.description, *parts, class_="map-edge is-low" if edge.is_low else "map-edge")
 
 
-def _head(way: Way, colour: str, wide: float) -> str:
-    """Draw an arrow head with its tip at the box, past the end of the line."""
+def _draw_head(way: Way, colour: str, wide: float) -> str:
+    """Draw an arrow head that reaches from the end of the line to the box."""
     (x, y), (along, across) = way.end, way.direction
     length, half = ARROW + wide / 2, 3.5 + wide / 2
     tip = (x + along * length, y + across * length)
@@ -198,7 +205,7 @@ def _head(way: Way, colour: str, wide: float) -> str:
     return element("path", d=f"M{points}Z", fill=colour, class_="map-head")
 
 
-def _cross(way: Way) -> str:
+def _draw_cross(way: Way) -> str:
     x, y = way.marked_at
     arm = _MARK * 0.45
     left, right, top, bottom = x - arm, x + arm, y - arm, y + arm
@@ -215,4 +222,4 @@ def _cross(way: Way) -> str:
     )
 
 
-__all__ = ["LOW_SHARE", "MapAgent", "MapEdge", "agent_map"]
+__all__ = ["LOW_SHARE", "MapAgent", "MapEdge", "draw_agent_map"]

@@ -1,4 +1,4 @@
-"""Arrangement of an agent map: the layer of each agent, the order in each layer, and the distances."""
+"""Arrangement of an agent map: the layer of each agent, the order in each layer, and the positions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 # The number of handoffs by source and target.
 Weights = Mapping[tuple[str, str], int]
 
-# Where there are too many layers, an edge below this share of the largest edge does not affect the layers.
+# If there are too many layers, edges below this share of the largest edge do not affect the layers.
 _MINOR: Final = 0.04
 
 
-def layers(names: Sequence[str], weights: Weights, most: int) -> list[list[str]]:
-    """Return at most `most` layers of agents, by the longest path from where the work comes in."""
-    order = _sequence(names, weights)
+def assign_layers(names: Sequence[str], weights: Weights, most: int) -> list[list[str]]:
+    """Return at most `most` layers of agents. The longest path from a source of work to an agent decides its layer."""
+    order = _order_agents(names, weights)
     rank = {name: place for place, name in enumerate(order)}
     forward = {edge: number for edge, number in weights.items() if rank[edge[0]] < rank[edge[1]]}
     depth = _depths(order, forward)
@@ -31,7 +31,7 @@ def layers(names: Sequence[str], weights: Weights, most: int) -> list[list[str]]
 
 
 def _depths(order: Sequence[str], forward: Weights) -> dict[str, int]:
-    """Return the longest path to each agent. `forward` follows the order and so has no cycles."""
+    """Return the length of the longest path to each agent. `forward` has no cycles, because it follows the order."""
     sources: dict[str, list[str]] = {name: [] for name in order}
     for source, target in forward:
         sources[target].append(source)
@@ -42,7 +42,7 @@ def _depths(order: Sequence[str], forward: Weights) -> dict[str, int]:
 
 
 def _tighten(order: Sequence[str], forward: Weights, depth: dict[str, int]) -> None:
-    """Move agents that send more than they receive right before their first target, which shortens lines."""
+    """Shorten lines: move agents that send more than they receive to the layer before their first target."""
     targets: dict[str, list[str]] = {name: [] for name in order}
     surplus = dict.fromkeys(order, 0)
     for (source, target), number in forward.items():
@@ -54,8 +54,11 @@ def _tighten(order: Sequence[str], forward: Weights, depth: dict[str, int]) -> N
             depth[name] = max(depth[name], min(depth[target] for target in targets[name]) - 1)
 
 
-def _sequence(names: Sequence[str], weights: Weights) -> list[str]:
-    """Return a sequence with few backward handoffs (Eades, Lin and Smyth): pure sources first, pure targets last."""
+def _order_agents(names: Sequence[str], weights: Weights) -> list[str]:
+    """Order the agents so that few handoffs go backward: pure sources first, pure targets last.
+
+    The method is the heuristic of Eades, Lin and Smyth.
+    """
     left = sorted(names)
     head: list[str] = []
     tail: list[str] = []
@@ -86,8 +89,8 @@ _SWEEPS: Final = 6
 class Lane(NamedTuple):
     """The place where a line passes a layer between its ends.
 
-    `source` is empty where lines to the same agent share the lane. A map looks lanes up thousands of times, and tuples
-    have the fastest hash.
+    `source` is empty if lines to the same agent share the lane. The class is a tuple because a map looks lanes up
+    thousands of times, and tuples hash fastest.
     """
 
     source: str
@@ -95,7 +98,7 @@ class Lane(NamedTuple):
     layer: int
 
 
-# An agent or a passing line.
+# The name of an agent, or a passing line.
 Item = str | Lane
 
 Neighbours = Mapping[Item, Sequence[tuple[Item, int]]]
@@ -112,10 +115,10 @@ def neighbours_of(weights: Weights, lanes: Mapping[tuple[str, str], Sequence[Lan
     return found
 
 
-def in_order(
+def order_items(
     rows: Sequence[Sequence[str]], lanes: Mapping[tuple[str, str], Sequence[Lane]], neighbours: Neighbours
 ) -> list[list[Item]]:
-    """Return the items of each layer, ordered by the positions of their neighbours, in sweeps back and forth."""
+    """Order the items of each layer by the positions of their neighbours, in sweeps back and forth."""
     passing = {lane: None for some in lanes.values() for lane in some}
     layers: list[list[Item]] = [[*row] for row in rows]
     for lane in passing:
@@ -150,7 +153,7 @@ def _pull(item: Item, neighbours: Neighbours, place: Mapping[Item, float]) -> fl
 
 _SPREAD_SWEEPS: Final = 4
 
-# A bent line is harder to follow than a line that enters a box beside its middle.
+# Lines pull more strongly than boxes, because a bent line is harder to follow than a line that enters a box off-centre.
 _STRAIGHT: Final = 4.0
 
 
@@ -158,7 +161,8 @@ _STRAIGHT: Final = 4.0
 class Column:
     """One layer: its items in order with their sizes.
 
-    `boxes`, `beside` and `lines` are the least gaps between two boxes, a box and a line, and two lines.
+    `boxes`, `beside` and `lines` are the smallest gaps between two boxes, between a box and a line, and between two
+    lines.
     """
 
     items: Sequence[Item]
@@ -171,8 +175,8 @@ class Column:
     def length(self) -> float:
         return sum(self.sizes) + sum(self._gap(number) for number in range(1, len(self.items)))
 
-    def apart(self) -> list[float]:
-        """Return the least distance between the middles of adjacent items."""
+    def min_distances(self) -> list[float]:
+        """Return the smallest distances between the middles of adjacent items."""
         return [
             self.sizes[number - 1] / 2 + self._gap(number) + self.sizes[number] / 2
             for number in range(1, len(self.items))
@@ -184,31 +188,33 @@ class Column:
 
 
 def align(columns: Sequence[Column], neighbours: Neighbours, room: float) -> dict[Item, float]:
-    """Return the middle of each item within `room`, which is at least as long as each column."""
+    """Return the position of the middle of each item. `room` is at least as long as each column."""
     centres: dict[Item, float] = {}
     for column in columns:
-        centres |= _stacked(column, room)
+        centres |= _stack(column, room)
     layer_of = {item: number for number, column in enumerate(columns) for item in column.items}
     for sweep in range(_SPREAD_SWEEPS):
         for column in columns if sweep % 2 == 0 else reversed(columns):
-            wanted = [_wanted(item, neighbours, centres, layer_of) for item in column.items]
+            wanted = [_find_wanted_position(item, neighbours, centres, layer_of) for item in column.items]
             pulls = [1.0 if isinstance(item, str) else _STRAIGHT for item in column.items]
             least, most = column.sizes[0] / 2, room - column.sizes[-1] / 2
-            found = spread(wanted, column.apart(), pulls, least, most)
+            found = spread(wanted, column.min_distances(), pulls, least, most)
             centres |= dict(zip(column.items, found, strict=True))
     return centres
 
 
-def _stacked(column: Column, room: float) -> dict[Item, float]:
+def _stack(column: Column, room: float) -> dict[Item, float]:
     at = (room - column.length) / 2 + (column.sizes[0] / 2 if column.sizes else 0)
     found = {}
-    for item, further in zip(column.items, [*column.apart(), 0.0], strict=True):
+    for item, further in zip(column.items, [*column.min_distances(), 0.0], strict=True):
         found[item] = at
         at += further
     return found
 
 
-def _wanted(item: Item, neighbours: Neighbours, centres: Mapping[Item, float], layer_of: Mapping[Item, int]) -> float:
+def _find_wanted_position(
+    item: Item, neighbours: Neighbours, centres: Mapping[Item, float], layer_of: Mapping[Item, int]
+) -> float:
     near = [(centres[other], number) for other, number in neighbours.get(item, ()) if layer_of[other] != layer_of[item]]
     total = sum(number for _, number in near)
     return sum(centre * number for centre, number in near) / total if total else centres[item]
@@ -219,8 +225,8 @@ def spread(
 ) -> list[float]:
     """Return the positions nearest to the wanted positions that keep the order and the distances.
 
-    Minimises the squared distances, weighted by `pulls`, by pool-adjacent-violators on the positions without the
-    distances. All positions are between `least` and `most`.
+    The pool-adjacent-violators algorithm minimises the squared differences from `wanted`, weighted by `pulls`. `apart`
+    holds the smallest distances between neighbours. All positions are between `least` and `most`.
     """
     offsets = [0.0]
     for distance in apart:

@@ -13,19 +13,19 @@ from handoffaudit.drawing.agent_map.arrangement import (
     Lane,
     Weights,
     align,
-    in_order,
-    layers,
+    assign_layers,
     neighbours_of,
+    order_items,
 )
 
 NODE_HEIGHT: Final = 40.0
 
 _EDGE: Final = 12.0
 
-# The room above the first box, for a line from an agent to itself.
+# Room above the first box for a line from an agent to itself.
 _LOOP: Final = 26.0
 
-# The room beside the last layer, for lines within this layer.
+# Room beside the last layer for lines between its agents.
 _BRACKET: Final = 34.0
 
 _ROW_GAP: Final = 26.0
@@ -42,7 +42,7 @@ _PITCH: Final = NODE_HEIGHT + 44
 
 
 class Side(Enum):
-    """A side of a box, in the direction of the work."""
+    """A side of a box, relative to the direction of the work."""
 
     LEAVING = 1
     ENTERING = 2
@@ -50,7 +50,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The box of one agent, or the room of a passing line. `layer` counts from 0 in the direction of the work."""
+    """The box of one agent, or the room of a passing line. Layers count from 0 in the direction of the work."""
 
     layer: int
     x: float
@@ -77,7 +77,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of a map. `passes` holds the room of each line in the layers between its ends, from the source on."""
+    """The layout of a map. `passes` holds the places of each line in the layers that it crosses, in its direction."""
 
     places: dict[str, Place]
     passes: dict[tuple[str, str], tuple[Place, ...]]
@@ -86,10 +86,10 @@ class Layout:
     across: bool
 
 
-def sides(source: int, target: int) -> tuple[Side, Side]:
-    """Return the sides where a line leaves and enters its boxes, for the layers of source and target.
+def choose_sides(source: int, target: int) -> tuple[Side, Side]:
+    """Return the sides where a line leaves and enters its boxes. The arguments are the layers of source and target.
 
-    A line follows the direction of the work, goes back, or goes round to an agent of the same layer.
+    A line follows the direction of the work, goes back, or curves to an agent in the same layer.
     """
     if source == target:
         return Side.LEAVING, Side.LEAVING
@@ -97,26 +97,26 @@ def sides(source: int, target: int) -> tuple[Side, Side]:
 
 
 def lay_out(names: Sequence[str], weights: Weights, width: float, *, across: bool) -> Layout:
-    """Place agents and lines. `across` puts as many layers as fit from left to right, otherwise from top to bottom."""
+    """Place agents and lines. With `across`, as many layers as fit go from left to right; else, from top to bottom."""
     weights = dict(sorted(weights.items()))
     if across:
-        rows = layers(sorted(names), weights, max(1, int((width - 2 * _EDGE + _LEAST_GAP) // (96 + _LEAST_GAP))))
+        rows = assign_layers(sorted(names), weights, max(1, int((width - 2 * _EDGE + _LEAST_GAP) // (96 + _LEAST_GAP))))
     else:
         per_row = max(1, int((width - 2 * _EDGE + 14) // 130))
         rows = [
             layer[start : start + per_row]
-            for layer in layers(sorted(names), weights, len(names))
+            for layer in assign_layers(sorted(names), weights, len(names))
             for start in range(0, len(layer), per_row)
         ]
-    lanes = _lanes(rows, weights, bundled=not across)
+    lanes = _find_lanes(rows, weights, bundled=not across)
     neighbours = neighbours_of(weights, lanes)
-    ordered = in_order(rows, lanes, neighbours)
+    ordered = order_items(rows, lanes, neighbours)
     if across:
-        return _in_columns(_Map(ordered, lanes, neighbours, weights, width))
-    return _in_rows(_Map(ordered, lanes, neighbours, weights, width))
+        return _lay_out_columns(_Map(ordered, lanes, neighbours, weights, width))
+    return _lay_out_rows(_Map(ordered, lanes, neighbours, weights, width))
 
 
-def _lanes(rows: Sequence[Sequence[str]], weights: Weights, *, bundled: bool) -> dict[tuple[str, str], list[Lane]]:
+def _find_lanes(rows: Sequence[Sequence[str]], weights: Weights, *, bundled: bool) -> dict[tuple[str, str], list[Lane]]:
     """Return the lanes of each edge, one for each layer between its ends.
 
     With `bundled`, lines to the same agent share a lane.
@@ -134,7 +134,7 @@ def _lanes(rows: Sequence[Sequence[str]], weights: Weights, *, bundled: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """All items to place, layer by layer in order, with their connections."""
+    """All items to place, by layer and in order, with their connections."""
 
     layers: list[list[Item]]
     lanes: dict[tuple[str, str], list[Lane]]
@@ -146,60 +146,61 @@ class _Map:
         for number, layer in enumerate(self.layers):
             yield from ((number, item) for item in layer if isinstance(item, str))
 
-    def laid_out(self, boxes: Mapping[Item, Place], height: float, *, across: bool) -> Layout:
+    def to_layout(self, boxes: Mapping[Item, Place], height: float, *, across: bool) -> Layout:
         places = {item: place for item, place in boxes.items() if isinstance(item, str)}
         passes = {edge: tuple(boxes[lane] for lane in lanes) for edge, lanes in self.lanes.items() if lanes}
         return Layout(places, passes, self.width, height, across)
 
 
-def _in_columns(of: _Map) -> Layout:
-    number = len(of.layers)
-    last = {item for item in of.layers[-1] if isinstance(item, str)} if of.layers else set()
-    end = _BRACKET if any({*edge} <= last and edge[0] != edge[1] for edge in of.weights) else _EDGE
-    room = (of.width - _EDGE - end) / max(number, 1)
+def _lay_out_columns(items: _Map) -> Layout:
+    number = len(items.layers)
+    last = {item for item in items.layers[-1] if isinstance(item, str)} if items.layers else set()
+    end = _BRACKET if any({*edge} <= last and edge[0] != edge[1] for edge in items.weights) else _EDGE
+    room = (items.width - _EDGE - end) / max(number, 1)
     wide = min(_WIDEST, room - _LEAST_GAP) if number > 1 else _WIDEST
-    step = min((of.width - _EDGE - end - wide) / max(number - 1, 1), _LONGEST_STEP)
-    left = max(_EDGE, (of.width - wide - step * (number - 1)) / 2 - (end - _EDGE) / 2)
-    tall = _heights(of)
-    columns = [Column(layer, [tall.get(item, 6.0) for item in layer], _ROW_GAP, 14.0, 4.0) for layer in of.layers]
-    centres = align(columns, of.neighbours, max((column.length for column in columns), default=0))
+    step = min((items.width - _EDGE - end - wide) / max(number - 1, 1), _LONGEST_STEP)
+    left = max(_EDGE, (items.width - wide - step * (number - 1)) / 2 - (end - _EDGE) / 2)
+    tall = _heights(items)
+    columns = [Column(layer, [tall.get(item, 6.0) for item in layer], _ROW_GAP, 14.0, 4.0) for layer in items.layers]
+    centres = align(columns, items.neighbours, max((column.length for column in columns), default=0))
     boxes: dict[Item, Place] = {}
     for place, column in enumerate(columns):
         for item, size in zip(column.items, column.sizes, strict=True):
             boxes[item] = Place(place, left + place * step, _EDGE + _LOOP + centres[item] - size / 2, wide, size)
     bottom = max((box.bottom for box in boxes.values()), default=0)
-    return of.laid_out(boxes, bottom + _EDGE, across=True)
+    return items.to_layout(boxes, bottom + _EDGE, across=True)
 
 
-def _heights(of: _Map) -> dict[Item, float]:
-    """Return the height of each box, with room for the lines of each side one below the other."""
-    layer_of = {name: number for number, name in of.agents()}
+def _heights(items: _Map) -> dict[Item, float]:
+    """Return the height of each box. Both sides need room for all their lines, one below the other."""
+    layer_of = {name: number for number, name in items.agents()}
     lines: Counter[tuple[str, Side]] = Counter()
-    for source, target in of.weights:
+    for source, target in items.weights:
         if source != target:
-            leaves, enters = sides(layer_of[source], layer_of[target])
+            leaves, enters = choose_sides(layer_of[source], layer_of[target])
             lines[source, leaves] += 1
             lines[target, enters] += 1
     most = {name: max(lines[name, Side.LEAVING], lines[name, Side.ENTERING]) for name in layer_of}
     return {name: max(NODE_HEIGHT, _LINE_ROOM * (number + 1)) for name, number in most.items()}
 
 
-def _in_rows(of: _Map) -> Layout:
-    room = of.width - 2 * _EDGE
-    wide = min((_box_width(layer, room) for layer in of.layers), default=_WIDEST)
+def _lay_out_rows(items: _Map) -> Layout:
+    room = items.width - 2 * _EDGE
+    wide = min((_box_width(layer, room) for layer in items.layers), default=_WIDEST)
     columns = [
-        Column(layer, [wide if isinstance(item, str) else 5.0 for item in layer], 14.0, 8.0, 4.0) for layer in of.layers
+        Column(layer, [wide if isinstance(item, str) else 5.0 for item in layer], 14.0, 8.0, 4.0)
+        for layer in items.layers
     ]
-    centres = align(columns, of.neighbours, room)
+    centres = align(columns, items.neighbours, room)
     boxes: dict[Item, Place] = {}
     for row, column in enumerate(columns):
         for item, size in zip(column.items, column.sizes, strict=True):
             boxes[item] = Place(row, _EDGE + centres[item] - size / 2, _LOOP + row * _PITCH, size)
-    return of.laid_out(boxes, _LOOP + max(len(of.layers), 1) * _PITCH, across=False)
+    return items.to_layout(boxes, _LOOP + max(len(items.layers), 1) * _PITCH, across=False)
 
 
 def _box_width(layer: Sequence[Item], room: float) -> float:
-    """Return the width that is left for each box beside passing lines."""
+    """Return the width that the passing lines leave for each box."""
     boxes = sum(isinstance(item, str) for item in layer)
     taken = Column(layer, [0.0 if isinstance(item, str) else 5.0 for item in layer], 14.0, 8.0, 4.0).length
     return min(_WIDEST, (room - taken) / boxes)
@@ -209,7 +210,7 @@ Point = tuple[float, float]
 
 Edge = tuple[str, str]
 
-# The length of an arrow head, between the end of its line and the box.
+# The length of an arrow head, which fills the gap between the end of its line and the box.
 ARROW: Final = 7.0
 
 _BULGE: Final = 34.0
@@ -225,7 +226,7 @@ class Curve:
     end: Point
 
     def at(self, part: float) -> Point:
-        """Return the point at `part` of the curve, from 0 to 1."""
+        """Return the point at the fraction `part` of the curve, from 0 to 1."""
         rest = 1 - part
         weights = (rest**3, 3 * rest * rest * part, 3 * rest * part * part, part**3)
         points = (self.start, self.first, self.second, self.end)
@@ -253,12 +254,12 @@ class Way:
 
     @property
     def marked_at(self) -> Point:
-        """Return the point of a mark, nearer to the source, so that the mark of the opposite line is apart."""
+        """Return the point of the mark. It is nearer to the source, so that marks of opposite lines do not overlap."""
         return self.curves[0].at(0.38 if len(self.curves) == 1 else 0.6)
 
     @property
     def direction(self) -> Point:
-        """Return the direction of the end as a vector of length 1."""
+        """Return the direction of the line at its end as a vector of length 1."""
         last = self.curves[-1]
         x, y = last.end[0] - last.second[0], last.end[1] - last.second[1]
         length = sqrt(x * x + y * y) or 1.0
@@ -268,7 +269,7 @@ class Way:
 class Ways:
     """The paths of all lines of a layout.
 
-    Lines leave and enter a box side by side, in the order of their other ends.
+    At each side of a box, lines are ordered by their other ends.
     """
 
     def __init__(self, layout: Layout, weights: Weights) -> None:
@@ -281,7 +282,7 @@ class Ways:
                 at_side.setdefault((edge[1], enters), []).append((edge, False))
         self._along: dict[tuple[Edge, bool], float] = {}
         for some in at_side.values():
-            # Lines in opposite directions run side by side, in the same order at both ends.
+            # Two lines between the same boxes have the same order at both ends, so they run side by side.
             some.sort(key=lambda one: (self._across(one), self._sides(one[0])[0].value))
             for number, one in enumerate(some):
                 self._along[one] = (number + 1) / (len(some) + 1)
@@ -297,7 +298,7 @@ class Ways:
         start = self._port(source, leaves, self._along[edge, True], 0)
         end = self._port(target, enters, self._along[edge, False], gap)
         if source.layer == target.layer:
-            return Way((self._round(start, end),))
+            return Way((self._go_round(start, end),))
         between: list[Point] = [start]
         for lane in self._layout.passes.get(edge, ()):
             middle = lane.centre if self._layout.across else lane.middle
@@ -307,10 +308,10 @@ class Ways:
         return Way(tuple(self._curve(one, other) for one, other in zip(between[::2], between[1::2], strict=True)))
 
     def _sides(self, edge: Edge) -> tuple[Side, Side]:
-        return sides(self._layout.places[edge[0]].layer, self._layout.places[edge[1]].layer)
+        return choose_sides(self._layout.places[edge[0]].layer, self._layout.places[edge[1]].layer)
 
     def _across(self, end_of: tuple[Edge, bool]) -> tuple[float, str]:
-        """Return the sort key of a line's end: the position of its other end, across the direction of the work."""
+        """Return the sort key of a line's end: the position of the other end, across the direction of the work."""
         edge, leaving = end_of
         lanes: Sequence[Place] = self._layout.passes.get(edge, ())
         name = edge[1] if leaving else edge[0]
@@ -318,7 +319,7 @@ class Ways:
         return (place.centre if self._layout.across else place.middle), name
 
     def _port(self, place: Place, side: Side, along: float, gap: float) -> Point:
-        """Return the point where a line meets a box: along the direction of the work, then across."""
+        """Return the point where a line meets a box. `along` is the fraction of the box's side, from 0 to 1."""
         if self._layout.across:
             return (place.right + gap if side is Side.LEAVING else place.x - gap), place.y + place.height * along
         return (place.bottom + gap if side is Side.LEAVING else place.y - gap), place.x + place.width * along
@@ -326,12 +327,12 @@ class Ways:
     def _curve(self, start: Point, end: Point) -> Curve:
         pull = (end[0] - start[0]) * 0.5
         points = (start, (start[0] + pull, start[1]), (end[0] - pull, end[1]), end)
-        return Curve(*(self._turned(point) for point in points))
+        return Curve(*(self._turn(point) for point in points))
 
-    def _round(self, start: Point, end: Point) -> Curve:
-        """Return a curve that leaves the layer and comes back."""
+    def _go_round(self, start: Point, end: Point) -> Curve:
+        """Return a curve that leaves the layer and returns to it."""
         out = max(start[0], end[0]) + _BULGE
-        return Curve(*(self._turned(point) for point in (start, (out, start[1]), (out, end[1]), end)))
+        return Curve(*(self._turn(point) for point in (start, (out, start[1]), (out, end[1]), end)))
 
-    def _turned(self, point: Point) -> Point:
+    def _turn(self, point: Point) -> Point:
         return point if self._layout.across else (point[1], point[0])

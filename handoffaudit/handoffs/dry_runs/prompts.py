@@ -17,7 +17,7 @@ from handoffaudit.handoffs import lineage
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, reading_of, verdict_on_stored
-from handoffaudit.llm.service import prices_here
+from handoffaudit.llm.service import load_prices
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.formats import workflow_of
 from handoffaudit.validation.layers.base import History
@@ -210,7 +210,7 @@ class _Meter:
         self.tenant_id = tenant_id
         self.costs: dict[str, float] = {}
         self._models = {Role.FAST: settings.MODEL_FAST, Role.CAREFUL: settings.MODEL_CAREFUL}
-        self._prices = prices_here()
+        self._prices = load_prices()
 
     def ask(self, question: Question) -> Answer:
         model = self._models[question.role]

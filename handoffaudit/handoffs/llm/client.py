@@ -20,7 +20,7 @@ from handoffaudit.handoffs.llm import limits
 from handoffaudit.handoffs.llm.limits import Reservation
 from handoffaudit.handoffs.models import ModelAnswer, ModelCall
 from handoffaudit.llm.calls import Breaker, Call, Caller, is_outage
-from handoffaudit.llm.service import caller_from, client_from
+from handoffaudit.llm.service import build_caller, build_client
 from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.question import Answer, MalformedAnswer, NoModel, Question, Reason, Unavailable
 from handoffaudit.validation.text import clean, storable
@@ -195,7 +195,7 @@ def model_for(tenant_id: int, handoff: uuid.UUID | None) -> LanguageModel:
 
 def prepare_client() -> None:
     """Load the libraries for the first question to the LLM. Takes seconds; a failure is left to that question."""
-    client = client_from(
+    client = build_client(
         settings.MODEL_PROVIDER,
         settings.ANTHROPIC_API_KEY,
         settings.MODEL_BASE_URL,
@@ -219,9 +219,9 @@ def _provider_caller(
     tries: int,
 ) -> Caller | None:
     """Return the one caller of this process: its connections are shared."""
-    client = client_from(provider, api_key, base_url, connect_seconds=connect_seconds)
+    client = build_client(provider, api_key, base_url, connect_seconds=connect_seconds)
     fast, careful = models
-    return caller_from(client, fast=fast, careful=careful, seconds=seconds, tries=tries) if client else None
+    return build_caller(client, fast=fast, careful=careful, seconds=seconds, tries=tries) if client else None
 
 
 class _Flights:

@@ -52,7 +52,7 @@ def _claim_probe(model: str, now: datetime) -> tuple[Breaker, bool]:
 
 def record_success(model: str) -> None:
     """Close the breaker: the LLM answered."""
-    _change(model, lambda breaker: breaker.succeeded())
+    _change(model, lambda breaker: breaker.record_success())
 
 
 def record_failure(model: str, error: Unavailable) -> None:
@@ -60,7 +60,7 @@ def record_failure(model: str, error: Unavailable) -> None:
     seconds = max(float(settings.MODEL_BREAKER_SECONDS), min(error.retry_after or 0.0, LONGEST_OPEN_SECONDS))
     _change(
         model,
-        lambda breaker: breaker.failed(
+        lambda breaker: breaker.record_failure(
             timezone.now(), error.reason.value, limit=settings.MODEL_BREAKER_FAILURES, seconds=seconds
         ),
     )

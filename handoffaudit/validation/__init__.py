@@ -1,6 +1,7 @@
-"""The engine, which reads handoffs and judges them in layers: no framework and no network.
+"""The engine reads handoffs and judges them in layers. It uses no framework and no network.
 
-The names below are the public API. Each name is imported at its first use, so that importing the package is cheap.
+The names in `__all__` are the public API. Each name is imported at its first use, so that importing the package is
+fast.
 """
 
 from importlib import import_module

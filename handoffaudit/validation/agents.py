@@ -14,7 +14,7 @@ SKILL_FILE: Final = "SKILL.md"
 
 ALWAYS_KNOWN: Final = frozenset({"orchestrator", "end"})
 
-"""Targets that formats name where the sender names none."""
+"""Targets that a format fills in if the sender names none."""
 
 _FENCE = "---"
 
@@ -39,7 +39,7 @@ _NO_PLAIN_TEXT = tuple("[{\"'|>&*!%@`")
 class Registry:
     """The names of the known agents.
 
-    `warnings` has one line for each skill that was left out.
+    `warnings` has one line for each skipped skill.
     """
 
     names: frozenset[str] = frozenset()
@@ -51,9 +51,9 @@ class _UnreadableError(Exception):
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield path and text of every skill below `folder`, sorted by path.
+    """Yield the path and the text of every skill below `folder`, sorted by path.
 
-    The text is None where the file cannot be read. Links to folders are followed one level deep.
+    The text is None if the file cannot be read. Links to folders are followed one level deep.
     """
     for path in sorted({*folder.rglob(SKILL_FILE), *folder.glob(f"*/{SKILL_FILE}")}):
         yield str(path), _read_text(path)
@@ -61,7 +61,7 @@ def skill_files(folder: Path) -> Iterator[tuple[str, str | None]]:
 
 def _read_text(path: Path) -> str | None:
     try:
-        # Opening a named pipe would block until a writer opens the pipe.
+        # Read only regular files: opening a named pipe would block until a writer opens it.
         if not path.is_file():
             return None
         with path.open(encoding="utf-8") as file:
@@ -73,7 +73,7 @@ def _read_text(path: Path) -> str | None:
 def discover(files: Iterable[tuple[str, str | None]]) -> Registry:
     """Return the registry of the skills in these files.
 
-    A skill is named by the `name` in its front matter, else by its folder.
+    The name of a skill is the `name` in its front matter, else the name of its folder.
 
     >>> discover([("skills/critic/SKILL.md", "---\\nname: the-critic\\n---\\n# How to judge")]).names
     frozenset({'the-critic'})
@@ -113,13 +113,13 @@ def known_agents_hint(near: tuple[str, ...], listed: tuple[str, ...], known: int
     suggestion = f"Did you mean {either(map(show, near))}? " if near else ""
     more = f" (+{known - len(listed):,} more)" if known > len(listed) else ""
     agents = f"Known agents: {', '.join(map(show, listed))}{more}."
-    return f"{suggestion}{agents} If none of them is meant, add the target's skill to the registry."
+    return f"{suggestion}{agents} If the target is another agent, add its skill to the registry."
 
 
 def _name(text: str | None) -> str:
-    """Return the name in the front matter; empty where there is no name or no front matter.
+    """Return the name in the front matter, or an empty text if there is no name or no front matter.
 
-    Raises _UnreadableError where the front matter cannot be parsed.
+    Raises _UnreadableError if the front matter cannot be parsed.
     """
     if text is None:
         raise _UnreadableError
@@ -142,7 +142,7 @@ def _name(text: str | None) -> str:
 
 
 def _scalar(value: str) -> str:
-    """Return the text of a YAML scalar on one line; raises _UnreadableError for any other YAML value."""
+    """Return the text of a YAML scalar on one line. Raises _UnreadableError for any other YAML value."""
     if quoted := _QUOTED.fullmatch(value):
         return (quoted[1] or quoted[2] or "").strip()
     plain = _COMMENT.sub("", value).strip()

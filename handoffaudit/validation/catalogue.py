@@ -1,7 +1,8 @@
-"""The catalogue of rule codes: every code that the layers and formats declare, with the example of each.
+"""The catalogue of rule codes: every code that the layers and formats declare, with an example.
 
-An example is a document that has the finding, and its fixed version. The examples are data (`layers/examples/`), one
-file per family, read at the first request. A test judges both documents of every example.
+An example is a document with the finding and a fixed version of the document. The examples are data files
+(`layers/examples/`), one per family, which are read at the first request. A test judges both documents of every
+example.
 """
 
 import json
@@ -55,10 +56,10 @@ FAMILIES: Final[Mapping[str, Code]] = MappingProxyType({entry.code: entry for en
 _OF_A_USER: Final = Code(
     code="",
     severity=Severity.ERROR,
-    title="Found by a layer of your own",
-    what="A validator that was added to the shipped layers found it.",
+    title="Finding of a custom layer",
+    what="A validator that your organisation added to the shipped layers reported this finding.",
     why="",
-    hint="Ask whoever added the layer.",
+    hint="Ask the person who added the layer.",
 )
 
 _FOLDER: Final = Path(__file__).parent / "layers" / "examples"
@@ -67,7 +68,7 @@ _FOLDER: Final = Path(__file__).parent / "layers" / "examples"
 def entry_of(code: str) -> Code:
     """Return the catalogue entry of a code.
 
-    A generated code has the entry of its family; the code of a user's own layer has a generic entry.
+    A generated code has the entry of its family. The code of a custom layer has a generic entry.
     """
     return CATALOGUE.get(code) or FAMILIES.get(code.partition(".")[0]) or _OF_A_USER
 
@@ -76,9 +77,9 @@ def entry_of(code: str) -> Code:
 class Example:
     """The example of one code.
 
-    `before` and `after` are documents, or texts that are not JSON; `beside` is the context and evidence sent along.
-    `judged` holds the settings of the example where they matter, in the terms of the tests; `note` states them for
-    people.
+    `before` and `after` are documents, or texts that are not JSON. `beside` holds the context and the evidence sent
+    with the document. `judged` holds the settings that the example needs, as the tests name them. `note` describes
+    these settings for people.
     """
 
     code: str
@@ -93,9 +94,9 @@ class Example:
 
 
 def example_of(code: str) -> Example | None:
-    """Return the example of the code, else of the code's family; None for the code of a user's own layer."""
+    """Return the example of the code or of its family, or None for the code of a custom layer."""
     family = code.partition(".")[0]
-    # Read only files of known families: an invented name must neither open a file nor fill the cache.
+    # Read only the files of known families: an invented name must not open a file or fill the cache.
     examples = _examples(family) if family in _families() else {}
     return examples.get(code) or examples.get(family)
 
@@ -112,11 +113,11 @@ def _examples(family: str) -> Mapping[str, Example]:
 
 
 def _example(code: str, fields: dict[str, Any]) -> Example:
-    """Return the example; settings that the fixed version does not give are the same as before."""
+    """Return an example. By default, the fixed version has the settings of the first version."""
     same = {"beside_after": fields.get("beside", {}), "judged_after": fields.get("judged", {})}
     return Example(code=code, **same | fields)
 
 
 def text_of(document: Any) -> str:
-    """Return the document as indented JSON; a text that is not JSON is returned unchanged."""
+    """Return the document as indented JSON, or unchanged if it is a text that is not JSON."""
     return document if isinstance(document, str) else json.dumps(document, indent=2, ensure_ascii=False)

@@ -43,7 +43,7 @@ class Mark(NamedTuple):
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
     value, and for a derived value the calculation (`3 + 4`, `rounded from 54.0267`). `closest` is the source value most
-    similar to an ungrounded one; empty where none is similar.
+    similar to an ungrounded one, or an empty text if none is similar.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""Conversions of values into a JSON type or form, made only where there is a single way to convert."""
+"""Conversions of values into a JSON type or form. A value is converted only if there is exactly one way."""
 
 import re
 from collections.abc import Collection
@@ -25,7 +25,7 @@ _DIGEST = re.compile(r"(?:sha-?256[:=]\s*)?([0-9a-f]{64})", re.IGNORECASE)
 
 
 def convert(value: object, types: Collection[str]) -> Any:
-    """Return `value` as the first of the JSON types that it converts to without loss, or None."""
+    """Convert `value` to the first of the JSON types that represents it without loss, or return None."""
     match value:
         case bool():
             return None
@@ -54,7 +54,7 @@ def _convert_text(text: str, types: Collection[str]) -> Any:
 
 
 def _number(text: str) -> float | int | None:
-    """Return the number that a text spells out, as an integer where it is whole; None where the text is no number."""
+    """Return the number that a text spells out, as an integer if it is whole; None if the text is not a number."""
     if len(text) > _LONGEST_NUMBER or not text.isascii() or "_" in text:
         return None
     try:
@@ -67,10 +67,10 @@ def _number(text: str) -> float | int | None:
 
 
 def as_utc(value: object) -> str | None:
-    """Return a time as `2026-02-01T08:00:00Z`, or None where the value is no time.
+    """Return a time as `2026-02-01T08:00:00Z`, or None if the value is not a time.
 
-    The value is RFC 3339, another ISO 8601 form, or seconds or milliseconds since 1970. A time without an offset is
-    taken as UTC.
+    The value is RFC 3339, another ISO 8601 form, or seconds or milliseconds since 1970. A time without an offset is in
+    UTC.
     """
     if isinstance(value, bool):
         return None
@@ -98,9 +98,9 @@ def _parse_iso(text: str) -> str | None:
 
 
 def as_uuid(value: object) -> str | None:
-    """Return a UUID in lower case with its dashes, or None where the value is no UUID.
+    """Return a UUID in lower case with its dashes, or None if the value is not a UUID.
 
-    The value may be in upper case, without dashes, in braces or a URN.
+    The value may be in upper case, without dashes, in braces, or a URN.
     """
     if not isinstance(value, str) or len(value) > _LONGEST_FORM:
         return None
@@ -111,7 +111,7 @@ def as_uuid(value: object) -> str | None:
 
 
 def as_checksum(value: object) -> str | None:
-    """Return `sha256:` and 64 lower-case hex digits, or None where the value is no SHA-256 checksum.
+    """Return `sha256:` and 64 lower-case hex digits, or None if the value is not a SHA-256 checksum.
 
     The value may be in upper case or without the prefix.
     """
@@ -122,7 +122,7 @@ def as_checksum(value: object) -> str | None:
 
 
 def as_storable(text: str) -> str | None:
-    """Return the text without NUL characters and lone surrogates, or None where the text has none of them."""
+    """Return the text without NUL characters and lone surrogates, or None if the text contains neither."""
     if storable(text):
         return None
     return "".join(char for char in text if char != "\0" and not "\ud800" <= char <= "\udfff")

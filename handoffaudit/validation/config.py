@@ -268,7 +268,7 @@ ROWS_AS_SHIPPED: Final = (
 class Requirements:
     """The requirements on one type's data besides its policy.
 
-    `claim_fields` is None where none are configured: every text and number at the top of the data is then a claim.
+    `claim_fields` is None if none are configured: every text and number at the top of the data is then a claim.
     `prompts` replace the shipped ones. `strict_files`: a report of a handoff file that was not used is rejected,
     whatever was read in its place.
     """
@@ -329,7 +329,7 @@ class ValidationConfig:
     def demands_for(self, handoff_type: str, workflow: str = "") -> Requirements:
         """Return the requirements on a handoff of this type.
 
-        `workflow` is the workflow that the handoff belongs to; empty where its sender names none.
+        `workflow` is the workflow that the handoff belongs to, or an empty text if its sender names none.
         """
         return Requirements(
             self.rules,

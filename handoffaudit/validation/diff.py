@@ -31,7 +31,7 @@ class ChangeKind(StrEnum):
 class Change:
     """One place that differs.
 
-    `before` and `after` are cut to a readable size; `why` is empty where no reason is given. `location` is a place in
+    `before` and `after` are cut to a readable size; `why` is empty if no reason is given. `location` is a place in
     the document after the change; for a removed value, a place in the document before.
     """
 
@@ -60,7 +60,7 @@ class Change:
 class Difference:
     """The changes between two documents.
 
-    `complete` is False where there are more changes than were listed.
+    `complete` is False if there are more changes than were listed.
     """
 
     changes: tuple[Change, ...]

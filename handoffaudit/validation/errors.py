@@ -11,27 +11,27 @@ class HandoffAuditError(Exception):
 
 
 class HandoffValidationError(HandoffAuditError):
-    """Raised where a handoff or an output did not pass its validation."""
+    """Raised when a handoff or an output did not pass its validation."""
 
 
 class SchemaValidationError(HandoffValidationError):
-    """Raised where an output breaks its JSON Schema or its pydantic model."""
+    """Raised when an output breaks its JSON Schema or its pydantic model."""
 
 
 class EvidenceValidationError(HandoffValidationError):
-    """Raised where too many claims of an output rest on no source."""
+    """Raised when too many claims of an output rest on no source."""
 
 
 class BusinessRuleValidationError(HandoffValidationError):
-    """Raised where an output breaks a business rule."""
+    """Raised when an output breaks a business rule."""
 
 
 class CritiqueValidationError(HandoffValidationError):
-    """Raised where a second LLM scored an output below the acceptance threshold."""
+    """Raised when a second LLM scored an output below the acceptance threshold."""
 
 
 class RemediationExhaustedError(HandoffValidationError):
-    """Raised where an output did not pass and no try is left."""
+    """Raised when an output did not pass and no try is left."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ _MOST_OF_A_NAME = 1000
 class Written:
     """The path that a handoff was written to.
 
-    `issue` is set where the path is the fallback location.
+    `issue` is set if the path is the fallback location.
     """
 
     path: Path
@@ -73,7 +73,7 @@ def write_handoff(
 
     With a `root`, the session path is relative to the root and must not lead out of it. An existing file is never
     overwritten: a file with the same content is left as it is, and other content gets `-2`, `-3`, … before `.json`.
-    Raises OSError where the temporary folder cannot be written to either.
+    Raises OSError if the temporary folder cannot be written to either.
     """
     path = handoff_path(session_path, source, target, at)
     try:

@@ -196,7 +196,7 @@ def data_hash(record: Record) -> str:
 
 
 def repetition_key(record: Record) -> str:
-    """Return the hash of the handoff's data; empty where no value of the data holds anything.
+    """Return the hash of the handoff's data, or an empty text if no value of the data holds anything.
 
     An empty answer given twice is no loop.
     """

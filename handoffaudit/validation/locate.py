@@ -39,7 +39,7 @@ def hands_over(record: Record) -> bool:
 
 
 def _find(document: Any, wanted: Any, depth: int) -> Location | None:
-    """Return the place of the object `wanted` in the document, searched level by level; None where it is not found."""
+    """Return the place of the object `wanted` in the document, searched level by level, or None if it is not found."""
     if document is wanted:
         return ()
     level: list[tuple[Location, Any]] = [((), document)]
@@ -95,14 +95,14 @@ def place_of(field: str, quote: str, data: Any) -> Location:
 
 
 def span_of(quote: str, location: Location, document: Any) -> list[int] | None:
-    """Return start and end of the quotation in the text at `location`; None where the text does not contain it."""
+    """Return start and end of the quotation in the text at `location`, or None if the text does not contain it."""
     text = at(document, location)
     found = _match_quote(quote, text) if isinstance(text, str) else None
     return list(found) if found else None
 
 
 def _find_field(field: str, data: Any) -> Location | None:
-    """Return the place that a path leads to; None where the path leads nowhere."""
+    """Return the place that a path leads to, or None if the path leads nowhere."""
     for reading in _readings(field.strip()):
         way = reading
         while way:
@@ -144,7 +144,7 @@ def _follow(steps: list[str], data: Any) -> Location | None:
 def _find_quote(quote: str, data: Any) -> Location | None:
     """Return the place of the first value that contains the quotation.
 
-    The search goes level by level, so that a deep document costs no more than a flat one. None where no value contains
+    The search goes level by level, so that a deep document costs no more than a flat one. None if no value contains
     the quotation, or the quotation is empty.
     """
     level: list[tuple[Location, Any]] = [((), data)] if _bare(quote) else []

@@ -9,9 +9,9 @@ class FileView(Protocol):
     """The sender's files, where the validator can see them."""
 
     def exists(self, path: str) -> bool | None:
-        """Return whether the file exists; None where its place may not be looked at.
+        """Return whether the file exists, or None if its place may not be looked at.
 
-        Raises OSError where the lookup failed.
+        Raises OSError if the lookup failed.
         """
         ...
 
@@ -22,7 +22,7 @@ class FileStore(Protocol):
     def write(self, path: str, content: bytes) -> str | None:
         """Write a file, with its folders, and return the path to refer to it by (None: `path`).
 
-        The path is built from values of the sender. Raises OSError where the file could not be written, or where the
+        The path is built from values of the sender. Raises OSError if the file could not be written, or where the
         path leads out of the folders that may be written to.
         """
         ...
@@ -32,7 +32,7 @@ class Summarizer(Protocol):
     """An LLM that shortens texts."""
 
     def shorten(self, text: str, most: int) -> str | None:
-        """Return the text in at most `most` characters, or None where no shorter text could be made."""
+        """Return the text in at most `most` characters, or None if no shorter text could be made."""
         ...
 
 
@@ -42,6 +42,6 @@ class LanguageModel(Protocol):
     def ask(self, question: Question) -> Answer:
         """Return the answer, parsed by the question's own reader; blocks until the answer arrives.
 
-        Raises `prompts.question.Unavailable` where no usable answer came.
+        Raises `prompts.question.Unavailable` if no usable answer came.
         """
         ...

@@ -106,7 +106,7 @@ class HandoffResult(BaseModel):
 
 
 class HandoffRejectedError(HandoffValidationError):
-    """Raised where a payload did not pass.
+    """Raised when a payload did not pass.
 
     `result` has the issues, and `payload` is the rejected payload.
     """
@@ -295,7 +295,7 @@ class HandoffProtocol:
     async def validate_or_reject(
         self, payload: HandoffPayload, context: Mapping[str, Any] | None = None
     ) -> HandoffPayload:
-        """Return the payload itself where it is valid; raise HandoffRejectedError where it is not."""
+        """Return the payload itself where it is valid; raise HandoffRejectedError if it is not."""
         result = await self.validate(payload, context)
         if not result.valid:
             raise HandoffRejectedError(result, payload)

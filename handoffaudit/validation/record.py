@@ -29,10 +29,10 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A handoff as the layers see it; texts and lists are empty where the sender gave nothing usable.
+    """A handoff as the layers see it; texts and lists are empty if the sender gave nothing usable.
 
     `document` is the document that is judged: the parsed document as it arrived, or one that was derived from it, and
-    then `original_document` is the one that arrived. `handoff_id` and `tenant_id` are None where the document has none.
+    then `original_document` is the one that arrived. `handoff_id` and `tenant_id` are None if the document has none.
     `expected_schema` is the JSON Schema that the sender wants the data checked against. `trace_id` is a trace's name: a
     UUID is in lower case, however the sender wrote it.
     """

@@ -17,7 +17,7 @@ An honest handoff takes some hundreds.
 
 
 class StepBudgetSpentError(Exception):
-    """Raised where a step budget is used up."""
+    """Raised when a step budget is used up."""
 
 
 class StepBudget:
@@ -139,7 +139,7 @@ def _select_all(
 
 
 def _key(document: Any, part: str | int | _Mark) -> str | int | None:
-    """Return `part` as a key of the document, None where the document lacks it; `targets.0` is read as `targets[0]`."""
+    """Return `part` as a key of the document, or None if the document lacks it; `targets.0` is read as `targets[0]`."""
     if isinstance(document, dict):
         return part if isinstance(part, str) and part in document else None
     if isinstance(document, list):

@@ -139,7 +139,7 @@ _TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id", "
 class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
     document: msgspec.Raw
     format: str | None = None
-    # The raw bytes are empty where the field was not given.
+    # The raw bytes are empty if the field was not given.
     context: msgspec.Raw = msgspec.Raw()
     evidence: msgspec.Raw = msgspec.Raw()
     trace_id: str | None = None
@@ -218,7 +218,7 @@ def fields_of(sent: bytes) -> dict[str, msgspec.Raw]:
 
 
 def usable_text(raw: msgspec.Raw | None) -> str | None:
-    """Return the text of a field, or None where it is not usable as a name or id."""
+    """Return the text of a field, or None if it is not usable as a name or id."""
     try:
         return _usable(msgspec.json.decode(raw, type=str)) if raw is not None else None
     except UNREADABLE:
@@ -276,7 +276,7 @@ def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
 
 
 def _place(raw: bytes) -> str:
-    """Return the position of the first byte that is not UTF-8, as text for a message; empty where all bytes are."""
+    """Describe the position of the first byte that is not UTF-8. Return an empty text if all bytes are UTF-8."""
     try:
         raw.decode()
     except UnicodeDecodeError as bad:

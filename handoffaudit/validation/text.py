@@ -59,7 +59,7 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def clean_or_empty(value: object, limit: int = MAX_TEXT) -> str:
-    """Return the cleaned text of a field; empty where the field holds anything but a text."""
+    """Return the cleaned text of a field, or an empty text if the field holds anything but a text."""
     return clean(value, limit) if isinstance(value, str) else ""
 
 
@@ -92,7 +92,7 @@ def show(value: object) -> str:
 
 
 def quote_text(text: str, limit: int = MAX_TEXT) -> str:
-    """Return the whole text as a JSON string to be copied; empty where that is longer than `limit`."""
+    """Return the whole text as a JSON string to be copied, or an empty text if that is longer than `limit`."""
     written = json.dumps(text, ensure_ascii=not storable(text)) if len(text) < limit else ""
     return written if len(written) <= limit else ""
 
@@ -133,7 +133,7 @@ def brief(value: Any, depth: int = 0) -> Any:
 
 
 def closest(word: object, choices: Iterable[str]) -> str | None:
-    """Return the choice most similar to `word`, or None where none is similar."""
+    """Return the choice most similar to `word`, or None if none is similar."""
     return next(iter(nearest(word, choices, 1)), None)
 
 

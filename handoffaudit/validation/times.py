@@ -16,7 +16,7 @@ _RFC3339 = re.compile(
 class Moment:
     """A time in UTC, with the offset that the sender wrote.
 
-    `offset` is `Z`, `+01:00` or the like; empty where the sender wrote none.
+    `offset` is `Z`, `+01:00` or the like, or an empty text if the sender wrote none.
     """
 
     at: datetime

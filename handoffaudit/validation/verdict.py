@@ -94,7 +94,7 @@ class LayerResult:
 
 @dataclass(frozen=True, slots=True)
 class SectionCount:
-    """The tokens of one section and their target; None where the section has no target."""
+    """The tokens of one section and their target, or None if the section has no target."""
 
     name: str
     count: int
@@ -120,7 +120,7 @@ class TokenCounts:
 class ChainFacts:
     """The chain as declared and as derived by the server, with the parts that broke a rule.
 
-    `derived` is None where the server knows no earlier handoff of the chain; `derived_complete` is False where an
+    `derived` is None if the server knows no earlier handoff of the chain; `derived_complete` is False if an
     ancestor is missing. `shown` is the chain that the limits were applied to. `loop` holds the positions of the target
     in `shown`; `over_from` is the first position past the approval length.
     """
@@ -158,7 +158,7 @@ class Critique:
 class Verdict:
     """The verdict on one handoff.
 
-    `would_decide` is the outcome without shadow mode. `format` is empty where the document could not be read. `pending`
+    `would_decide` is the outcome without shadow mode. `format` is empty if the document could not be read. `pending`
     lists the layers whose LLM is asked later. `unverified`: the LLM could not be asked. `prompts` maps a layer to the
     version of its prompt. `duration_ms` is in milliseconds.
     """

@@ -151,7 +151,7 @@ def test_few_accepted_is_marked_without_colour() -> None:
     assert "stroke-dasharray" in low[0]
     assert "map-mark" in low[0]
     assert drawing.svg.count("map-mark") == 1
-    assert "Dashed, with a cross: 1 with less than 80 % accepted." in drawing.text[0]
+    assert "Dashed, with a cross: 1 route with less than 80 % accepted." in drawing.text[0]
     assert drawing.rows == (
         ("a", "b", "5", "50.0 %", "3 s"),
         ("b", "a", "5", "80.0 %", "unknown"),

@@ -67,7 +67,7 @@ def test_broken_lines_are_left_out_and_told():
         "line 1 is not JSON",
         "line 2 is not labelled data of a known kind",
         "line 3 is not labelled data of a known kind",
-        "line 4 can't be used",
+        "line 4 cannot be used",
     ]
 
 

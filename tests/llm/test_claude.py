@@ -44,7 +44,7 @@ def test_the_request_has_what_current_models_take_and_no_more(api, caller_of):
 def test_what_was_prepared_is_not_made_again(api, monkeypatch):
     client = ClaudeClient("anthropic", KEY, api.url)
     client.prepare()
-    monkeypatch.setattr(client, "_client", lambda: pytest.fail("the client is made again"))
+    monkeypatch.setattr(client, "_make_client", lambda: pytest.fail("the client is made again"))
     assert Caller(client, {Role.FAST: "claude-haiku-5-5"}).call(question()).error is None
     with pytest.raises(Unavailable):
         ClaudeClient("anthropic", "not a key").prepare()

@@ -44,8 +44,8 @@ def test_the_sdk_is_not_loaded_before_a_call():
     program = """
 import sys
 from handoffaudit.llm import ClaudeService, claude_critic
-from handoffaudit.llm.service import caller_from, client_from
-caller_from(client_from("anthropic", "a-key"), fast="a", careful="b")
+from handoffaudit.llm.service import build_caller, build_client
+build_caller(build_client("anthropic", "a-key"), fast="a", careful="b")
 ClaudeService(), claude_critic()
 print(sorted({"anthropic", "httpx2", "django"} & set(sys.modules)))
 """

@@ -113,7 +113,7 @@ def test_one_that_resembles_none_is_told_what_to_do() -> None:
     (issue,) = target_verdict("qqqqqqqq").issues
     assert issue.hint == (
         f"Known agents: {', '.join(map(show, sorted(KNOWN)))}. "
-        "If none of them is meant, add the target's skill to the registry."
+        "If the target is another agent, add its skill to the registry."
     )
     assert issue.metadata["closest"] == []
 

@@ -36,7 +36,7 @@ _IMPLAUSIBLE_COST = 1_000_000
 class Critique:
     """The end of a critique: its issues and the LLM's whole opinion.
 
-    `result` is None where no opinion was given; `why` then says the reason.
+    `result` is None if no opinion was given; `why` then says the reason.
     """
 
     issues: list[ValidationIssue]
@@ -200,7 +200,7 @@ def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[st
 
 
 def _notional(parsed_output: Any, envelope: LLMEnvelope) -> float | None:
-    """Return the largest amount that the context or the output gives, None where neither gives one."""
+    """Return the largest amount that the context or the output gives, or None if neither gives one."""
     given = [envelope.context.get(_NOTIONAL)]
     if isinstance(parsed_output, dict):
         given.append(parsed_output.get(_NOTIONAL))
@@ -214,7 +214,7 @@ def _size(question: dict[str, Any]) -> int:
 def _answered(answer: Any) -> dict[str, Any]:
     """Return the answer with its score, from 0.0 to 1.0, as a float.
 
-    Raises ValueError where the answer is an awaitable or has no such score.
+    Raises ValueError if the answer is an awaitable or has no such score.
     """
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):

@@ -302,7 +302,7 @@ class ValidationResult(BaseModel):
     def raise_for_errors(self) -> None:
         """Raise an error unless the output passed.
 
-        Raises RemediationExhaustedError where the remediation has no try left, else the error of the first layer that
+        Raises RemediationExhaustedError if the remediation has no try left, else the error of the first layer that
         failed: SchemaValidationError, EvidenceValidationError, BusinessRuleValidationError or CritiqueValidationError,
         and HandoffValidationError for a layer of your own. The message has the lines of `error_lines`.
         """

@@ -193,7 +193,7 @@ class RemediationEngine:
         """Return the action due now, and the record with that action added.
 
         `record` is the record of the previous tries, None for the first try; the record given is not changed.
-        `current_record` is another name for `record`. Raises TypeError where both are given. A pass is always
+        `current_record` is another name for `record`. Raises TypeError if both are given. A pass is always
         `accept_with_warnings`: the library has no `accept`.
         """
         if record is not None and current_record is not None:

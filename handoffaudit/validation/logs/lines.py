@@ -41,7 +41,7 @@ class Kind(StrEnum):
 class HealthLine:
     """The result of one handoff file.
 
-    `reason` is None where the file was used. `fallback` is None where the response's text was not tried, or the line
+    `reason` is None if the file was used. `fallback` is None if the response's text was not tried, or the line
     does not say. An empty text is an unknown value.
     """
 
@@ -157,7 +157,7 @@ def events_of(line: Line) -> tuple[str, ...]:
 
 
 def level_of(line: Line) -> str:
-    """Return the level in lower case; empty where the line has none.
+    """Return the level in lower case, or an empty text if the line has none.
 
     A trace line has a level of its own; a gate line has one where its event type is a level.
     """

@@ -15,7 +15,7 @@ from handoffaudit.validation.text import closest, either, show, type_name
 
 
 class Fault(Exception):
-    """Raised where a line cannot be read; the message says what was expected and what was found."""
+    """Raised when a line cannot be read; the message says what was expected and what was found."""
 
 
 def unknown(what: str, found: object, choices: Iterable[str]) -> Fault:

@@ -158,7 +158,7 @@ def key_of(line: HealthLine) -> HealthKey:
 def _hour(hour: str, zone: str) -> datetime:
     """Return the hour in UTC.
 
-    The zones here are whole hours. Raises ValueError where the hour is no time.
+    The zones here are whole hours. Raises ValueError if the hour is no time.
     """
     at = minute_of(hour, "00", zone)
     if at is None:
@@ -168,7 +168,7 @@ def _hour(hour: str, zone: str) -> datetime:
 
 @lru_cache(maxsize=4096)
 def minute_of(hour: str, minute: str, zone: str) -> datetime | None:
-    """Return the minute in UTC, or None where the values are no time."""
+    """Return the minute in UTC, or None if the values are no time."""
     try:
         return read_time(f"{hour}:{minute}:00{zone}")
     except Fault:

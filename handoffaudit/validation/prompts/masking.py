@@ -150,7 +150,7 @@ def _under_distinct_keys(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _named_in(held: Mapping[str, Any]) -> str:
-    """Return the secret's name in an object of a name and a value; empty where there is none."""
+    """Return the secret's name in an object of a name and a value, or an empty text if there is none."""
     if not any(key in held for key in _VALUED):
         return ""
     names = (held.get(key) for key in _NAMING)

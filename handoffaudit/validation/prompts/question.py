@@ -98,14 +98,14 @@ class Answer:
 
 
 class MalformedAnswer(ValueError):
-    """Raised where the LLM's text is not the answer that was requested.
+    """Raised when the LLM's text is not the answer that was requested.
 
     The message says what is wrong with the text; the LLM receives the message too.
     """
 
 
 class Unavailable(Exception):
-    """Raised where no usable answer came.
+    """Raised when no usable answer came.
 
     `detail` is one sentence for the readers of the verdict; `retry_after` is in seconds, where the service named a
     time; `status` is the HTTP status of the service.
@@ -178,12 +178,12 @@ def _out_of_fence(text: str) -> str:
 
 
 def read_word(answer: dict[str, Any], key: str) -> str:
-    """Return the word under `key` in lower case, for comparison; empty where there is none."""
+    """Return the word under `key` in lower case, for comparison, or an empty text if there is none."""
     return clean_or_empty(answer.get(key)).strip().lower()
 
 
 def read_list(answer: dict[str, Any], key: str) -> list[Any]:
-    """Return the list under `key`, empty where there is none. Raises `MalformedAnswer` for another type."""
+    """Return the list under `key`, empty if there is none. Raises `MalformedAnswer` for another type."""
     value = answer.get(key)
     if value is None:
         return []

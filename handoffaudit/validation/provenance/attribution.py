@@ -30,7 +30,7 @@ _NOT_ASKED: Final = "semantic.unavailable"
 class Flaw:
     """A finding of one step.
 
-    `value` is the wrong value as the document writes it; empty where the finding is about no value.
+    `value` is the wrong value as the document writes it, or an empty text if the finding is about no value.
     """
 
     code: str

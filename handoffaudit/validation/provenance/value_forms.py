@@ -34,7 +34,7 @@ _END: Final = ""
 def forms_of(value: str) -> frozenset[Form]:
     """Return the forms of a value; a text contains the value if it contains any of the forms.
 
-    The result is empty where the value has nothing to search for.
+    The result is empty if the value has nothing to search for.
     """
     text = value[:_LONGEST_VALUE].strip()
     found = values_in(text, quotes=False, most=1)

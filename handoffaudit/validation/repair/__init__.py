@@ -130,7 +130,7 @@ def repair(
 ) -> Repair:
     """Return the candidates for `document`, up to the first one without errors.
 
-    `verdict` is the verdict on `document`; `form` is the name of its format, empty where none was recognised. Each try
+    `verdict` is the verdict on `document`; `form` is the name of its format, empty if none was recognised. Each try
     continues from the one before. The document is never changed, and a candidate with a lower quality score than the
     document's is never offered.
     """
@@ -216,7 +216,7 @@ class HeldFiles:
 def session_context(result: Repair, files: Mapping[str, bytes]) -> dict[str, Any] | None:
     """Return `path` and `content` of the file that the offered candidate refers to.
 
-    `files` are the files that the repair made. None where the session stayed in the document, was dropped, or no
+    `files` are the files that the repair made. None if the session stayed in the document, was dropped, or no
     candidate is offered.
     """
     if result.repaired is None:

@@ -175,13 +175,13 @@ def _put_back(answer: Document, before: Document, place: Location, was: Any) -> 
 
 
 class LostSecretError(Exception):
-    """Raised where a masked value is at a place whose original value is unknown."""
+    """Raised when a masked value is at a place whose original value is unknown."""
 
 
 def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
     """Return `answer` with the values of `before` in place of the masks in `masked`, the copy that the LLM received.
 
-    A value is restored at its own place, or among the entries of its list. Raises `LostSecretError` where a mask is
+    A value is restored at its own place, or among the entries of its list. Raises `LostSecretError` if a mask is
     left: a secret that moved is not guessed.
     """
     if same(answer, masked):
@@ -326,7 +326,7 @@ def _without_words(issue: Issue) -> Issue:
 
 
 def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
-    """Return why the LLM is not asked; empty where it is asked."""
+    """Return why the LLM is not asked, or an empty text if it is asked."""
     if not any(may_be_mended(issue, form) for issue in issues):
         return "The model was not asked: what is wrong is said by fields that only the sender may change."
     length = len(_dump_masked(document))
@@ -343,7 +343,7 @@ def _dump_masked(document: Document) -> str:
 
 
 def _read(answer: Answer, before: Document, form: str) -> Document | None:
-    """Return the LLM's document with its secrets restored, or None where its format differs from the original's."""
+    """Return the LLM's document with its secrets restored, or None if its format differs from the original's."""
     document = answer.value
     if not isinstance(document, dict) or deeper_than(document, MAX_DEPTH):
         return None

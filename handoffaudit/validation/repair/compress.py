@@ -119,7 +119,7 @@ class Compressed:
     saved: Mapping[str, int] = field(default_factory=dict)
 
     def shortfall(self, limit: int) -> str:
-        """Return how much each step saved and what is left; empty where the document meets its budget."""
+        """Return how much each step saved and what is left, or an empty text if the document meets its budget."""
         if self.fits:
             return ""
         steps = ", ".join(f"{step} (about {tokens:,})" for step, tokens in self.saved.items())
@@ -274,7 +274,7 @@ class _Press:
     def _store_session(self, plan: Plan) -> str | None:
         """Store the session as a file that the document refers to; return why that was not possible, else None.
 
-        The reason is empty where there is no store, or no session.
+        The reason is empty if there is no store, or no session.
         """
         if self.store is None or plan.session is None:
             return ""

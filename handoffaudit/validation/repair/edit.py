@@ -80,7 +80,7 @@ ABSENT = object()
 class Draft:
     """A document under repair, with its changes.
 
-    Each change returns a new draft, or None where the change is not possible, for example because the parent does not
+    Each change returns a new draft, or None if the change is not possible, for example because the parent does not
     exist. `moved` are fields that were renamed by a guess. `note` says which part of its goal the last try missed.
     """
 

@@ -27,7 +27,7 @@ Mend = Callable[[Draft, Issue, Work], Draft | None]
 
 
 def follow(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Return the draft with the issue's hint followed, or None where only its sender could follow the hint."""
+    """Return the draft with the issue's hint followed, or None if only its sender could follow the hint."""
     mend = _MENDS.get(issue.code)
     found = mend(draft, issue, work) if mend else None
     if found is not None or mend is None:

@@ -43,7 +43,7 @@ from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission, split_batch
 from handoffaudit.handoffs.models import WAITING_STATES, State
-from handoffaudit.handoffs.review import assignments, proposals
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.validation.diff import Difference
 from handoffaudit.validation.formats import BY_NAME
 
@@ -280,7 +280,7 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
     shown = Extended(
         handoff,
         superseded_by=queries.later_attempt(handoff),
-        proposal=proposals.find_proposal(handoff),
+        proposal=decisions.find_proposal(handoff),
         passed_on=assignments.reassignment_of(handoff),
         verdict=queries.current_verdict(handoff),
         **serializers.documents_of(handoff),

@@ -20,7 +20,7 @@ from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import PhaseId, WorkflowId, read_body
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.diagnostics.retention import run
-from handoffaudit.handoffs.hooks import decide, records, status
+from handoffaudit.handoffs.hooks import handler, status
 from handoffaudit.handoffs.hooks.status import Ruling, Status
 from handoffaudit.policy.retention import Data
 
@@ -176,7 +176,7 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
         ruling = Ruling(Status.NOT_APPLICABLE, f"The event was not checked: {refused.detail}")
         return serializers.json_response(status.make_answer(None, ruling))
     given_key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
-    return serializers.json_response(decide.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
+    return serializers.json_response(handler.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
 
 
 def _seconds(request: HttpRequest) -> float:
@@ -201,7 +201,7 @@ def _seconds(request: HttpRequest) -> float:
 def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:
     """Return the state of the newest event of a phase, with a verdict that came after the event was answered."""
     tenant = caller(request).tenant
-    found = records.find_state(tenant, workflow_id, phase_id)
+    found = status.find_state(tenant, workflow_id, phase_id)
     if found is None:
         said = run.removal_message(tenant, Data.HOOK_EVENTS)
         raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.{said}")

@@ -18,10 +18,9 @@ from handoffaudit.diagnostics.groups import membership
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, decide, queue, undo
-from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.review import assignments, decisions, queue, undo
 from handoffaudit.handoffs.review.base import NoReviewer
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
 # This module uses the router of `handoffs`: all methods of an address must be on the same router.
@@ -104,7 +103,7 @@ def review(request: HttpRequest, reference: Reference, asked: ReviewIn) -> HttpR
     """
     who = caller(request)
     handoff = _decide(who.tenant, reference, asked, who.actor)
-    proposal, passed_on = review_proposals.find_proposal(handoff), assignments.reassignment_of(handoff)
+    proposal, passed_on = decisions.find_proposal(handoff), assignments.reassignment_of(handoff)
     return answer(ReviewedOut, Extended(handoff, proposal=proposal, passed_on=passed_on), context=who.tenant)
 
 
@@ -120,7 +119,7 @@ def _decide(tenant: Tenant, reference: str, asked: ReviewIn, actor: Actor) -> Ha
         return undo.reopen(**common)
     if asked.decision is Step.PASS_ON:
         return assignments.reassign(**common, to=_reviewer(tenant, asked.to))
-    return decide.decide_handoff(**common, decision=Decision(asked.decision))
+    return decisions.decide_handoff(**common, decision=Decision(asked.decision))
 
 
 class _Common(TypedDict):
@@ -215,7 +214,7 @@ def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
 
 def _with_reviewers(handoffs: Sequence[Handoff]) -> list[Extended]:
     proposals, passed, held = (
-        review_proposals.list_proposals(handoffs),
+        decisions.list_proposals(handoffs),
         assignments.list_reassignments(handoffs),
         assignments.list_holders(handoffs),
     )

@@ -17,10 +17,8 @@ from handoffaudit.api.errors import Problem
 from handoffaudit.api.handoffs import FORMAT, NAMED
 from handoffaudit.api.requests import Reference, read_body
 from handoffaudit.api.schemas import PreviewOut, ProblemOut, RepairOut
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries, repair_cases, repairs
 from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
-from handoffaudit.handoffs.repair import cases, run
-from handoffaudit.handoffs.repair import cases as handoffs_preview
 from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.question import Answer, Question
 from handoffaudit.validation.repair import HeldFiles, session_context
@@ -61,7 +59,7 @@ def validate(
     """
     sent = _read_submission(request, declared_format, handoff_id)
     with _turn():
-        preview = _verdict_json(handoffs_preview.preview(caller(request).tenant, sent))
+        preview = _verdict_json(repair_cases.preview(caller(request).tenant, sent))
     return serializers.json_response(verdict_to_dict(preview.verdict) | {"links": {"codes": serializers.codes_link()}})
 
 
@@ -83,10 +81,10 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     """
     sent = _read_submission(request, declared_format, handoff_id)
     with _turn():
-        case = _verdict_json(cases.case_of_sent(caller(request).tenant, sent))
+        case = _verdict_json(repair_cases.case_of_sent(caller(request).tenant, sent))
         model = _WithoutTurn(case.model) if case.model else None
         held = HeldFiles()
-        result = run.make_candidates(replace(case, model=model), files=held)
+        result = repairs.make_candidates(replace(case, model=model), files=held)
     return serializers.json_response(
         serializers.repair_of(result) | {"session_context": session_context(result, held.files)}
     )
@@ -102,8 +100,8 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
 def repair_stored(request: HttpRequest, reference: Reference) -> HttpResponse:
     who = caller(request)
     try:
-        result = run.repair_stored(handoff=queries.get(who.tenant, reference), actor=who.actor)
-    except run.NotRepairable as error:
+        result = repairs.repair_stored(handoff=queries.get(who.tenant, reference), actor=who.actor)
+    except repairs.NotRepairable as error:
         raise Problem(409, "Nothing to repair", str(error)) from error
     return serializers.json_response(serializers.repair_of(result))
 

@@ -25,13 +25,13 @@ from handoffaudit.handoffs import (
     notify,
     queries,
     remediation,
+    repairs,
     results,
     transitions,
 )
 from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs
 from handoffaudit.handoffs.models import WAITING_STATES, CheckKind, Event, Handoff, HandoffBody, State
-from handoffaudit.handoffs.repair import run
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import ASK_LATER, PriorContext, chunk_by_size, verdict_on_stored
@@ -214,7 +214,9 @@ def _judge(lease: Lease) -> int:
             try:
                 verdict = verdict_on_stored(handoff, bodies[handoff.pk], before, config, model=model)
                 repaired = (
-                    [] if verdict.pending else run.repair_judged(handoff, bodies[handoff.pk], verdict, before, config)
+                    []
+                    if verdict.pending
+                    else repairs.repair_judged(handoff, bodies[handoff.pk], verdict, before, config)
                 )
             except Exception:
                 log.exception("a handoff could not be judged", handoff=str(handoff.pk), tries=handoff.tries)
@@ -249,7 +251,7 @@ def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
         final = remediation.settle([one for one in held if not one.verdict.pending])
         deltas = results.store(final)
         remediation.store(final)
-        deltas.update(run.store([repair for one in final for repair in one.repaired]))
+        deltas.update(repairs.store([repair for one in final for repair in one.repaired]))
         deltas.update(attempts.supersede_overtaken(one.handoff for one in final if not one.is_recheck))
         lease.end()
         counts.apply(deltas)

@@ -26,7 +26,7 @@ from handoffaudit.validation.remediation import Action
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict, verdict_to_dict
 
 if TYPE_CHECKING:
-    from handoffaudit.handoffs.repair.run import RepairResult
+    from handoffaudit.handoffs.repairs import RepairResult
 
 VERDICT = db.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "policy_version", "validated_at", "content")
 

@@ -12,8 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from django.utils.module_loading import import_string
 
-from handoffaudit.handoffs import alerts, judge, notify
-from handoffaudit.handoffs.dry_runs import run as dry_runs_run
+from handoffaudit.handoffs import alerts, dry_runs, judge, notify
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
 from handoffaudit.handoffs.webhooks import worker
@@ -50,7 +49,7 @@ def try_drafts() -> None:
     """Run the waiting dry runs one after another, to leave room for judging."""
     if _one_trial.acquire(blocking=False):
         try:
-            dry_runs_run.run_waiting()
+            dry_runs.run_waiting()
         finally:
             _one_trial.release()
 
@@ -60,7 +59,7 @@ def try_prompts() -> None:
     """Run the waiting dry runs that ask the LLM one after another, to leave room for checks."""
     if _one_prompt_trial.acquire(blocking=False):
         try:
-            dry_runs_run.run_waiting(with_model=True)
+            dry_runs.run_waiting(with_model=True)
         finally:
             _one_prompt_trial.release()
 
@@ -101,9 +100,9 @@ def sweep() -> None:
         log.error("handoffs are parked: judging them failed again and again", number=parked)
     if not client.is_configured():
         _end_checks()
-    if dry_runs_run.is_anything_waiting():
+    if dry_runs.is_anything_waiting():
         notify.start_or_send(notify.TRIALS)
-    if dry_runs_run.is_anything_waiting(with_model=True):
+    if dry_runs.is_anything_waiting(with_model=True):
         notify.start_or_send(notify.PROMPT_TRIALS)
 
 

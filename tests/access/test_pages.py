@@ -13,8 +13,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Key, Membership, Person, Role, SavedView, Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport, Watermark
-from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import alerts, dry_runs
 from handoffaudit.handoffs.models import Alert, Delivery, Handoff, Subscriber, Trial
 from handoffaudit.policy.models import Kind
 from tests.access.page_rows import BY_PK, PUBLIC, TABLE
@@ -59,7 +58,7 @@ class Things:
         attribution.run()
         group = FindingGroup.objects.filter(tenant=tenant)[0]
         content: dict[str, Any] = {"rows": [{"handoff_type": "deal_data", "claim_fields": []}]}
-        trial = run.start(tenant=tenant, kind=Kind.SCHEMAS, content=content, base_version=0, actor="tests")
+        trial = dry_runs.start(tenant=tenant, kind=Kind.SCHEMAS, content=content, base_version=0, actor="tests")
         alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
         [alert] = alerts.list_open(tenant)
         # No request goes there: it is not a public address.

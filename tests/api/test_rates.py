@@ -13,7 +13,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import alert_rules
 from handoffaudit.handoffs.review import assignments
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.alert_rules import AlertRule, Watched
 from tests.diagnostics.support import decided

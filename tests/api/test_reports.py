@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from tests.api.support import problem
 from tests.diagnostics.support import counted, decided
 from tests.handoffs.support import circular, judged

@@ -12,8 +12,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, long_poll, queries
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import decide as review_decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from tests.api.support import submitted
 from tests.handoffs.support import NOT_JSON, SENDER, doubts, held, payload
 from tests.messages_api.server import MessagesServer
@@ -144,7 +144,7 @@ def test_a_sender_hears_of_the_decision(api: httpx.Client, tenant: Tenant) -> No
 
     def decide() -> None:
         time.sleep(0.3)
-        review_decide.decide_handoff(
+        decisions.decide_handoff(
             tenant=tenant, reference=pk, decision=Decision.APPROVE, note="", actor=SENDER, seen_version=None
         )
         connections.close_all()

@@ -7,7 +7,7 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import attribution
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import Kind
@@ -79,8 +79,8 @@ def test_trials_lead_to_the_codes_that_decide(as_admin: Client, tenant: Tenant, 
     rows = strictness.to_plain(strictness.current(tenant).rows)
     for row in rows["rows"]:
         row["token_budget"] = 1
-    begun = run.start(tenant=tenant, kind=Kind.STRICTNESS, content=rows, base_version=0, actor="ada")
-    run.run_waiting()
-    (changed, *_) = run.get(tenant, begun.pk).changed
+    begun = dry_runs.start(tenant=tenant, kind=Kind.STRICTNESS, content=rows, base_version=0, actor="ada")
+    dry_runs.run_waiting()
+    (changed, *_) = dry_runs.get(tenant, begun.pk).changed
     assert "tokens.over_budget" in linked(as_admin, f"/t/acme/trials/{begun.pk}/")
     assert "tokens.over_budget" in linked(as_admin, f"/t/acme/trials/{begun.pk}/{changed['handoff']}/")

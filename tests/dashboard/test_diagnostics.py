@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
 from tests.diagnostics.support import counted, decided

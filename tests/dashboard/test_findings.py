@@ -13,8 +13,8 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.templatetags.review import group_link
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs.review import decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.support import RUI
 from tests.handoffs.support import held, judged
@@ -112,7 +112,7 @@ def test_a_group_that_is_not_there_has_no_handoffs_and_a_chip_of_its_number(brow
 def test_a_group_says_what_people_decided(browser: Client, tenant: Tenant) -> None:
     first, _ = found(tenant, 2)
     about = {"tenant": tenant, "actor": RUI, "seen_version": None}
-    decide.decide_handoff(reference=str(first.pk), decision=Decision.APPROVE, note="It is meant to.", **about)
+    decisions.decide_handoff(reference=str(first.pk), decision=Decision.APPROVE, note="It is meant to.", **about)
     page = browser.get(f"{LIST}{group(tenant).pk}/").text
     assert "It is meant to." in page
     assert "1 approved, 0 declined, 1 not decided by anybody" in page

@@ -8,8 +8,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import HealthCount
 from handoffaudit.handoffs.models import ActorKind, Handoff
 from handoffaudit.handoffs.periods import HOUR, Window
-from handoffaudit.handoffs.review import decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 
 # A Saturday.
@@ -46,7 +46,7 @@ def counted(
 
 
 def decided(tenant: Tenant, handoff: Handoff, decision: Decision, note: str = "so it is") -> Handoff:
-    return decide.decide_handoff(
+    return decisions.decide_handoff(
         tenant=tenant, reference=str(handoff.pk), decision=decision, note=note, actor=RUI, seen_version=None
     )
 

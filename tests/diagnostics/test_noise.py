@@ -9,7 +9,7 @@ from handoffaudit.diagnostics import codes as module
 from handoffaudit.diagnostics.codes import CodeDecisions, add_examples, code_decisions, overturn_rates
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.rates import Share
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from tests.diagnostics.support import decided, today
 from tests.handoffs.review.support import reopen
 from tests.handoffs.support import NOT_ASKED, circular, held, judged

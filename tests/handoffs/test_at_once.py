@@ -9,9 +9,9 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
-from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.base import NotReviewable, Stale
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import (
     NOT_JSON,
@@ -130,7 +130,7 @@ def test_of_two_reviewers_at_once_exactly_one_decides(tenant: Tenant, reviewer: 
         handoff = judged(tenant, held(handoff_id=f"h{number}"))
         answers = at_once(
             *(
-                lambda person=person, decision=decision, handoff=handoff: decide.decide_handoff(
+                lambda person=person, decision=decision, handoff=handoff: decisions.decide_handoff(
                     tenant=tenant,
                     reference=str(handoff.pk),
                     decision=decision,
@@ -154,7 +154,7 @@ def test_without_a_seen_version_the_second_is_told_as_well(tenant: Tenant, revie
     handoff = judged(tenant, held())
 
     def approve() -> Handoff:
-        return decide.decide_handoff(
+        return decisions.decide_handoff(
             tenant=tenant,
             reference=str(handoff.pk),
             decision=Decision.APPROVE,

@@ -7,8 +7,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State
-from handoffaudit.handoffs.review import decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +54,7 @@ def test_of_several_retries_in_a_batch_the_last_is_named(tenant: Tenant) -> None
 
 def test_what_a_person_approved_is_not_superseded(tenant: Tenant) -> None:
     first = judged(tenant, held(handoff_id="first"))
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=tenant, reference=str(first.pk), decision=Decision.APPROVE, note="", actor=SENDER, seen_version=None
     )
     judged(tenant, payload(handoff_id="second"), retry_of="first")

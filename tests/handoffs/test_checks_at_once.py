@@ -11,9 +11,9 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, tasks
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import Event, Handoff, ModelBreaker, ModelCall, ModelCheck, State, Verdict
-from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.base import ReviewError
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.validation.config import FailMode
 from tests.handoffs.support import (
     SENDER,
@@ -162,7 +162,7 @@ def test_a_catch_up_among_reviewers_and_retries_overwrites_no_decision(
         for handoff in Handoff.objects.filter(state=State.HELD).order_by("-id"):
             decision = Decision.APPROVE if handoff.handoff_id[0] in "13579" else Decision.DECLINE
             try:
-                decide.decide_handoff(
+                decisions.decide_handoff(
                     tenant=tenant,
                     reference=str(handoff.pk),
                     decision=decision,

@@ -23,9 +23,9 @@ from handoffaudit.handoffs.models import (
     ModelCheck,
     State,
 )
-from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.base import Readable, ReviewError, Unreadable
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import FailMode
 from tests.handoffs.support import (
@@ -89,7 +89,7 @@ class World:
             handoff = self.chance.choice(decidable)
             decision = self.chance.choice(list(Decision))
             try:
-                decide.decide_handoff(
+                decisions.decide_handoff(
                     tenant=handoff.tenant,
                     reference=str(handoff.pk),
                     decision=decision,

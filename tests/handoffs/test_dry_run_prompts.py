@@ -8,9 +8,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import notify, tasks
-from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_run_prompts, dry_runs, notify, tasks
 from handoffaudit.handoffs.models import Handoff, ModelAnswer, ModelBreaker, ModelCall, Trial
 from handoffaudit.policy.kinds import prompts, strictness
 from handoffaudit.policy.models import Kind
@@ -32,14 +30,16 @@ def draft(**changed: Any) -> dict[str, object]:
 
 
 def planned(tenant: Tenant, content: dict[str, object] | None = None, **scope: Any) -> Trial:
-    return run.plan(tenant=tenant, kind=Kind.PROMPTS, content=content or draft(), base_version=0, actor="ada", **scope)
+    return dry_runs.plan(
+        tenant=tenant, kind=Kind.PROMPTS, content=content or draft(), base_version=0, actor="ada", **scope
+    )
 
 
 def tried(tenant: Tenant, content: dict[str, object] | None = None, **scope: Any) -> Trial:
-    trial = run.begin(planned(tenant, content, **scope))
-    assert run.run_waiting() == 0
-    run.run_waiting(with_model=True)
-    return run.get(tenant, trial.pk)
+    trial = dry_runs.begin(planned(tenant, content, **scope))
+    assert dry_runs.run_waiting() == 0
+    dry_runs.run_waiting(with_model=True)
+    return dry_runs.get(tenant, trial.pk)
 
 
 def sharply(request: Request) -> Scripted | None:
@@ -80,15 +80,15 @@ def test_both_verdicts_of_one_are_told_by_the_answers_of_the_trial(tenant: Tenan
     model.respond = sharply
     trial = tried(tenant)
     asked = len(model.requests)
-    now, then = run.judge_again(trial, handoffs[1])
+    now, then = dry_runs.judge_again(trial, handoffs[1])
     assert (now.outcome, then.outcome) == ("accepted", "rejected")
     assert "semantic.fabricated" in {issue.code for issue in then.issues} - {issue.code for issue in now.issues}
-    now, then = run.judge_again(trial, handoffs[0])
+    now, then = dry_runs.judge_again(trial, handoffs[0])
     assert (now.outcome, then.outcome) == ("accepted", "accepted")
     assert len(model.requests) == asked
     ModelAnswer.objects.all().delete()
-    with pytest.raises(dry_runs_prompts.AnswerNotStored):
-        run.judge_again(trial, handoffs[1])
+    with pytest.raises(dry_run_prompts.AnswerNotStored):
+        dry_runs.judge_again(trial, handoffs[1])
     assert len(model.requests) == asked
 
 
@@ -116,7 +116,7 @@ def test_what_it_costs_is_told_before_without_asking(tenant: Tenant, model: Mess
     three(tenant)
     checked(tenant, payload(handoff_type="deal_data"))
     asked_before = len(model.requests)
-    cost = run.estimate_cost(planned(tenant))
+    cost = dry_runs.estimate_cost(planned(tenant))
     assert (cost.handoffs, cost.looked_at, cost.touched, cost.questions) == (4, 4, 3, 3)
     assert 0 < cost.usd < cost.left < settings.MODEL_DAILY_USD
     assert not cost.is_too_dear
@@ -125,18 +125,18 @@ def test_what_it_costs_is_told_before_without_asking(tenant: Tenant, model: Mess
     spent = sum(ModelCall.objects.filter(prompt__contains="draft").values_list("cost_usd", flat=True))
     assert 0 < spent <= cost.usd
     assert len(model.requests) == asked_before + cost.questions
-    assert run.estimate_cost(planned(tenant)).questions == 0
+    assert dry_runs.estimate_cost(planned(tenant)).questions == 0
     settings.MODEL_DAILY_USD = 0.0001
-    assert run.estimate_cost(planned(tenant, draft(text="Another."))).is_too_dear
+    assert dry_runs.estimate_cost(planned(tenant, draft(text="Another."))).is_too_dear
 
 
 def test_the_cost_of_many_is_told_from_the_newest(
     tenant: Tenant, model: MessagesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three(tenant)
-    whole = run.estimate_cost(planned(tenant))
-    monkeypatch.setattr(dry_runs_prompts, "SAMPLE", 2)
-    part = run.estimate_cost(planned(tenant))
+    whole = dry_runs.estimate_cost(planned(tenant))
+    monkeypatch.setattr(dry_run_prompts, "SAMPLE", 2)
+    part = dry_runs.estimate_cost(planned(tenant))
     assert (part.looked_at, part.touched, part.questions) == (2, 3, 3)
     assert part.usd == pytest.approx(whole.usd, rel=0.05)
 
@@ -145,14 +145,14 @@ def test_the_cost_is_told_in_a_bounded_time(
     tenant: Tenant, model: MessagesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three(tenant)
-    monkeypatch.setattr(dry_runs_prompts, "MOST_SECONDS", 0.0)
-    cost = run.estimate_cost(planned(tenant))
+    monkeypatch.setattr(dry_run_prompts, "MOST_SECONDS", 0.0)
+    cost = dry_runs.estimate_cost(planned(tenant))
     assert (cost.looked_at, cost.touched, cost.questions) == (1, 3, 3)
 
 
 def test_at_most_so_many_are_tried(tenant: Tenant, model: MessagesServer) -> None:
     three(tenant)
-    assert planned(tenant, most=10_000).most == dry_runs_prompts.MOST
+    assert planned(tenant, most=10_000).most == dry_run_prompts.MOST
     assert tried(tenant, most=2).judged == 2
 
 
@@ -208,8 +208,8 @@ def test_one_whose_worker_ended_is_found_by_the_sweep_and_goes_on(
 ) -> None:
     three(tenant)
     model.respond = sharply
-    monkeypatch.setattr(dry_runs_prompts, "AT_ONCE", 1)
-    trial = run.begin(planned(tenant))
+    monkeypatch.setattr(dry_run_prompts, "AT_ONCE", 1)
+    trial = dry_runs.begin(planned(tenant))
     newest = Handoff.objects.order_by("-id")[0]
     expired = timezone.now() - timedelta(seconds=1)
     Trial.objects.update(judged=1, reached=newest.pk, claim=uuid.uuid4(), claim_expires_at=expired, tries=1, unasked=1)
@@ -218,7 +218,7 @@ def test_one_whose_worker_ended_is_found_by_the_sweep_and_goes_on(
     tasks.sweep()
     assert notify.PROMPT_TRIALS in woken
     assert notify.TRIALS not in woken
-    assert run.run_waiting(with_model=True) == 1
+    assert dry_runs.run_waiting(with_model=True) == 1
     trial.refresh_from_db()
     assert (trial.judged, trial.unasked, trial.flips) == (3, 1, {"accepted>rejected": 1})
 
@@ -227,7 +227,7 @@ def test_lenient_types_are_not_asked_about(tenant: Tenant, model: MessagesServer
     row = TypePolicy(TYPE, strictness=Strictness.LENIENT)
     strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
     judged_only(tenant, payload())
-    cost = run.estimate_cost(planned(tenant))
+    cost = dry_runs.estimate_cost(planned(tenant))
     assert (cost.handoffs, cost.touched, cost.questions, cost.usd) == (1, 1, 0, 0)
     assert tried(tenant).flips == {}
     assert model.requests == []

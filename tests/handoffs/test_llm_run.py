@@ -6,8 +6,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import alerts, counts, judge, queries, remediation
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Alert, CheckKind, Event, Finding, Handoff, ModelCheck, State, Verdict
-from handoffaudit.handoffs.review import decide as review_decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.validation.config import FailMode, Mode
 from handoffaudit.validation.prompts.question import Use
 from tests.handoffs.support import (
@@ -39,7 +39,7 @@ def rechecked(handoff: Handoff) -> Handoff:
 
 def decide(handoff: Handoff, decision: Decision) -> None:
     seen = queries.get(handoff.tenant, str(handoff.pk))
-    review_decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=handoff.tenant,
         reference=str(handoff.pk),
         decision=decision,

@@ -12,8 +12,8 @@ from django.db import connections
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, long_poll, queries
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State, new_id
-from handoffaudit.handoffs.review import decide as review_decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from tests.handoffs.support import SENDER, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,7 +73,7 @@ def test_a_decision_is_heard_of(tenant: Tenant) -> None:
     handoff = judged(tenant, held())
 
     def decide() -> None:
-        review_decide.decide_handoff(
+        decisions.decide_handoff(
             tenant=tenant,
             reference=str(handoff.pk),
             decision=Decision.DECLINE,

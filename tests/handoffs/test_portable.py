@@ -9,8 +9,8 @@ from handoffaudit.evaluation import items
 from handoffaudit.handoffs import export, judge, queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import ActorKind
-from handoffaudit.handoffs.review import decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import NOT_JSON, circular, held, judged, payload, submit
 
@@ -64,7 +64,9 @@ def test_reviews_are_what_people_decided_as_eval_reads_it(tenant):
     rui = Actor(ActorKind.PERSON, "rui")
     for name, decision in (("long", Decision.APPROVE), ("longer", Decision.DECLINE)):
         judged(tenant, held(handoff_id=name))
-        decide.decide_handoff(tenant=tenant, reference=name, decision=decision, note="", actor=rui, seen_version=None)
+        decisions.decide_handoff(
+            tenant=tenant, reference=name, decision=decision, note="", actor=rui, seen_version=None
+        )
     judged(tenant, circular(handoff_id="waits"))
     found = [orjson.loads(line) for line in lines(tenant, reviews=True)]
     assert [(one["handoff_id"], one["review"]["decision"]) for one in found] == [

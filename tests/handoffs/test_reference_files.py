@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.env import folders
-from handoffaudit.handoffs.repair.cases import Preview, preview
+from handoffaudit.handoffs.repair_cases import Preview, preview
 from handoffaudit.handoffs.verdicts import RootedFiles
 from handoffaudit.validation.submission import Submission
 from tests.validation.support import universal

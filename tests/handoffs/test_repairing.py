@@ -7,9 +7,8 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
-from handoffaudit.handoffs import lineage, queries, remediation
+from handoffaudit.handoffs import lineage, queries, remediation, repairs
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
-from handoffaudit.handoffs.repair import run
 from handoffaudit.handoffs.review import queue
 from handoffaudit.policy.kinds import strictness
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload
@@ -88,8 +87,8 @@ def test_a_repair_that_a_sender_named_already_gets_another_name(tenant: Tenant) 
 
 def test_of_two_who_repair_at_once_the_second_is_told(tenant: Tenant) -> None:
     first = judged(tenant, circular())
-    run.repair_stored(handoff=first, actor=SENDER)
+    repairs.repair_stored(handoff=first, actor=SENDER)
     number = Handoff.objects.count()
-    with pytest.raises(run.NotRepairable, match="changed"):
-        run.repair_stored(handoff=first, actor=SENDER)
+    with pytest.raises(repairs.NotRepairable, match="changed"):
+        repairs.repair_stored(handoff=first, actor=SENDER)
     assert Handoff.objects.count() == number

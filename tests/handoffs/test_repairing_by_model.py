@@ -11,11 +11,10 @@ from django.core.management import call_command
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries, repair_cases, repairs
 from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCall, ModelCheck, State
-from handoffaudit.handoffs.repair import cases, run
 from handoffaudit.validation.prompts.question import Use
 from tests.handoffs.support import SENDER, assert_counts_are_right, circular, judged, payload, set_policy
 from tests.messages_api.requests import Request
@@ -116,12 +115,12 @@ def test_a_rejection_by_the_model_is_what_a_later_repair_begins_with(tenant: Ten
     first = checked(tenant, made_up(handoff_id="h"))
     assert first.state == State.REJECTED
     server.requests.clear()
-    case = cases.case_of_stored(first)
+    case = repair_cases.case_of_stored(first)
     assert server.requests == []
     assert [(issue.code, issue.location) for issue in case.held_against_it] == [
         ("semantic.unsupported_claim", ("data", "summary"))
     ]
-    result = run.repair_stored(handoff=first, actor=SENDER)
+    result = repairs.repair_stored(handoff=first, actor=SENDER)
     assert (result.status, result.attempts[-1].name) == ("repaired", BY)
     assert uses(server) == ["repair", "grounding"]
     second = Handoff.objects.get(handoff_id="h~2")
@@ -136,7 +135,7 @@ def test_what_a_model_held_against_it_stands_while_none_can_be_asked(
     for key in ("sk-ant-local-tests", ""):
         settings.ANTHROPIC_API_KEY = key
         server.outage = 529
-        result = run.make_candidates(cases.case_of_stored(queries.get(tenant, str(first.pk))))
+        result = repairs.make_candidates(repair_cases.case_of_stored(queries.get(tenant, str(first.pk))))
         assert (result.status, result.repaired) == ("escalated", None)
         assert {issue.code for issue in result.attempts[0].errors} == {"semantic.unsupported_claim"}
 
@@ -144,7 +143,7 @@ def test_what_a_model_held_against_it_stands_while_none_can_be_asked(
 def test_a_layer_that_its_type_no_longer_asks_holds_nothing_against_it(tenant: Tenant, server: MessagesServer) -> None:
     first = checked(tenant, made_up(handoff_id="h"))
     set_policy(tenant, "research_result", layers_off=frozenset({"semantic"}))
-    assert cases.case_of_stored(queries.get(tenant, str(first.pk))).verdict.valid
+    assert repair_cases.case_of_stored(queries.get(tenant, str(first.pk))).verdict.valid
 
 
 def test_a_rule_that_mends_leaves_the_check_of_the_candidate_to_its_queue(
@@ -162,8 +161,8 @@ def test_a_rule_that_mends_leaves_the_check_of_the_candidate_to_its_queue(
 
 def test_a_candidate_that_the_model_has_not_seen_says_so(tenant: Tenant, server: MessagesServer) -> None:
     first = judged(tenant, payload(handoff_id="h", confidence="0.8"))
-    result = run.make_candidates(cases.case_of_stored(first))
-    assert (result.status, result.why) == ("repaired", run.CHECKED_LATER)
+    result = repairs.make_candidates(repair_cases.case_of_stored(first))
+    assert (result.status, result.why) == ("repaired", repairs.CHECKED_LATER)
     assert server.requests == []
 
 
@@ -237,7 +236,7 @@ def test_an_event_of_an_agent_host_is_judged_whatever_may_be_mended_of_it(
 
 def sent(tenant: Tenant, **changes: Any) -> Any:
     submission = read_submission(json.dumps(payload(data="Three suppliers deliver.", **changes)).encode())
-    return run.make_candidates(cases.case_of_sent(tenant, submission))
+    return repairs.make_candidates(repair_cases.case_of_sent(tenant, submission))
 
 
 def test_a_document_that_is_not_stored_is_mended_and_not_checked(tenant: Tenant, server: MessagesServer) -> None:
@@ -262,13 +261,13 @@ def test_an_outage_is_said_in_the_note(tenant: Tenant, server: MessagesServer, o
 
 
 def test_no_more_than_two_requests_ask_at_a_time(tenant: Tenant, server: MessagesServer, monkeypatch) -> None:
-    monkeypatch.setattr(cases, "WAIT_SECONDS", 0.1)
-    turns = [cases._turns.acquire(timeout=60) for _ in range(cases.AT_ONCE)]
+    monkeypatch.setattr(repair_cases, "WAIT_SECONDS", 0.1)
+    turns = [repair_cases._turns.acquire(timeout=60) for _ in range(repair_cases.AT_ONCE)]
     try:
         result = sent(tenant)
     finally:
         for _ in turns:
-            cases._turns.release()
+            repair_cases._turns.release()
     assert "2 other requests are asking it already" in result.attempts[1].note
     assert server.requests == []
 
@@ -295,13 +294,13 @@ def test_the_page_says_which_model_wrote_it(
 
 
 def test_of_many_requests_all_but_one_are_told_at_once(tenant: Tenant, server: MessagesServer, monkeypatch) -> None:
-    places = [cases._places.acquire(timeout=60) for _ in range(cases.AT_ONCE + 1)]
-    monkeypatch.setattr(cases, "WAIT_SECONDS", 300)
+    places = [repair_cases._places.acquire(timeout=60) for _ in range(repair_cases.AT_ONCE + 1)]
+    monkeypatch.setattr(repair_cases, "WAIT_SECONDS", 300)
     started = time.monotonic()
     try:
         result = sent(tenant)
     finally:
         for _ in places:
-            cases._places.release()
+            repair_cases._places.release()
     assert "2 other requests are asking it already" in result.attempts[1].note
     assert time.monotonic() - started < 60

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.dry_runs import shadow
+from handoffaudit.handoffs import shadow
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation.config import Mode
 from tests.handoffs.support import circular, held, judged, payload, to_itself

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff, State, Trial
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import strictness
@@ -25,9 +25,9 @@ def table(**changes: object) -> dict[str, object]:
 
 
 def tried(tenant: Tenant, content: dict[str, object], **scope: object) -> Trial:
-    trial = run.start(tenant=tenant, kind=Kind.STRICTNESS, content=content, base_version=0, actor="ada", **scope)
-    run.run_waiting()
-    return run.get(tenant, trial.pk)
+    trial = dry_runs.start(tenant=tenant, kind=Kind.STRICTNESS, content=content, base_version=0, actor="ada", **scope)
+    dry_runs.run_waiting()
+    return dry_runs.get(tenant, trial.pk)
 
 
 def test_a_trial_counts_what_would_change_each_way(tenant: Tenant) -> None:
@@ -47,7 +47,7 @@ def test_the_gravest_codes_are_kept_and_all_that_decide_are_counted(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged(tenant, payload(call_chain=["a", "researcher"]))
-    monkeypatch.setattr(run, "MOST_CODES", 1)
+    monkeypatch.setattr(dry_runs, "MOST_CODES", 1)
     row = tried(tenant, table(token_budget=10, approval_length=1)).changed[0]
     assert (row["codes"], row["levels"], row["deciding"]) == (["tokens.over_budget"], ["error"], 2)
 
@@ -73,23 +73,25 @@ def test_what_cannot_be_read_stays_rejected_and_what_waits_is_left_out(tenant: T
 def test_a_trial_goes_on_where_its_worker_ended(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         judged(tenant, payload(handoff_id=f"h-{number}"))
-    monkeypatch.setattr(run, "PART", 2)
-    trial = run.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(token_budget=10), base_version=0, actor="ada")
+    monkeypatch.setattr(dry_runs, "PART", 2)
+    trial = dry_runs.start(
+        tenant=tenant, kind=Kind.STRICTNESS, content=table(token_budget=10), base_version=0, actor="ada"
+    )
     newest = Handoff.objects.order_by("-id")[1]
     expired = timezone.now() - timedelta(seconds=1)
     Trial.objects.filter(pk=trial.pk).update(
         judged=2, reached=newest.pk, flips={"accepted>rejected": 2}, claim=uuid.uuid4(), claim_expires_at=expired
     )
-    assert run.run_waiting() == 1
+    assert dry_runs.run_waiting() == 1
     trial.refresh_from_db()
     assert (trial.judged, trial.flips) == (5, {"accepted>rejected": 5})
 
 
 def test_one_that_always_fails_ends_with_an_error(tenant: Tenant) -> None:
     judged(tenant, payload())
-    trial = run.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
-    Trial.objects.filter(pk=trial.pk).update(tries=run.TRIES)
-    assert run.run_waiting() == 0
+    trial = dry_runs.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
+    Trial.objects.filter(pk=trial.pk).update(tries=dry_runs.TRIES)
+    assert dry_runs.run_waiting() == 0
     trial.refresh_from_db()
     assert trial.finished_at is not None
     assert "could not be judged" in trial.error
@@ -97,7 +99,7 @@ def test_one_that_always_fails_ends_with_an_error(tenant: Tenant) -> None:
 
 def test_a_draft_that_could_not_be_saved_is_not_tried(tenant: Tenant) -> None:
     with pytest.raises(InvalidPolicy):
-        run.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(token_budget=0), base_version=0, actor="ada")
+        dry_runs.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(token_budget=0), base_version=0, actor="ada")
 
 
 def test_other_tenants_are_left_out(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -105,18 +107,18 @@ def test_other_tenants_are_left_out(tenant: Tenant, other_tenant: Tenant) -> Non
     trial = tried(tenant, table(token_budget=10))
     assert trial.total == 0
     with pytest.raises(Trial.DoesNotExist):
-        run.get(other_tenant, trial.pk)
+        dry_runs.get(other_tenant, trial.pk)
 
 
 def test_newer_trials_take_the_place_of_the_oldest_that_wait(tenant: Tenant, other_tenant: Tenant) -> None:
     judged(tenant, payload())
     judged(other_tenant, payload(tenant_id=other_tenant.slug))
-    theirs = run.start(tenant=other_tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="bob")
-    for _ in range(run.MOST_UNFINISHED + 2):
-        run.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
-    run.run_waiting()
+    theirs = dry_runs.start(tenant=other_tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="bob")
+    for _ in range(dry_runs.MOST_UNFINISHED + 2):
+        dry_runs.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
+    dry_runs.run_waiting()
     found = list(Trial.objects.filter(tenant=tenant).order_by("id").values_list("judged", flat=True))
-    assert found == [0, 0, *[1] * run.MOST_UNFINISHED]
+    assert found == [0, 0, *[1] * dry_runs.MOST_UNFINISHED]
     assert "newer trials" in Trial.objects.filter(tenant=tenant).earliest("id").error
     assert Trial.objects.get(pk=theirs.pk).judged == 1
 
@@ -129,8 +131,8 @@ def test_what_a_draft_would_do_in_shadow_is_counted(tenant: Tenant) -> None:
 
 
 def test_a_rare_flip_is_listed_beside_a_frequent_one(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "MOST_SHOWN", 2)
-    monkeypatch.setattr(run, "MOST_OF_A_FLIP", 1)
+    monkeypatch.setattr(dry_runs, "MOST_SHOWN", 2)
+    monkeypatch.setattr(dry_runs, "MOST_OF_A_FLIP", 1)
     judged(tenant, held())
     for _ in range(3):
         judged(tenant, payload())
@@ -141,9 +143,9 @@ def test_a_rare_flip_is_listed_beside_a_frequent_one(tenant: Tenant, monkeypatch
 
 def test_a_stopped_trial_is_left_by_its_worker(tenant: Tenant) -> None:
     judged(tenant, payload())
-    trial = run.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
-    assert run.cancel(tenant=tenant, pk=trial.pk, actor="bob")
-    assert not run.cancel(tenant=tenant, pk=trial.pk, actor="bob")
-    assert run.run_waiting() == 0
-    stopped = run.get(tenant, trial.pk)
+    trial = dry_runs.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
+    assert dry_runs.cancel(tenant=tenant, pk=trial.pk, actor="bob")
+    assert not dry_runs.cancel(tenant=tenant, pk=trial.pk, actor="bob")
+    assert dry_runs.run_waiting() == 0
+    stopped = dry_runs.get(tenant, trial.pk)
     assert (stopped.judged, stopped.error) == (0, "bob stopped it.")

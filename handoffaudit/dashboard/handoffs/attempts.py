@@ -17,10 +17,9 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.handoffs.sections import handoff_or_404
 from handoffaudit.handoffs import lineage as handoffs_lineage
-from handoffaudit.handoffs import queries, remediation
+from handoffaudit.handoffs import queries, remediation, repair_cases, repairs
 from handoffaudit.handoffs.lineage import Attempt
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.handoffs.repair import cases, run
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.repair import RepairStatus
@@ -143,15 +142,15 @@ def repair(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespons
         return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
     if request.method == "POST":
         return _store(request, who, shown)
-    result = run.make_candidates(cases.case_of_stored(shown))
+    result = repairs.make_candidates(repair_cases.case_of_stored(shown))
     context = {"handoff": shown, "result": result, "words": STATUS_WORDS[result.status]}
     return render(request, "dashboard/handoff/repair.html", context)
 
 
 def _store(request: HttpRequest, who: TenantMembership, shown: Handoff) -> HttpResponse:
     try:
-        result = run.repair_stored(handoff=shown, actor=Actor.person(who.person))
-    except run.NotRepairable as error:
+        result = repairs.repair_stored(handoff=shown, actor=Actor.person(who.person))
+    except repairs.NotRepairable as error:
         messages.error(request, str(error))
         return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
     later = queries.later_attempt(queries.get(who.tenant, str(shown.pk)))

@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.policies.dry_run_labels import describe_runs
 from handoffaudit.dashboard.policies.forms import MOST_COMPARED, MOST_OF_A_VERSION, Draft, Line, Lines, line_of, number
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_runs
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.versions import Change, Stale, Table, Versions
 
@@ -78,7 +78,7 @@ class PolicyPage(Generic[R]):
         draft = context.get("editor")
         shared: dict[str, Any] = {"kind": self, "table": now, "part": True}
         who: TenantMembership = request.who  # type: ignore[attr-defined]
-        shared["trials"] = SimpleLazyObject(lambda: describe_runs(run.list_recent(who.tenant, self.versions.kind)))
+        shared["trials"] = SimpleLazyObject(lambda: describe_runs(dry_runs.list_recent(who.tenant, self.versions.kind)))
         if isinstance(draft, Draft) and draft.theirs is not None:
             shared["stale"] = f"{now.changed_by} saved version {now.version} while you were editing. "
             shared["stale"] += "Nothing was overwritten."

@@ -19,9 +19,7 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.policies import dry_run_labels, prompts, rules, schemas, strictness
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Lines
-from handoffaudit.handoffs import queries, stats
-from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_run_prompts, dry_runs, queries, stats
 from handoffaudit.handoffs.models import WAITING_STATES, HandoffBody, Trial
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.models import Kind
@@ -75,7 +73,7 @@ def save(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResp
 def cancel(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
     """Cancel the dry run; the results so far stay."""
     tried = _trial(who, pk)
-    if not run.cancel(tenant=who.tenant, pk=tried.pk, actor=who.person.username):
+    if not dry_runs.cancel(tenant=who.tenant, pk=tried.pk, actor=who.person.username):
         messages.info(request, "It was over already.")
     return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
 
@@ -97,13 +95,13 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
         "most": dry_run_labels.MOST_ISSUES,
     }
     try:
-        now, then = run.judge_again(tried, found)
+        now, then = dry_runs.judge_again(tried, found)
     except HandoffBody.DoesNotExist:
         messages.info(request, "Retention has removed what this handoff said: it cannot be judged again.")
         return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
     except InvalidPolicy as invalid:
         raise Http404("The draft could no longer be saved, so nothing is judged by it.") from invalid
-    except dry_runs_prompts.AnswerNotStored:
+    except dry_run_prompts.AnswerNotStored:
         context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
     else:
         context |= {"now": now, "then": then, "told": dry_run_labels.compare_verdicts(now, then)}
@@ -112,7 +110,7 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
 
 def _trial(who: TenantMembership, pk: uuid.UUID) -> Trial:
     try:
-        return run.get(who.tenant, pk)
+        return dry_runs.get(who.tenant, pk)
     except Trial.DoesNotExist as missing:
         raise Http404("There is no such trial.") from missing
 

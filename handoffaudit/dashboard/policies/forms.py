@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.safe_text import cut
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_BYTES, is_amount, is_choice
@@ -159,7 +159,7 @@ class Scope:
     """The handoffs that a dry run covers: the last `most` of the handoffs received within `within`."""
 
     words: str
-    most: int = run.MOST
+    most: int = dry_runs.MOST
     within: timedelta | None = None
 
 

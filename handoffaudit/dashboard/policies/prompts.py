@@ -40,8 +40,8 @@ from handoffaudit.dashboard.policies.labels import (
 from handoffaudit.dashboard.policies.strictness_editor import format_usd
 from handoffaudit.dashboard.policies.views import Deleting, Editing
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.handoffs.dry_runs import run
-from handoffaudit.handoffs.dry_runs.prompts import Cost
+from handoffaudit.handoffs import dry_runs
+from handoffaudit.handoffs.dry_run_prompts import Cost
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy import kinds
@@ -189,7 +189,7 @@ class Editor(Draft[PromptRow]):
             raise InvalidPolicy([PolicyError(self.row, "", None, "No key is set for the model.", remedy)])
         if not trial.total:
             return False
-        self.cost = run.estimate_cost(trial)
+        self.cost = dry_runs.estimate_cost(trial)
         return self.cost.is_too_dear or self.cost.usd > SLACK * _usd(self.agreed)
 
     def _field(self, name: str, value: str, **more: Any) -> Field:

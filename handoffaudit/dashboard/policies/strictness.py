@@ -29,9 +29,9 @@ from handoffaudit.dashboard.policies.strictness_editor import (
     type_name,
 )
 from handoffaudit.dashboard.policies.views import Deleting, Editing
-from handoffaudit.handoffs.dry_runs import shadow
-from handoffaudit.handoffs.dry_runs.shadow import BlockStats
+from handoffaudit.handoffs import shadow
 from handoffaudit.handoffs.rates import BLOCKED, FINAL
+from handoffaudit.handoffs.shadow import BlockStats
 from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.kinds import strictness

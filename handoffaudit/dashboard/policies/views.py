@@ -20,7 +20,7 @@ from handoffaudit.dashboard.access import TenantMembership, is_htmx, require_rol
 from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage, check_version, conflict_message, finish, save_or_refuse
 from handoffaudit.dashboard.policies.forms import ALL_TYPES, LONGEST_KEPT, MODEL_SCOPES, SCOPES, USUAL, Draft
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.versions import Stale, Table
@@ -42,7 +42,7 @@ def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any
         remedy = "Change something, then try it."
         raise InvalidPolicy([PolicyError("", "", None, "This is what is in force already.", remedy)])
     scope = (SCOPES | MODEL_SCOPES).get(draft.tried, SCOPES[USUAL])
-    trial = run.plan(
+    trial = dry_runs.plan(
         tenant=who.tenant,
         kind=page.versions.kind,
         content=page.versions.to_plain(rows) | {"note": draft.note, FORM: _form_data(given)},
@@ -52,7 +52,7 @@ def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any
         most=scope.most,
         since=timezone.now() - scope.within if scope.within else None,
     )
-    return None if draft.holds_back(trial) else run.begin(trial)
+    return None if draft.holds_back(trial) else dry_runs.begin(trial)
 
 
 def open_dry_run(request: HttpRequest, who: TenantMembership, trial: Trial) -> HttpResponse:
@@ -67,7 +67,7 @@ def form_asked_for(request: HttpRequest, who: TenantMembership, page: PolicyPage
     if not asked:
         return None
     try:
-        trial = run.get(who.tenant, uuid.UUID(asked))
+        trial = dry_runs.get(who.tenant, uuid.UUID(asked))
     except (ValueError, Trial.DoesNotExist) as missing:
         raise Http404("There is no such trial.") from missing
     if trial.kind != page.versions.kind:

@@ -20,10 +20,9 @@ from handoffaudit.dashboard.review.queue import QueueFilters, selection_of
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.review import base, bulk, decide, undo
-from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.review import base, bulk, decisions, undo
 from handoffaudit.handoffs.review.bulk import BulkDecision, Refusal
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.policy.kinds import load_config
 
@@ -67,11 +66,11 @@ def needing_a_note(who: TenantMembership, ids: list[UUID]) -> int:
     """
     rejected = queries.of_tenant(who.tenant).filter(pk__in=ids, state=State.REJECTED, approvable=True)
     rows = [one for one in rejected.only("version", *_TELLING) if one.may_be_approved]
-    proposals, actor = review_proposals.list_proposals(rows), Actor.person(who.person)
+    proposals, actor = decisions.list_proposals(rows), Actor.person(who.person)
     explained = [
         one
         for one in proposals.values()
-        if one.decision == decide.Decision.APPROVE and one.note and not review_proposals.is_by(one, actor)
+        if one.decision == decisions.Decision.APPROVE and one.note and not decisions.is_by(one, actor)
     ]
     return len(rows) - len(explained)
 
@@ -263,7 +262,7 @@ def _run(request: HttpRequest, who: TenantMembership, chosen: Selected, decision
             actor=actor,
             cursor=request.POST.get("from", ""),
         )
-    results = decide.decide_many(
+    results = decisions.decide_many(
         tenant=who.tenant, references=chosen.selected, decision=decision, note=note, actor=actor
     )
     return bulk.summarize(results, decision=decision)

@@ -18,11 +18,10 @@ from handoffaudit.dashboard.review.queue import MOST_WAITING, QueueFilters, prog
 from handoffaudit.dashboard.saved_views.tabs import build_url
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments
-from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.review import undo as review_undo
 from handoffaudit.handoffs.review.base import NothingToUndo, NotReviewable, ReviewError, Stale
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
 NOTICE_TEMPLATE = "dashboard/review/told.html"
@@ -40,7 +39,7 @@ def decide(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpRe
         return _incomplete(request, who, pk, "Choose Approve or Decline.")
 
     def act(note: str, version: int) -> Handoff:
-        return review_decide.decide_handoff(
+        return decisions.decide_handoff(
             tenant=who.tenant,
             reference=str(pk),
             decision=decision,

@@ -19,8 +19,8 @@ from handoffaudit.dashboard.handoffs.findings import Finding
 from handoffaudit.dashboard.handoffs.sections import choose_document
 from handoffaudit.handoffs import lineage, queries
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
-from handoffaudit.handoffs.review import assignments, decide, proposals, queue, undo
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import assignments, decisions, queue, undo
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import RESEND
 
@@ -146,10 +146,10 @@ def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[
     if passed:
         to = f" to {passed.to.get_username()}" if passed.to else ""
         return f"passed on{to}. It waits, and nothing was judged.", passed.by == who.person.get_username()
-    proposal = proposals.find_proposal(handoff)
+    proposal = decisions.find_proposal(handoff)
     if proposal:
-        what = "approval" if proposal.decision == decide.Decision.APPROVE else "decline"
-        return f"{what} proposed. A second person decides.", proposals.is_by(proposal, Actor.person(who.person))
+        what = "approval" if proposal.decision == decisions.Decision.APPROVE else "decline"
+        return f"{what} proposed. A second person decides.", decisions.is_by(proposal, Actor.person(who.person))
     return _why_it_waits(handoff, last), False
 
 
@@ -197,10 +197,10 @@ def box_of(who: TenantMembership, handoff: Handoff) -> Box:
         is_decided = handoff.state in (State.APPROVED, State.DECLINED)
         last = last_event(handoff) if is_decided else None
         return Box(waits, is_decided, last, may_undo=is_decided and may_undo(who, handoff))
-    proposal, passed = proposals.find_proposal(handoff), assignments.reassignment_of(handoff)
+    proposal, passed = decisions.find_proposal(handoff), assignments.reassignment_of(handoff)
     people = assignments.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
-    is_own = bool(proposal and proposals.is_by(proposal, Actor.person(who.person)))
-    needs_two = proposals.needs_four_eyes(handoff)
+    is_own = bool(proposal and decisions.is_by(proposal, Actor.person(who.person)))
+    needs_two = decisions.needs_four_eyes(handoff)
     agreed_to = proposal if proposal and not is_own else None
     agrees = agreed_to.decision if agreed_to else ""
     is_explained = bool(agreed_to and agrees == Decision.APPROVE and agreed_to.note)

@@ -23,8 +23,7 @@ from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold
 from handoffaudit.handoffs.queries import Page
-from handoffaudit.handoffs.review import assignments, bulk, queue
-from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.review import assignments, bulk, decisions, queue
 from handoffaudit.handoffs.review.queue import VIEWS
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
@@ -272,7 +271,7 @@ def search_filters(who: TenantMembership, place: QueueFilters, now: datetime | N
 def _rows(who: TenantMembership, handoffs: list[Handoff]) -> list[Row]:
     holds = assignments.list_holders(handoffs)
     others = {pk: hold for pk, hold in holds.items() if hold.person_id != who.person.pk}
-    proposals = review_proposals.list_proposals(handoffs)
+    proposals = decisions.list_proposals(handoffs)
     passed = assignments.list_reassignments(handoffs)
     actor = Actor.person(who.person)
     return [
@@ -280,7 +279,7 @@ def _rows(who: TenantMembership, handoffs: list[Handoff]) -> list[Row]:
             each,
             others.get(each.pk),
             proposal := proposals.get(each.pk),
-            is_own=proposal is not None and review_proposals.is_by(proposal, actor),
+            is_own=proposal is not None and decisions.is_by(proposal, actor),
             passed=passed.get(each.pk),
         )
         for each in handoffs

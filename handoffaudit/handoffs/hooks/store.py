@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.hooks.events import Event, Name, deliverable_digest, digest, raw_digest
+from handoffaudit.handoffs.hooks.hook_events import Event, Name, deliverable_digest, digest, raw_digest
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import HandedOut, Handoff, HandoffBody, State

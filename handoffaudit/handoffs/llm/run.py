@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, lineage, remediation
+from handoffaudit.handoffs import judge, lineage, remediation, repairs
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs, limits
@@ -26,7 +26,6 @@ from handoffaudit.handoffs.models import (
     ModelSpend,
     State,
 )
-from handoffaudit.handoffs.repair import run
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_stored
 from handoffaudit.llm.calls import is_outage
@@ -176,7 +175,7 @@ def _make(due: Job) -> bool:
 def check(due: Job) -> bool:
     """Make one check and store it. Return False where the lease was lost."""
     if due.kind == CheckKind.REPAIR:
-        return run.repair_due(due)
+        return repairs.repair_due(due)
     handoff = due.handoff
     body = HandoffBody.objects.get(pk=handoff.pk)
     config = kinds.load_config(handoff.tenant_id)
@@ -187,7 +186,7 @@ def check(due: Job) -> bool:
     verdict = verdict_on_stored(handoff, body, before, config, model=model)
     # A handoff that was accepted is not repaired afterwards.
     decides = due.kind == CheckKind.FIRST or handoff.state == State.HELD
-    repaired = run.repair_judged(handoff, body, verdict, before, config, model) if decides else []
+    repaired = repairs.repair_judged(handoff, body, verdict, before, config, model) if decides else []
     policy = config.policy_for(handoff.handoff_type)
     judged = JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired)
     return bool(judge.finish([judged], Recheck(due) if due.kind == CheckKind.RECHECK else due))

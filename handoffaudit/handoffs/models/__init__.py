@@ -1,6 +1,6 @@
 """The Django models of handoffs, their verdicts, reviews, counts, LLM calls, hook events and webhooks."""
 
-from handoffaudit.handoffs.models.counts import DailyCount, DailyPair, HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal
 from handoffaudit.handoffs.models.handoff import (
     WAITING_STATES,
     ActorKind,
@@ -14,7 +14,15 @@ from handoffaudit.handoffs.models.handoff import (
     Verdict,
     new_id,
 )
-from handoffaudit.handoffs.models.hooks import HandedOut, HookEvent, ValidationState
+from handoffaudit.handoffs.models.integrations import (
+    Delivery,
+    Gathering,
+    HandedOut,
+    HookEvent,
+    Subscriber,
+    SubscriberKind,
+    ValidationState,
+)
 from handoffaudit.handoffs.models.llm import (
     Alert,
     CheckKind,
@@ -25,7 +33,6 @@ from handoffaudit.handoffs.models.llm import (
     ModelSpend,
 )
 from handoffaudit.handoffs.models.review import PassedOn, Proposal, ReviewHold, Trial
-from handoffaudit.handoffs.models.webhooks import Delivery, Gathering, Subscriber, SubscriberKind
 
 __all__ = [
     "WAITING_STATES",

@@ -16,7 +16,7 @@ from handoffaudit.handoffs.filters import Filters, first_id_at
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.queries import EVERYTHING
 from handoffaudit.handoffs.review.base import NotReviewable, ReviewError, Stale, TooMany, check_note
-from handoffaudit.handoffs.review.decide import PART, Decision, Result, decide_many
+from handoffaudit.handoffs.review.decisions import PART, Decision, Result, decide_many
 from handoffaudit.handoffs.review.queue import Marks, filter_view, paginate, parts_for, sort_part
 from handoffaudit.handoffs.transitions import Actor
 

@@ -20,7 +20,7 @@ from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import Filters, parse_cursor
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.queries import EVERYTHING, Page, decided_handoffs, decision_events, exclude_undone
-from handoffaudit.handoffs.review import assignments, proposals
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 
 # Any query whose rows name a handoff in the column `handoff`: members of a group, reassignments, proposals.
@@ -124,7 +124,7 @@ def _filter_reassigned_to(tenant: Tenant, person: Person | None) -> Marks:
 
 def _filter_proposed(tenant: Tenant, person: Person | None, *, by_others: bool) -> Marks:
     """Return the current proposals by other people than this person, or by this person."""
-    rows = proposals.proposals_in_force(tenant)
+    rows = decisions.proposals_in_force(tenant)
     if person is None:
         return rows if by_others else rows.none()
     actor = Actor.person(person)

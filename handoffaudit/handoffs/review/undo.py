@@ -12,7 +12,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import event_log, transitions
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
-from handoffaudit.handoffs.review import assignments, proposals
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.review.base import (
     WHY_AGAIN,
     DocumentRemoved,
@@ -25,7 +25,7 @@ from handoffaudit.handoffs.review.base import (
     check_note,
     last_event,
 )
-from handoffaudit.handoffs.review.decide import Result, apply_to_each
+from handoffaudit.handoffs.review.decisions import Result, apply_to_each
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.policy.kinds import load_config
@@ -111,7 +111,7 @@ def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
     """Return the handoffs that the actor recently decided, proposed or reassigned, newest first."""
     since = timezone.now() - timedelta(minutes=UNDO_MINUTES)
     made = decision_events(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
-    proposed = proposals.proposals_in_force(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
+    proposed = decisions.proposals_in_force(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
     passed = assignments.reassignments_in_force(tenant).filter(at__gte=since, by=actor.name)
     found: list[tuple[datetime, Any]] = []
     for rows in (exclude_undone(made).order_by("-id"), proposed.order_by("-at"), passed.order_by("-at")):
@@ -131,10 +131,10 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
         begin_waiting(handoff, ended_at)
         return
     # An event that keeps the state does not say what it recorded. The row that is at least as new as the event does.
-    passed, proposal = assignments.reassignment_of(handoff), proposals.find_proposal(handoff)
+    passed, proposal = assignments.reassignment_of(handoff), decisions.find_proposal(handoff)
     if passed and passed.by == actor.name and passed.at >= last.at:
         assignments.put_back(handoff, actor=actor)
-    elif proposal and proposals.is_by(proposal, actor) and proposal.at >= last.at:
-        proposals.withdraw(handoff, proposal, actor)
+    elif proposal and decisions.is_by(proposal, actor) and proposal.at >= last.at:
+        decisions.withdraw(handoff, proposal, actor)
     else:
         raise NothingToUndo("your last step here can't be undone; see its history.")

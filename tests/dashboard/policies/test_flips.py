@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies import dry_run_labels
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff, Trial
 from tests.dashboard.policies.test_policies import start, strictness_form
 from tests.handoffs.support import judged, payload
@@ -21,7 +21,7 @@ def with_two_flips(as_admin: Client, tenant: Tenant, submit: Callable[..., Hando
     large = submit(data={"text": "Three sources agree on the date. " * 20})
     form = strictness_form(tenant, "message", token_budget=100, approval_length=9)
     trial = start(as_admin, "strictness", form)
-    run.run_waiting()
+    dry_runs.run_waiting()
     trial.refresh_from_db()
     assert trial.flips == {"accepted>rejected": 1, "held>accepted": 1}
     return f"/t/acme/trials/{trial.pk}/", large, long
@@ -62,7 +62,7 @@ def test_a_warning_that_the_draft_makes_an_error_is_told_once_with_both(as_admin
     invented = judged(tenant, document, context={"note": "The revenue was 17 EUR."})
     assert invented.state == "accepted"
     trial = start(as_admin, "strictness", strictness_form(tenant, "message", grounding="reject"))
-    run.run_waiting()
+    dry_runs.run_waiting()
     trial.refresh_from_db()
     assert trial.flips == {"accepted>rejected": 1}
     (changed,) = dry_run_labels.changed_handoffs(trial)

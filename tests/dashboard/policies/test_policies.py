@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.policies.dry_runs import PAGES
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff, Trial
 from handoffaudit.policy.kinds import rules, schemas, strictness
 from handoffaudit.policy.models import Kind
@@ -69,7 +69,7 @@ def test_the_menu_marks_what_a_trial_is_of(
     handoff = submit()
     versions = PAGES[kind].versions
     unchanged = versions.to_plain(versions.current(tenant).rows)
-    trial = run.start(tenant=tenant, kind=Kind(kind), content=unchanged, base_version=0, actor="ada")
+    trial = dry_runs.start(tenant=tenant, kind=Kind(kind), content=unchanged, base_version=0, actor="ada")
     for address in (f"/t/acme/trials/{trial.pk}/", f"/t/acme/trials/{trial.pk}/{handoff.pk}/"):
         menu = as_admin.get(address).text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
         assert re.findall(r'<a href="([^"]+)"[^>]* aria-current="page">', menu) == [f"/t/acme/{kind}/"]
@@ -92,7 +92,7 @@ def test_a_draft_is_tried_from_its_editor_and_then_saved(
     assert '<progress max="2" value="0"' in page
     assert 'hx-trigger="every 1s"' in page
     assert "the last 50 handoffs of message" in page
-    run.run_waiting()
+    dry_runs.run_waiting()
     page = as_admin.get(address).text
     assert "every 1s" not in page
     number = 2 if kind == "strictness" else 1
@@ -251,7 +251,7 @@ def test_the_end_of_a_trial_is_told_to_who_waits_for_it_and_does_not_look(
     told = "1 of 1 verdicts would be otherwise."
     waiting = as_admin.get(address, headers=HTMX | {"HX-Target": "trial"}).text
     assert "live-told" not in waiting
-    run.run_waiting()
+    dry_runs.run_waiting()
     over = as_admin.get(address, headers=HTMX | {"HX-Target": "trial"}).text
     assert told in over.partition('id="live-told"')[2]
     assert told not in as_admin.get(address).text
@@ -264,7 +264,7 @@ def test_what_a_page_shows_is_bounded_and_text(
     trial = start(as_admin, "schemas", SCHEMA)
     row = {"handoff": str(uuid.uuid4()), "handoff_id": "<b>" + "x" * 500, "before": "accepted", "after": "rejected"}
     Trial.objects.update(
-        changed=[row | {"codes": ["schema.required"] * 5}] * run.MOST_SHOWN,
+        changed=[row | {"codes": ["schema.required"] * 5}] * dry_runs.MOST_SHOWN,
         flips={"accepted>rejected": 4000, "rejected>accepted": 1, "held>accepted": 2},
         judged=5000,
         total=5000,
@@ -310,7 +310,7 @@ def test_viewers_look_and_cannot_start_or_save(tenant: Tenant, as_admin: Client,
 
 def test_another_tenants_trial_is_not_there(as_admin: Client, tenant: Tenant, other_tenant: Tenant) -> None:
     content = {"rows": [{"handoff_type": "x", "claim_fields": []}]}
-    theirs = run.start(tenant=other_tenant, kind=schemas.kind, content=content, base_version=0, actor="eve")
+    theirs = dry_runs.start(tenant=other_tenant, kind=schemas.kind, content=content, base_version=0, actor="eve")
     assert as_admin.get(f"/t/acme/trials/{theirs.pk}/").status_code == 404
     assert as_admin.post(f"/t/acme/trials/{theirs.pk}/save/").status_code == 404
     assert as_admin.get("/t/acme/schemas/", {"trial": str(theirs.pk)}).status_code == 404
@@ -329,7 +329,7 @@ def test_a_trial_can_be_stopped_and_keeps_what_it_found(
     assert "Stop it" not in client.get(address).text
     assert client.post(f"{address}cancel/").status_code == 403
     assert as_admin.post(f"{address}cancel/").status_code == 302
-    assert run.run_waiting() == 0
+    assert dry_runs.run_waiting() == 0
     page = as_admin.get(address).text
     assert "admin stopped it." in page
     assert "Stop it" not in page

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff, ModelAnswer, Trial
 from handoffaudit.policy.models import Kind
 from tests.handoffs.support import checked, doubts, payload
@@ -25,9 +25,9 @@ def handoff(tenant: Tenant, model: MessagesServer) -> Handoff:
 @pytest.fixture
 def trial(tenant: Tenant, handoff: Handoff) -> Trial:
     row = {"use": "grounding", "handoff_type": None, "workflow": None, "text": SHARP}
-    begun = run.start(tenant=tenant, kind=Kind.PROMPTS, content={"rows": [row]}, base_version=0, actor="ada")
-    run.run_waiting(with_model=True)
-    return run.get(tenant, begun.pk)
+    begun = dry_runs.start(tenant=tenant, kind=Kind.PROMPTS, content={"rows": [row]}, base_version=0, actor="ada")
+    dry_runs.run_waiting(with_model=True)
+    return dry_runs.get(tenant, begun.pk)
 
 
 def test_what_would_come_is_told_and_leads_to_its_place(

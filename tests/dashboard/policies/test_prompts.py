@@ -11,7 +11,7 @@ from django.utils.html import escape
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.policies.labels import TITLES, shipped_parts, shipped_text
-from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
+from handoffaudit.handoffs import dry_run_prompts
 from handoffaudit.handoffs.models import Handoff, ModelSpend, Trial
 from handoffaudit.policy.kinds import prompts
 from handoffaudit.policy.prompts import PromptRow
@@ -254,7 +254,7 @@ def test_without_a_key_there_is_no_trial(as_admin: Client, tenant: Tenant, setti
 def test_where_no_handoff_came_it_is_told_without_asking(as_admin: Client, tenant: Tenant, with_key: None) -> None:
     assert as_admin.post(f"{PAGE}try/", added_one(tried="500")).status_code == 302
     trial = Trial.objects.get()
-    assert (trial.most, trial.total) == (dry_runs_prompts.MOST, 0)
+    assert (trial.most, trial.total) == (dry_run_prompts.MOST, 0)
     assert "There is no handoff to try it on" in as_admin.get(f"/t/acme/trials/{trial.pk}/").text
 
 

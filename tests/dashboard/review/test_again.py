@@ -12,7 +12,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics.models import FindingGroup, GroupedHandoff
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
-from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
@@ -172,10 +172,10 @@ def test_what_a_key_of_the_same_name_proposed_is_not_told_as_ones_own(
 ) -> None:
     row = TypePolicy("message", four_eyes=True)
     kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="root", note="Two look at messages.")
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=tenant,
         reference=str(held.pk),
-        decision=decide.Decision.APPROVE,
+        decision=decisions.Decision.APPROVE,
         note="",
         actor=Actor.key(reviewer.username),
         seen_version=None,

@@ -7,7 +7,7 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, decide
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.transitions import Actor
 
 SignIn = Callable[[Person], Client]
@@ -21,10 +21,10 @@ def rows_of(page: str) -> str:
 
 
 def decline(handoff: Handoff) -> None:
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=handoff.tenant,
         reference=str(handoff.pk),
-        decision=decide.Decision.DECLINE,
+        decision=decisions.Decision.DECLINE,
         note="",
         actor=Actor.key("another"),
         seen_version=None,

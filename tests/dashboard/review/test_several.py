@@ -11,8 +11,8 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.review import bulk, queue
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import bulk as review_bulk
-from handoffaudit.handoffs.review import decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
@@ -141,7 +141,7 @@ def test_what_a_colleague_proposed_with_a_note_is_agreed_to_without_one(
 ) -> None:
     row = TypePolicy("message", four_eyes=True)
     kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="root", note="Two look at messages.")
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=tenant,
         reference=str(circular.pk),
         decision=Decision.APPROVE,
@@ -161,7 +161,7 @@ def test_one_that_was_decided_meanwhile_does_not_spoil_the_others(
     first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
     client = sign_in(reviewer)
     page = client.post("/t/acme/review/several/", {"select": chosen(first, second), "decision": "approve"})
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=tenant,
         reference=str(first.pk),
         decision=Decision.DECLINE,

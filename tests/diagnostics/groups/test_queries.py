@@ -14,9 +14,9 @@ from handoffaudit.diagnostics.groups.stats import days_of, is_growing
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, decide
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.review import queue as review_queue
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.support import RUI
 
@@ -123,7 +123,7 @@ def test_what_waits_is_counted_until_it_is_decided(tenant: Tenant) -> None:
     first, _ = found(tenant, 2)
     assert [one.waiting for one in list_groups(tenant, GroupFilters(sort="waiting")).items] == [2]
     about = {"tenant": tenant, "actor": RUI, "seen_version": None}
-    decide.decide_handoff(reference=str(first.pk), decision=Decision.DECLINE, note="no", **about)
+    decisions.decide_handoff(reference=str(first.pk), decision=Decision.DECLINE, note="no", **about)
     assert [one.waiting for one in list_groups(tenant, GroupFilters()).items] == [1]
 
 

@@ -10,13 +10,11 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.handoffs import counts, export, lineage, queries
-from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs import counts, dry_runs, export, lineage, queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, RemovedDocument
-from handoffaudit.handoffs.review import base, undo
-from handoffaudit.handoffs.review import decide as review_decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import base, decisions, undo
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.retention import Data
@@ -91,7 +89,7 @@ def test_an_unverified_one_is_kept_while_the_model_is_asked_about_it_again(tenan
 def test_a_decision_of_today_can_be_undone_and_one_of_long_ago_cannot(tenant: Tenant) -> None:
     handoff = age(judged(tenant, held()))
     decide = {"tenant": tenant, "reference": str(handoff.pk), "actor": ADA, "seen_version": None}
-    review_decide.decide_handoff(decision=Decision.APPROVE, note="fine", **decide)
+    decisions.decide_handoff(decision=Decision.APPROVE, note="fine", **decide)
     remove(tenant)
     assert HandoffBody.objects.filter(pk=handoff.pk).exists()
     Event.objects.filter(handoff=handoff.pk).update(at=days_ago(2))
@@ -146,8 +144,8 @@ def test_trials_pass_over_it_and_say_how_many(as_admin: Client, tenant: Tenant, 
     content: dict[str, object] = {"rows": [{"handoff_type": "research_result", "claim_fields": []}]}
     if kind is Kind.STRICTNESS:
         content = {"rows": [{"handoff_type": "*"}]}
-    trial = run.start(tenant=tenant, kind=kind, content=content, base_version=0, actor="tests")
-    run.run_waiting()
+    trial = dry_runs.start(tenant=tenant, kind=kind, content=content, base_version=0, actor="tests")
+    dry_runs.run_waiting()
     trial.refresh_from_db()
     assert (trial.total, trial.judged, trial.removed, trial.error) == (2, 2, 1, "")
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/")

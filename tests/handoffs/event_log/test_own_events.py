@@ -12,10 +12,10 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import counts
 from handoffaudit.handoffs import event_log, judge
-from handoffaudit.handoffs.hooks import decide as hooks_decide
+from handoffaudit.handoffs.hooks import handler
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Line, TraceLine
 from handoffaudit.validation.logs.reader import read_line
@@ -48,7 +48,7 @@ def traces(events: Path) -> list[TraceLine]:
 def test_a_handoff_leaves_a_line_for_each_step(tenant: Tenant, events: Path) -> None:
     submit(tenant, held(tenant_id="acme", handoff_id="h1"), trace_id="t1", parent_handoff_id="h0")
     judge.drain()
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=tenant,
         reference="h1",
         decision=Decision.APPROVE,
@@ -87,8 +87,8 @@ def test_a_report_is_a_health_line_once(tenant: Tenant, events: Path) -> None:
 
 def test_an_answer_of_the_gate_is_a_gate_line(tenant: Tenant, events: Path) -> None:
     bash = {"hook_event_name": "PostToolUse", "tool_name": "Bash"}
-    hooks_decide.handle(tenant, SENDER, orjson.dumps(bash), "", 0)
-    hooks_decide.handle(tenant, SENDER, b"{", "", 0)
+    handler.handle(tenant, SENDER, orjson.dumps(bash), "", 0)
+    handler.handle(tenant, SENDER, b"{", "", 0)
     found = [line for line in lines(events) if isinstance(line, GateLine)]
     assert [(line.event_type, line.component) for line in found] == [("SKIP", "hook-gate")] * 2
     assert found[0].details.startswith("PostToolUse: NOT_APPLICABLE, allow: Bash is no delegation tool.")
@@ -101,7 +101,7 @@ def test_the_gate_tells_who_called_what_the_model_took_and_what_it_decided(
     model.script(met(), not_met())
     with worker():
         for call in ("toolu_1", "toolu_2"):
-            hooks_decide.handle(tenant, SENDER, orjson.dumps(after(call, text=f"{FOUND} {call}")), "", 20)
+            handler.handle(tenant, SENDER, orjson.dumps(after(call, text=f"{FOUND} {call}")), "", 20)
     found = [line for line in lines(events) if isinstance(line, GateLine)]
     assert [(line.event_type, line.component) for line in found] == [
         ("TRIGGER", "hook-gate"),
@@ -121,7 +121,7 @@ def test_the_gate_tells_who_called_what_the_model_took_and_what_it_decided(
 def test_a_call_that_was_not_made_is_told_with_the_reason(tenant: Tenant, events: Path, model: MessagesServer) -> None:
     model.script(*[fails(400)] * 3)
     with worker():
-        hooks_decide.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
+        handler.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
     (told,) = (line for line in lines(events) if isinstance(line, GateLine) and line.component == "llm")
     assert (told.event_type, told.details.startswith("objective by claude-haiku-5-5: refused, ")) == ("ERROR", True)
 
@@ -149,7 +149,7 @@ def test_an_events_file_that_cannot_be_written_stops_no_handoff(
     model.script(met())
     try:
         with worker():
-            answer = hooks_decide.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
+            answer = handler.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
         assert answer["status"] == "PASSED"
         assert Handoff.objects.get().state == "accepted"
     finally:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.handoffs.hooks.events import Name, deliverable_digest, read_event
+from handoffaudit.handoffs.hooks.hook_events import Name, deliverable_digest, read_event
 from tests.handoffs.hooks.support import FOUND, SESSION, after, before, rules, stop
 from tests.scale import examples
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.handoffs.hooks.events import Name
+from handoffaudit.handoffs.hooks.hook_events import Name
 from handoffaudit.handoffs.hooks.status import (
     DENY,
     LONGEST,

@@ -8,7 +8,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.hooks import decide
+from handoffaudit.handoffs.hooks import handler
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import HandedOut, Handoff, HookEvent, State, ValidationState
 from tests.handoffs.hooks.support import FOUND, PROMPT, SESSION, after, before, launched, not_met, start, stop, worker
@@ -20,7 +20,7 @@ ELSEWHERE = "11111111-51aa-4f6c-9d59-2b1f6a4a7c10"
 
 
 def tell(tenant: Tenant, event: dict[str, Any], *, key: str = "", seconds: float = 0.0) -> dict[str, Any]:
-    return decide.handle(tenant, SENDER, orjson.dumps(event), key, seconds)
+    return handler.handle(tenant, SENDER, orjson.dumps(event), key, seconds)
 
 
 def work() -> None:

@@ -5,10 +5,9 @@ from typing import Any
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments
-from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.review import undo as review_undo
-from handoffaudit.handoffs.review.decide import Decision, Result
+from handoffaudit.handoffs.review.decisions import Decision, Result
 from handoffaudit.handoffs.transitions import Actor
 
 
@@ -19,7 +18,7 @@ def colleague(tenant: Tenant, name: str, role: Role = Role.REVIEWER) -> Person:
 
 
 def decide(handoff: Handoff, person: Person, decision: str = "approve", note: str = "seen", **more: Any) -> Handoff:
-    return review_decide.decide_handoff(**_about(handoff, person, note, **more), decision=Decision(decision))
+    return decisions.decide_handoff(**_about(handoff, person, note, **more), decision=Decision(decision))
 
 
 def reopen(handoff: Handoff, person: Person, note: str = "again", **more: Any) -> Handoff:

@@ -13,7 +13,7 @@ from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.review import assignments, bulk
 from handoffaudit.handoffs.review.base import NoteTooLong, TooMany
 from handoffaudit.handoffs.review.bulk import BulkDecision, Selection
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.review.support import decide, now, pass_on
 from tests.handoffs.review.test_queueing import send

@@ -6,9 +6,9 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold, State
 from handoffaudit.handoffs.review import assignments
-from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import decisions as review_decide
 from handoffaudit.handoffs.review.base import MAX_NOTE, NotApprovable, NoteRequired, NoteTooLong, NotReviewable, Stale
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import NOT_JSON, assert_counts_are_right, circular, held, judged, payload, submit, to_itself
 

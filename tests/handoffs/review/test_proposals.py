@@ -5,10 +5,9 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold, State
-from handoffaudit.handoffs.review import assignments, proposals
-from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.review.base import NotApprovable, NoteRequired, NotReviewable, Stale
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.review.support import colleague, decide, now, pass_on, told, undo
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, set_policy, submit, to_itself
@@ -34,7 +33,7 @@ def test_the_first_decision_is_a_proposal_and_changes_nothing(
     seen = judged(tenant, held())
     decided = decide(seen, ada, decision, "looks fine", seen=seen.version)
     assert (decided.state, decided.version, decided.user_approved) == (State.HELD, seen.version + 1, False)
-    proposal = proposals.find_proposal(now(seen))
+    proposal = decisions.find_proposal(now(seen))
     assert proposal is not None
     assert (proposal.decision, proposal.note, proposal.actor) == (decision, "looks fine", "ada")
     assert told(seen) == [("ada", "held", "held", f"{noun} proposed: looks fine; a second person decides")]
@@ -51,7 +50,7 @@ def test_the_same_decision_by_another_takes_effect_and_names_both(
     assert decided.state == now(seen).state == state
     assert decided.user_approved is (decision == "approve")
     assert told(seen)[-1] == ("ben", "rejected", state, "proposed by ada: “one”; confirmed by ben: “two”")
-    assert proposals.find_proposal(now(seen)) is None
+    assert decisions.find_proposal(now(seen)) is None
     assert_counts_are_right()
 
 
@@ -68,7 +67,7 @@ def test_another_decision_by_another_is_a_new_proposal_for_a_third(tenant: Tenan
     seen = judged(tenant, held())
     decide(seen, ada, "approve")
     assert decide(seen, ben, "decline", "no").state == State.HELD
-    proposal = proposals.find_proposal(now(seen))
+    proposal = decisions.find_proposal(now(seen))
     assert proposal is not None
     assert (proposal.decision, proposal.actor) == ("decline", "ben")
     assert decide(seen, ada, "decline", "you are right").state == State.DECLINED
@@ -78,10 +77,10 @@ def test_another_decision_by_another_is_a_new_proposal_for_a_third(tenant: Tenan
 def test_a_proposal_taken_back_makes_room_for_the_one_it_replaced(tenant: Tenant, ada: Person, ben: Person) -> None:
     handoff = judged(tenant, held())
     decide(handoff, ada, "decline", "wrong")
-    first = proposals.find_proposal(now(handoff))
+    first = decisions.find_proposal(now(handoff))
     (result,) = undo(ben, decide(handoff, ben, "approve", "right"))
     assert result.error is None
-    again = proposals.find_proposal(now(handoff))
+    again = decisions.find_proposal(now(handoff))
     assert first is not None
     assert again is not None
     assert (again.actor, again.decision, again.note, again.at) == ("ada", "decline", "wrong", first.at)
@@ -94,7 +93,7 @@ def test_nobody_confirms_themselves(tenant: Tenant, ada: Person) -> None:
     decide(seen, ada, "approve", "one")
     for decision, note in (("approve", "better said"), ("decline", "or rather not")):
         assert decide(seen, ada, decision, note).state == State.HELD
-        proposal = proposals.find_proposal(now(seen))
+        proposal = decisions.find_proposal(now(seen))
         assert proposal is not None
         assert (proposal.decision, proposal.note) == (decision, note)
     assert Proposal.objects.count() == 1
@@ -146,7 +145,7 @@ def test_a_proposal_dies_when_a_retry_takes_the_place(tenant: Tenant, ada: Perso
     submit(tenant, held(handoff_id="second"), retry_of="first")
     judge.drain()
     assert now(seen).state == State.SUPERSEDED
-    assert proposals.find_proposal(now(seen)) is None
+    assert decisions.find_proposal(now(seen)) is None
     with pytest.raises(NotReviewable):
         decide(seen, ben, "approve")
 
@@ -156,9 +155,9 @@ def test_a_proposal_dies_with_a_new_verdict(tenant: Tenant, ada: Person, ben: Pe
     decide(seen, ada, "approve")
     # Every new verdict changes the version, even where the state stays.
     Handoff.objects.filter(pk=seen.pk).update(version=now(seen).version + 1)
-    assert proposals.find_proposal(now(seen)) is None
+    assert decisions.find_proposal(now(seen)) is None
     assert decide(seen, ben, "approve").state == State.HELD
-    proposal = proposals.find_proposal(now(seen))
+    proposal = decisions.find_proposal(now(seen))
     assert proposal is not None
     assert proposal.actor == "ben"
 
@@ -176,7 +175,7 @@ def test_a_proposal_stays_while_it_is_passed_on(tenant: Tenant, ada: Person, ben
     seen = judged(tenant, held())
     decide(seen, ada, "approve")
     pass_on(seen, ada, to=ben)
-    proposal = proposals.find_proposal(now(seen))
+    proposal = decisions.find_proposal(now(seen))
     assert proposal is not None
     assert proposal.actor == "ada"
     assert decide(seen, ben, "approve").state == State.APPROVED
@@ -185,7 +184,7 @@ def test_a_proposal_stays_while_it_is_passed_on(tenant: Tenant, ada: Person, ben
 def test_a_key_of_the_same_name_is_somebody_else(tenant: Tenant, ada: Person) -> None:
     seen = judged(tenant, held())
     decide(seen, ada, "approve")
-    decided = review_decide.decide_handoff(
+    decided = decisions.decide_handoff(
         tenant=tenant,
         reference=str(seen.pk),
         decision=Decision.APPROVE,

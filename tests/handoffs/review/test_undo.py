@@ -8,7 +8,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff, State
-from handoffaudit.handoffs.review import assignments, proposals, queue
+from handoffaudit.handoffs.review import assignments, decisions, queue
 from handoffaudit.handoffs.review.base import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
 from tests.handoffs.review.support import decide, now, pass_on, reopen, take_back, told, undo, undo_last
 from tests.handoffs.support import (
@@ -166,7 +166,7 @@ def test_an_own_proposal_is_taken_back(tenant: Tenant, reviewer: Person) -> None
     proposed = decide(judged(tenant, held()), reviewer)
     (result,) = undo(reviewer, proposed)
     assert result.error is None
-    assert proposals.find_proposal(now(proposed)) is None
+    assert decisions.find_proposal(now(proposed)) is None
     assert told(proposed)[-1] == ("reviewer", "held", "held", "approval no longer proposed")
     (result,) = undo(reviewer, now(proposed))
     assert isinstance(result.error, NothingToUndo)
@@ -177,7 +177,7 @@ def test_undoing_the_second_decision_leaves_the_proposal(tenant: Tenant, reviewe
     handoff = judged(tenant, held())
     decide(handoff, reviewer, "approve", "one")
     undo(admin, decide(handoff, admin, "approve", "two"))
-    proposal = proposals.find_proposal(now(handoff))
+    proposal = decisions.find_proposal(now(handoff))
     assert proposal is not None
     assert (proposal.actor, proposal.note) == ("reviewer", "one")
     assert decide(handoff, admin, "approve").state == State.APPROVED
@@ -189,7 +189,7 @@ def test_reopening_asks_for_two_people_again(tenant: Tenant, reviewer: Person, a
     decide(handoff, reviewer)
     decide(handoff, admin)
     reopen(handoff, admin)
-    assert proposals.find_proposal(now(handoff)) is None
+    assert decisions.find_proposal(now(handoff)) is None
     assert decide(handoff, admin).state == State.HELD
 
 

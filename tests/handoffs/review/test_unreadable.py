@@ -8,10 +8,9 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff
-from handoffaudit.handoffs.review import assignments, bulk, queue, undo
-from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import assignments, bulk, decisions, queue, undo
 from handoffaudit.handoffs.review.base import Readable, ReviewError, Unreadable
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import RESEND
 from tests.diagnostics.support import RUI
@@ -29,7 +28,7 @@ REPORT = {
 
 
 def decide(tenant: Tenant, handoff: Handoff, decision: Decision, note: str = "", actor=RUI) -> Handoff:
-    return review_decide.decide_handoff(
+    return decisions.decide_handoff(
         tenant=tenant, reference=str(handoff.pk), decision=decision, note=note, actor=actor, seen_version=None
     )
 
@@ -146,7 +145,7 @@ def test_what_can_be_read_is_approved_or_declined(tenant: Tenant, decision: Deci
 def test_of_several_each_is_decided_by_what_it_is(tenant: Tenant, decision: Decision, states: tuple[str, str]) -> None:
     handoffs = [judged(tenant, circular()), judged(tenant, NOT_JSON)]
     seen = [(str(one.pk), one.version) for one in handoffs]
-    results = review_decide.decide_many(tenant=tenant, references=seen, decision=decision, note="so it is", actor=RUI)
+    results = decisions.decide_many(tenant=tenant, references=seen, decision=decision, note="so it is", actor=RUI)
     assert tuple(queries.get(tenant, reference).state for reference, _ in seen) == states
     assert [bool(one.error) for one in results] == [state == "rejected" for state in states]
 
@@ -154,7 +153,7 @@ def test_of_several_each_is_decided_by_what_it_is(tenant: Tenant, decision: Deci
 def test_several_are_marked_as_handled(tenant: Tenant) -> None:
     handoffs = [judged(tenant, NOT_JSON), judged(tenant, circular()), judged(tenant, b"{")]
     seen = [(str(one.pk), one.version) for one in handoffs]
-    results = review_decide.decide_many(tenant=tenant, references=seen, decision=Decision.HANDLED, note="", actor=RUI)
+    results = decisions.decide_many(tenant=tenant, references=seen, decision=Decision.HANDLED, note="", actor=RUI)
     done = bulk.summarize(results, decision=Decision.HANDLED)
     assert (done.effective, done.proposed, [one.number for one in done.refused]) == (2, 0, [1])
     assert [one.pk for one in queue.list_queue(tenant, None).items] == [handoffs[1].pk]

@@ -10,8 +10,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Event, Gathering, Handoff, Subscriber
 from handoffaudit.handoffs.review import assignments, undo
-from handoffaudit.handoffs.review import decide as review_decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions as review_decide
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import events, subscriptions
 from handoffaudit.policy.retention import LEAST, Data

@@ -9,8 +9,8 @@ from django.core import mail
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Handoff, Subscriber
-from handoffaudit.handoffs.review import decide
-from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import log
 from tests.handoffs.support import held, judged
@@ -33,7 +33,7 @@ def subjects() -> list[str]:
 
 def decline(tenant: Tenant, handoff: Handoff, note: str) -> None:
     ada = Actor(ActorKind.PERSON, "ada")
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=tenant, reference=str(handoff.pk), decision=Decision.DECLINE, note=note, actor=ada, seen_version=None
     )
 
@@ -52,7 +52,7 @@ def test_an_alert_is_mailed_with_what_to_do_and_where(tenant: Tenant, team: Subs
 def test_a_decision_is_mailed_with_who_and_why(tenant: Tenant, team: Subscriber, tell) -> None:
     handoff = judged(tenant, held())
     ada = Actor(ActorKind.PERSON, "ada")
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=tenant,
         reference=str(handoff.pk),
         decision=Decision.DECLINE,
@@ -70,7 +70,7 @@ def test_a_decision_is_mailed_with_who_and_why(tenant: Tenant, team: Subscriber,
 def test_a_senders_words_make_no_header(tenant: Tenant, team: Subscriber, tell) -> None:
     handoff = judged(tenant, held(handoff_type="x\r\nBcc: all@example.com"))
     ada = Actor(ActorKind.PERSON, "ada")
-    decide.decide_handoff(
+    decisions.decide_handoff(
         tenant=tenant,
         reference=str(handoff.pk),
         decision=Decision.DECLINE,

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import event_log, long_poll, queries
-from handoffaudit.handoffs.hooks import events, records, status, store
-from handoffaudit.handoffs.hooks import status as hooks_status
-from handoffaudit.handoffs.hooks.events import Event, Name
+from handoffaudit.handoffs.hooks import hook_events, status, store
+from handoffaudit.handoffs.hooks.hook_events import Event, Name
 from handoffaudit.handoffs.hooks.status import ObjectiveCheck, Phase, Ruling, Status
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import WAITING_STATES, HandedOut, Handoff, HookEvent, State
@@ -54,7 +53,7 @@ def wait_for_verdict(request: HookRequest, pk: uuid.UUID, *, wait: bool = True) 
         handoff = long_poll.wait_while(look, WAITING_STATES, left) if waits else look()
     except Handoff.DoesNotExist:
         return HookVerdict()
-    records.keep_handoff(request.kept, handoff)
+    status.keep_handoff(request.kept, handoff)
     return HookVerdict(handoff, queries.current_verdict(handoff), handoff.state not in WAITING_STATES)
 
 
@@ -64,20 +63,20 @@ def rule_unstored(one: HookVerdict) -> Ruling:
 
 def decide(request: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Ruling:
     """Combine the objective check with the phase rules, and store the result as the validation state of the phase."""
-    status = hooks_status.combine(check, request.phase)
-    phase = hooks_status.counting_phase(check, request.phase)
+    combined = status.combine(check, request.phase)
+    phase = status.counting_phase(check, request.phase)
     verdict = one.verdict if one.final else None
-    contrary = hooks_status.find_contradiction(status, one.handoff.state if one.handoff else "")
-    status = contrary.status if contrary else status
-    kept = status is not Status.NOT_APPLICABLE
-    state = records.keep_state(request.kept, check, phase, status, contrary) if kept else None
-    failed = status is Status.FAILED
+    contrary = status.find_contradiction(combined, one.handoff.state if one.handoff else "")
+    combined = contrary.status if contrary else combined
+    kept = combined is not Status.NOT_APPLICABLE
+    state = status.keep_state(request.kept, check, phase, combined, contrary) if kept else None
+    failed = combined is Status.FAILED
     # Phase rules belong to the client, not to the handoff type, so the shadow mode of the type does not cover their
     # failures.
     shadow = failed and (verdict or {}).get("mode") == _SHADOW and phase.status is not Status.FAILED
     again = request.event.name is Name.STOPPED and request.event.sent_back_before
     return Ruling(
-        status=status,
+        status=combined,
         reason=sentences(
             [
                 contrary.message if contrary else "",
@@ -94,7 +93,7 @@ def _describe_reason(
     sent: Phase, check: ObjectiveCheck, phase: Phase, verdict: Mapping[str, Any] | None, *, failed: bool, shadow: bool
 ) -> str:
     """Return the reasons, the deciding one first. For a FAILED ruling, an objective check that passed comes last."""
-    besides = hooks_status.list_findings(verdict, besides=(hooks_status.NOT_MET,))
+    besides = status.list_findings(verdict, besides=(status.NOT_MET,))
     rules = [f"{one.rule_id} failed: {one.message}" for one in phase.failed]
     passed = check.status is Status.PASSED
     return sentences(
@@ -118,7 +117,7 @@ def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: 
     hooks do not handle gets an empty answer.
     """
     deadline = time.monotonic() + seconds
-    posted = events.read_event(sent)
+    posted = hook_events.read_event(sent)
     event = posted.event
     if event is None and posted.readable:
         return {}
@@ -130,13 +129,13 @@ def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: 
         return _log_answer(event.name, status.make_answer(event.name, Ruling(Status.NOT_APPLICABLE, explanation)))
     if event.about_a_delegation:
         event_log.log_invocation(event.name, _invocation(event))
-    kept = records.begin_event(tenant, event, given_key, posted.phase)
-    before = records.first_answer(kept)
+    kept = status.begin_event(tenant, event, given_key, posted.phase)
+    before = status.first_answer(kept)
     if before is not None:
         return _log_answer(event.name, before)
-    request = HookRequest(tenant, sender, event, records.phase_of(kept), kept, deadline)
+    request = HookRequest(tenant, sender, event, status.phase_of(kept), kept, deadline)
     answer = status.make_answer(event.name, _rule(request))
-    records.keep_answer(kept, answer)
+    status.keep_answer(kept, answer)
     return _log_answer(event.name, answer)
 
 

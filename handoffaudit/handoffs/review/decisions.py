@@ -1,21 +1,25 @@
-"""Decisions of reviewers on one handoff or on many, refused if the handoff changed since the reviewer saw it."""
+"""Decisions of reviewers on one handoff or on many, and proposals: first decisions on types that require four eyes.
 
-from collections.abc import Callable, Iterator, Sequence
+A decision is refused if the handoff changed since the reviewer saw it (`docs/decisions/0030-deciding-again.md`).
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import counts, event_log, long_poll, queries, transitions
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, ReviewHold, State
-from handoffaudit.handoffs.review import assignments, proposals
-from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.review.base import (
     NotApprovable,
     NoteRequired,
@@ -26,10 +30,98 @@ from handoffaudit.handoffs.review.base import (
     apply_change,
     check_note,
     end_waiting,
+    remark,
 )
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import RESEND
 from handoffaudit.policy.kinds import load_config
+
+NOUNS = {"approve": "approval", "decline": "decline"}
+
+
+def needs_four_eyes(handoff: Handoff) -> bool:
+    """Return whether the current policy requires two people to decide this handoff."""
+    return load_config(handoff.tenant_id).policy_for(handoff.handoff_type).four_eyes
+
+
+def find_proposal(handoff: Handoff) -> Proposal | None:
+    """Return the current proposal for the handoff, or None if there is none or a later change ended it."""
+    return list_proposals([handoff]).get(handoff.pk)
+
+
+def list_proposals(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, Proposal]:
+    """Return the current proposals for these handoffs, by handoff id."""
+    waiting = {one.pk: one.version for one in handoffs if one.state in REVIEWABLE}
+    rows = Proposal.objects.filter(handoff__in=waiting, over=False) if waiting else ()
+    return {row.handoff_id: row for row in rows if row.version == waiting[row.handoff_id]}
+
+
+def proposals_in_force(tenant: Tenant) -> "QuerySet[Proposal]":
+    """Return the proposals of a tenant that wait for a second person."""
+    return Proposal.objects.filter(tenant=tenant, over=False, version=F("handoff__version"))
+
+
+def is_by(proposal: Proposal, actor: Actor) -> bool:
+    return (proposal.actor_kind, proposal.actor) == (actor.kind, actor.name)
+
+
+def is_the_same(proposal: Proposal, decision: str, note: str, actor: Actor) -> bool:
+    """Return whether the actor repeats the proposal, with the same decision and note."""
+    return is_by(proposal, actor) and (proposal.decision, proposal.note) == (decision, note)
+
+
+def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
+    """Store the decision as the first of two, in place of any earlier proposal; call inside a transaction.
+
+    The proposal ends a reassignment, because a person has judged the handoff.
+    """
+    message = f"{NOUNS[decision]} proposed" + (f": {note}" if note else "")
+    before = find_proposal(handoff)
+    remark(handoff, actor, f"{message}; a second person decides")
+    Proposal.objects.update_or_create(
+        handoff=handoff,
+        defaults={
+            "tenant_id": handoff.tenant_id,
+            "decision": decision,
+            "note": note,
+            "actor_kind": actor.kind,
+            "actor": actor.name,
+            "version": handoff.version,
+            "over": False,
+            "at": timezone.now(),
+            "replaced": _describe(before) if before else None,
+        },
+    )
+    PassedOn.objects.filter(handoff=handoff.pk).delete()
+
+
+def withdraw(handoff: Handoff, proposal: Proposal, actor: Actor) -> None:
+    """Withdraw a proposal; call inside a transaction. The proposal that it replaced, if any, becomes current again."""
+    message, before = f"{NOUNS[proposal.decision]} no longer proposed", proposal.replaced
+    if before:
+        message += f"; the {NOUNS[before['decision']]} that {before['actor']} proposed counts again"
+    remark(handoff, actor, message)
+    rows = Proposal.objects.filter(handoff=handoff.pk)
+    if before:
+        at = datetime.fromisoformat(before["at"])
+        rows.update(**before | {"at": at}, version=handoff.version, over=False, replaced=None)
+    else:
+        rows.delete()
+
+
+def _describe(proposal: Proposal) -> dict[str, str]:
+    kept = {name: getattr(proposal, name) for name in ("decision", "note", "actor_kind", "actor")}
+    return kept | {"at": proposal.at.isoformat()}
+
+
+def describe_agreement(proposal: Proposal, note: str, actor: Actor) -> str:
+    """Return the reason of a decision that two people made, naming both."""
+    first, second = _quote(proposal.actor, proposal.note), _quote(actor.name, note)
+    return f"proposed by {first}; confirmed by {second}"
+
+
+def _quote(name: str, note: str) -> str:
+    return f"{name}: “{note}”" if note else name
 
 
 class Decision(StrEnum):
@@ -62,7 +154,7 @@ def decide_handoff(
 ) -> Handoff:
     """Decide a held or rejected handoff, if it still has the version `seen_version`; None skips that check.
 
-    If the type of the handoff requires four eyes, the first decision becomes a proposal (`proposals.find_proposal`) and
+    If the type of the handoff requires four eyes, the first decision becomes a proposal (`find_proposal`) and
     the state stays the same. The same decision by a second person takes effect. Raises `Handoff.DoesNotExist` or a
     `ReviewError`.
     """
@@ -75,13 +167,13 @@ def _decide_locked(handoff: Handoff, *, decision: Decision, note: str, actor: Ac
         assignments.mark_handled(handoff, note=note, actor=actor)
         return
     decision, note = resolve_resend(handoff, decision, note)
-    proposal = proposals.find_proposal(handoff)
-    four_eyes = proposals.needs_four_eyes(handoff)
+    proposal = find_proposal(handoff)
+    four_eyes = needs_four_eyes(handoff)
     reason = reason_of(handoff, proposal, decision, note, actor, four_eyes=four_eyes)
     if reason is not None:
         _take_effect(handoff, decision, reason, actor)
-    elif not (proposal and proposals.is_the_same(proposal, decision, note, actor)):
-        proposals.propose(handoff, decision, note, actor)
+    elif not (proposal and is_the_same(proposal, decision, note, actor)):
+        propose(handoff, decision, note, actor)
     ReviewHold.objects.filter(handoff=handoff).delete()
 
 
@@ -113,11 +205,11 @@ def reason_of(
         raise Unreadable
     if approves and not handoff.approvable:
         raise NotApprovable
-    agrees = proposal is not None and proposal.decision == decision and not proposals.is_by(proposal, actor)
+    agrees = proposal is not None and proposal.decision == decision and not is_by(proposal, actor)
     if approves and handoff.state == State.REJECTED and not (note or (agrees and proposal and proposal.note)):
         raise NoteRequired
     if proposal and agrees:
-        return proposals.describe_agreement(proposal, note, actor)
+        return describe_agreement(proposal, note, actor)
     return None if four_eyes else note
 
 
@@ -194,12 +286,12 @@ def _decide_together(
         return results
     with transaction.atomic():
         rows = _lock_unchanged(tenant, references)
-        proposals, policies = review_proposals.list_proposals(rows.values()), load_config(tenant.pk)
+        found, policies = list_proposals(rows.values()), load_config(tenant.pk)
         for reference, handoff in rows.items():
             four_eyes = policies.policy_for(handoff.handoff_type).four_eyes
             try:
                 taken, resolved_note = resolve_resend(handoff, decision, note)
-                reason = reason_of(handoff, proposals.get(handoff.pk), taken, resolved_note, actor, four_eyes=four_eyes)
+                reason = reason_of(handoff, found.get(handoff.pk), taken, resolved_note, actor, four_eyes=four_eyes)
             except ReviewError as error:
                 results[reference] = Result(reference, None, error)
                 continue

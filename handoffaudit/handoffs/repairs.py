@@ -21,7 +21,7 @@ from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Receipt, prepa
 from handoffaudit.handoffs.llm import client, jobs
 from handoffaudit.handoffs.llm.jobs import Job
 from handoffaudit.handoffs.models import CheckKind, Handoff, HandoffBody, State
-from handoffaudit.handoffs.repair.cases import Case, case_of, case_of_stored, verdict_on_candidate
+from handoffaudit.handoffs.repair_cases import Case, case_of, case_of_stored, verdict_on_candidate
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import SYSTEM, Actor
 from handoffaudit.handoffs.verdicts import PriorContext

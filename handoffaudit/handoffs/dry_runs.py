@@ -12,8 +12,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import leases, lineage, notify
-from handoffaudit.handoffs.dry_runs import prompts
+from handoffaudit.handoffs import dry_run_prompts, leases, lineage, notify
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, verdict_on_stored
@@ -68,7 +67,7 @@ def plan(
         draft=orjson.dumps(content).decode(),
         base_version=base_version,
         handoff_types=list(handoff_types),
-        most=max(1, min(most, prompts.MOST if kind == Kind.PROMPTS else MOST)),
+        most=max(1, min(most, dry_run_prompts.MOST if kind == Kind.PROMPTS else MOST)),
         since=since,
         started_by=actor[:200],
     )
@@ -93,10 +92,10 @@ def begin(trial: Trial) -> Trial:
     return trial
 
 
-def estimate_cost(trial: Trial) -> prompts.Cost:
+def estimate_cost(trial: Trial) -> dry_run_prompts.Cost:
     """Estimate the cost of a planned dry run of prompts."""
-    newest = list(_filter_handoffs(trial)[: min(trial.total, prompts.SAMPLE)])
-    return prompts.estimate_cost_of_prompts(newest, trial.total, trial.tenant_id, *_load_configs(trial))
+    newest = list(_filter_handoffs(trial)[: min(trial.total, dry_run_prompts.SAMPLE)])
+    return dry_run_prompts.estimate_cost_of_prompts(newest, trial.total, trial.tenant_id, *_load_configs(trial))
 
 
 def _make_room(tenant: Tenant) -> None:
@@ -142,7 +141,7 @@ def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
     """
     in_force, draft = _load_configs(trial)
     if trial.kind == Kind.PROMPTS:
-        pair = prompts.judge_from_stored_answers(handoff, in_force, draft)
+        pair = dry_run_prompts.judge_from_stored_answers(handoff, in_force, draft)
         if pair.now and pair.then:
             return pair.now, pair.then
     before = PriorContext(lineage.load_histories([handoff])[handoff.pk])
@@ -179,7 +178,7 @@ def _take(*, with_model: bool) -> Trial | None:
 
 
 def _lease_seconds(*, with_model: bool) -> float:
-    calls = prompts.CALLS_OF_ONE * settings.MODEL_SECONDS if with_model else 0
+    calls = dry_run_prompts.CALLS_OF_ONE * settings.MODEL_SECONDS if with_model else 0
     return float(settings.LEASE_SECONDS + calls)
 
 
@@ -220,14 +219,14 @@ def _list_next(trial: Trial) -> "QuerySet[Handoff]":
     rows = _filter_handoffs(trial)
     if trial.reached:
         rows = rows.filter(id__lt=trial.reached)
-    part = prompts.AT_ONCE if trial.kind == Kind.PROMPTS else PART
+    part = dry_run_prompts.AT_ONCE if trial.kind == Kind.PROMPTS else PART
     return rows[: min(part, trial.total - trial.judged)]
 
 
 def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> str:
     """Judge a batch with the LLM. Return why the dry run ends, empty where it continues."""
     ended = ""
-    for pair in prompts.judge_twice(part, in_force, draft):
+    for pair in dry_run_prompts.judge_twice(part, in_force, draft):
         if pair.now and pair.then and _read_outcomes(pair.now) != _read_outcomes(pair.then):
             _record_change(trial, pair.handoff, pair.now, pair.then)
         trial.removed += pair.is_removed

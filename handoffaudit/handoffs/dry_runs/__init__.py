@@ -1,1 +1,0 @@
-"""Dry runs: policies and prompts evaluated on past handoffs without saving."""

@@ -1,1 +1,0 @@
-"""Repair of rejected handoffs: candidates, their verdicts, and their storage as new attempts."""

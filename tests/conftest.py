@@ -62,7 +62,9 @@ PASSWORD = "correct horse battery staple"
 REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
 POSTGRES_URL = os.environ.get("HANDOFFAUDIT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15")
-GROUPS = ("browser", "services")
+GROUPS = ("decisions in the browser", "pages in the browser", "services")
+# These tests and the other browser tests take about as long, each with a product of their own.
+DECISIONS = tuple(f"tests/browser/test_{name}.py" for name in ("along", "groups", "keyboard", "live", "review", "way"))
 SHARING_REDIS = ("tests/resilience/", "tests/running/test_full_way.py", "tests/handoffs/test_long_poll.py")
 
 
@@ -94,8 +96,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return a worker for each core, and one for each group, whose tests mostly wait for other processes."""
-    return (os.cpu_count() or 1) + len(GROUPS)
+    """Return a worker for each core and one more, because the tests of the groups often wait for other processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -116,9 +118,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def group_of(nodeid: str) -> str:
     """Return the name of the group whose tests must run one after the other, if there is one."""
     if nodeid.startswith("tests/browser/"):
-        return GROUPS[0]
+        return GROUPS[0] if nodeid.startswith(DECISIONS) else GROUPS[1]
     if nodeid.startswith(SHARING_REDIS) and not nodeid.endswith("[embedded]"):
-        return GROUPS[1]
+        return GROUPS[2]
     return ""
 
 

@@ -1,14 +1,15 @@
 """The filters of handoff lists, and cursors."""
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.filter_fields import (
@@ -164,15 +165,8 @@ def parse_cursor(text: str) -> uuid.UUID:
         raise FilterError("cursor", text[:40], "use the value of `next` from the page before, as it was.") from None
 
 
-# A function that returns rows of a tenant's finding group, which name each handoff in `handoff`.
-GroupMembers = Callable[[Tenant, int], "QuerySet[Any]"]
-
-_group_members: list[GroupMembers] = []
-
-
-def set_group_members(members: GroupMembers) -> None:
-    _group_members[:] = [members]
-
-
 def members_of_group(tenant: Tenant, group: int) -> "QuerySet[Any]":
-    return _group_members[0](tenant, group)
+    """Return rows of a tenant's finding group, which name each handoff in `handoff`."""
+    # Finding groups belong to a package that imports this one, so the settings name the function.
+    members: QuerySet[Any] = import_string(settings.GROUP_MEMBERS)(tenant, group)
+    return members

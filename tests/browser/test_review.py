@@ -224,6 +224,7 @@ def test_what_another_decides_is_crossed_out_and_passed_over(open_page, sender):
     shown(page, first)
 
 
+@pytest.mark.nightly
 def test_where_more_are_listed_than_are_asked_about_the_next_ones_and_all_that_are_gone_are_known(open_page, sender):
     first, second = submitted(sender, 2)
     page = opened(open_page, sender, first)
@@ -250,6 +251,7 @@ def test_where_more_are_listed_than_are_asked_about_the_next_ones_and_all_that_a
     shown(page, second)
 
 
+@pytest.mark.nightly
 def test_where_another_decides_all_that_is_listed_the_next_key_goes_on_with_what_is_not(open_page, sender):
     def as_of_a_long_queue(route):
         answer = route.fetch()

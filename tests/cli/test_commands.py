@@ -33,11 +33,17 @@ def folder(tmp_path_factory):
     return prepared(tmp_path_factory.mktemp("data") / "made")
 
 
-@pytest.fixture
-def filled(folder):
-    """Return the folder with two handoffs imported."""
+@pytest.fixture(scope="module")
+def _filled(tmp_path_factory):
+    folder = prepared(tmp_path_factory.mktemp("filled") / "made")
     assert run("import", "-", folder=folder, text=TWO_HANDOFFS).returncode == 0
     return folder
+
+
+@pytest.fixture
+def filled(_filled, tmp_path_factory):
+    """Return a data folder of the test's own with two handoffs imported."""
+    return Path(shutil.copytree(_filled, tmp_path_factory.mktemp("data") / "made"))
 
 
 @pytest.mark.parametrize("arguments", WITH_DATA, ids=" ".join)

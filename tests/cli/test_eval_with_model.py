@@ -117,6 +117,7 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path, server: MessagesSe
     assert {line["model"] for line in kept(tmp_path)} == {"claude-haiku-5-5", "claude-sonnet-5-5"}
 
 
+@pytest.mark.nightly
 def test_another_prompt_is_another_question(tmp_path: Path, server: MessagesServer) -> None:
     path = written(tmp_path / "one.jsonl", SOUND[0])
     run(server, tmp_path, path, "--yes")
@@ -129,6 +130,7 @@ def test_another_prompt_is_another_question(tmp_path: Path, server: MessagesServ
     assert len({(line["prompt"], line["input"]) for line in kept(tmp_path)}) == 2
 
 
+@pytest.mark.nightly
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, server: MessagesServer) -> None:
     slow = [grounded(f"The order costs 240 EUR, says {number}.", hallucinated=False, spans=[]) for number in range(40)]
     path = written(tmp_path / "one.jsonl", *slow)
@@ -190,6 +192,7 @@ def test_an_interrupt_waits_for_what_is_paid_and_prints_what_there_is(tmp_path: 
     assert "Traceback" not in errors
 
 
+@pytest.mark.nightly
 def test_a_second_interrupt_does_not_wait(tmp_path: Path, server: MessagesServer) -> None:
     server.respond = lambda request: says({"valid": True, "issues": []}, delay=300)
     process = subprocess.Popen(
@@ -213,6 +216,7 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path, server: MessagesServer
     assert shown["files"][0]["unanswered"] == 6
 
 
+@pytest.mark.nightly
 def test_an_outage_ends_it_with_what_there_is(tmp_path: Path, server: MessagesServer) -> None:
     many = [grounded(f"The order costs 240 EUR, says {number}.", hallucinated=False, spans=[]) for number in range(40)]
     path = written(tmp_path / "one.jsonl", *many)
@@ -241,6 +245,7 @@ def test_a_key_that_is_refused_is_said_once(tmp_path: Path, server: MessagesServ
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_single_failures_are_counted_and_not_scored(tmp_path: Path, server: MessagesServer) -> None:
     path = written(tmp_path / "one.jsonl", *SOUND, *FAULTY)
     server.respond = lambda request: says("no JSON") if "number 1." in request.content else careful(request)
@@ -253,6 +258,7 @@ def test_single_failures_are_counted_and_not_scored(tmp_path: Path, server: Mess
     assert "2 without an answer, not counted (failed calls: 2 malformed_answer)" in table
 
 
+@pytest.mark.nightly
 def test_a_limit_takes_the_same_items_again_and_more(tmp_path: Path, server: MessagesServer) -> None:
     path = written(tmp_path / "one.jsonl", *SOUND, *FAULTY)
     run(server, tmp_path, path, "--yes", "--limit", "3")
@@ -328,6 +334,7 @@ def test_a_wrong_call_costs_nothing(tmp_path: Path, server: MessagesServer) -> N
     assert server.requests == []
 
 
+@pytest.mark.nightly
 def test_two_runs_do_not_share_a_file_of_answers(tmp_path: Path, server: MessagesServer) -> None:
     path = written(tmp_path / "one.jsonl", *SOUND)
     server.respond = lambda request: says({"valid": True, "issues": []}, delay=3)
@@ -348,6 +355,7 @@ def test_two_runs_do_not_share_a_file_of_answers(tmp_path: Path, server: Message
     assert "is in use by another run" in second.stderr
 
 
+@pytest.mark.nightly
 def test_a_full_disk_ends_it_at_once(tmp_path: Path, server: MessagesServer) -> None:
     path = written(tmp_path / "one.jsonl", *SOUND)
     shell = f"ulimit -f 1; exec {' '.join(command(path, '--yes', '--concurrency', '1'))}"

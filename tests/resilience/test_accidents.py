@@ -34,6 +34,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(inst
         assert_all_are_judged_once(installation, 1200)
 
 
+@pytest.mark.nightly
 @BOTH
 def test_lost_and_doubled_messages_change_nothing(
     installation: Installation, lose_messages: Callable[[Installation], None]
@@ -83,6 +84,7 @@ def test_verdicts_keep_coming_while_redis_is_away(with_own_redis: Installation, 
         assert httpx.get(f"{installation.url}/readyz").json()["status"] == "ok"
 
 
+@pytest.mark.nightly
 @BOTH
 def test_two_hundred_submissions_of_one_id_at_once_end_as_one(installation: Installation) -> None:
     installation.web()

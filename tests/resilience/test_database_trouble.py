@@ -15,6 +15,9 @@ from tests.endurance.servers import OwnPostgres, find_programs
 from tests.handoffs.support import payload
 from tests.resilience.processes import Installation, eventually
 
+# Other tests beside these would take the time that the product has to answer.
+pytestmark = pytest.mark.nightly
+
 # The product has 32 threads.
 SENDERS = 45
 # A loaded machine starts threads and processes late.

@@ -37,6 +37,7 @@ def _field(pid: int, name: str) -> int:
     return 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("installation", ["embedded"], indirect=True)
 def test_a_large_log_is_refused_or_stored_by_a_worker_and_searched_in_bounded_memory(
     installation: Installation,

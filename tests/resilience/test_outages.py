@@ -70,6 +70,7 @@ def outage_alerts(installation: Installation) -> int:
     return int(number)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("installation", [FULL], indirect=True)
 def test_an_outage_under_load_stops_nothing_and_all_are_gone_over_after_it(
     installation: Installation, model: MessagesServer
@@ -135,6 +136,7 @@ def test_a_worker_that_is_told_to_end_ends_what_it_began_and_leaves_the_rest(
     assert 0 < installation.waiting() == 100 - len(model.requests)
 
 
+@pytest.mark.nightly
 @BOTH
 def test_a_worker_killed_while_it_waits_repeats_no_call_that_had_an_answer(
     installation: Installation, model: MessagesServer

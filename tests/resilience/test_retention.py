@@ -1,5 +1,7 @@
 """Tests of a worker that is killed while it deletes old data: another continues, and each row counts once."""
 
+import pytest
+
 from tests.resilience.conftest import BOTH
 from tests.resilience.processes import Installation, eventually, kill
 
@@ -36,6 +38,7 @@ def left(installation: Installation) -> int:
     return int(number)
 
 
+@pytest.mark.nightly
 @BOTH
 def test_a_killed_run_goes_on_in_another_worker_and_counts_each_once(installation: Installation) -> None:
     installation.run(OLD.replace("{number}", str(NUMBER)))

@@ -42,6 +42,7 @@ def receiver() -> Iterator[Receiver]:
         yield server
 
 
+@pytest.mark.nightly
 @BOTH
 def test_a_worker_killed_while_it_sends_loses_nothing(telling: Installation, receiver: Receiver) -> None:
     telling.web()

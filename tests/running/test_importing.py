@@ -8,6 +8,8 @@ import subprocess
 import time
 from contextlib import closing
 
+import pytest
+
 from tests.running.conftest import PRODUCT, clean_environment, run, wait_for
 
 
@@ -30,7 +32,7 @@ def write_lines(path, number: int) -> None:
 
 
 def test_a_killed_import_is_finished_by_doing_it_again(folder, tmp_path):
-    number = 30_000
+    number = 12_000
     lines = tmp_path / "lines.jsonl"
     write_lines(lines, number)
     first = subprocess.Popen(
@@ -52,6 +54,7 @@ def test_a_killed_import_is_finished_by_doing_it_again(folder, tmp_path):
     assert handoffs(folder) == number
 
 
+@pytest.mark.nightly
 def test_what_was_imported_is_judged_once_each_while_the_worker_is_killed(start, folder, tmp_path):
     number = 3_000
     lines = tmp_path / "lines.jsonl"

@@ -16,11 +16,14 @@ from tests.running.conftest import alive, clean_environment, descendants, free_p
 from tests.running.test_serving import PAYLOAD
 
 
-def test_it_says_how_long_it_took_to_be_ready(start, tmp_path):
+def test_a_first_start_says_how_long_it_took_and_keeps_its_folder_for_the_owner(start, tmp_path):
     """The time itself is measured in `benchmarks/`, because other programs use the processors during tests."""
     began = time.monotonic()
-    up = start(folder=tmp_path / "new").wait_ready()
+    folder = tmp_path / "new"
+    up = start(folder=folder).wait_ready()
     assert 0 < up.ready_in < time.monotonic() - began + 0.1
+    kept = [folder, folder / "handoffaudit.sqlite3", folder / "secret-key", folder / "queue"]
+    assert [path.stat().st_mode & 0o077 for path in kept] == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -33,25 +36,28 @@ def test_it_stops_with_all_its_processes(start, number):
     assert "Stopped." in up.out
 
 
-def test_a_second_start_keeps_everything(start, folder):
+def test_a_second_start_keeps_everything_and_prints_the_link_until_somebody_can_sign_in(start, folder):
     key = run("key", "create", "tests", folder=folder).stdout.strip()
     up = start().wait_ready()
+    assert up.link
     headers = {"Authorization": f"Bearer {key}"}
     stored = httpx.post(f"{up.address}/api/v1/handoffs", json=PAYLOAD, headers=headers).json()
     up.stop()
+    made = "from handoffaudit.accounts.models import Person; p = Person.objects.get(); p.set_password('x'); p.save()"
+    assert run("manage", "shell", "-v0", "-c", made, folder=folder).returncode == 0
     again = start().wait_ready()
+    assert again.link is None
     shown = httpx.get(f"{again.address}/api/v1/handoffs/{PAYLOAD['handoff_id']}", headers=headers)
     assert shown.json()["id"] == stored["id"]
 
 
-def test_what_it_keeps_is_for_its_owner_only(start, tmp_path):
+@pytest.mark.nightly
+def test_the_files_in_a_folder_that_others_may_read_are_for_the_owner_only(start, tmp_path):
     given = tmp_path / "given"
     given.mkdir(mode=0o755)
     start(folder=given).wait_ready()
     kept = [given / "handoffaudit.sqlite3", given / "secret-key", given / "queue"]
     assert [path.stat().st_mode & 0o077 for path in kept] == [0, 0, 0]
-    start(folder=tmp_path / "made").wait_ready()
-    assert (tmp_path / "made").stat().st_mode & 0o077 == 0
 
 
 def test_a_killed_worker_is_replaced_and_the_next_one_judges(start, folder):
@@ -92,6 +98,7 @@ def test_nothing_outlives_a_killed_supervisor(start):
     start(port=up.port).wait_ready()
 
 
+@pytest.mark.nightly
 def test_the_sample_is_loaded_once(start):
     for taken, there in ((309, 0), (0, 310)):
         up = start("--sample").wait_ready()
@@ -99,16 +106,6 @@ def test_the_sample_is_loaded_once(start):
         assert up.out.split("taken")[1].split()[0] == str(taken)
         assert up.out.split("already there")[1].split()[0] == str(there)
         up.stop()
-
-
-def test_the_link_is_printed_until_somebody_can_sign_in(start, folder):
-    up = start().wait_ready()
-    first = up.link
-    up.stop()
-    made = "from handoffaudit.accounts.models import Person; p = Person.objects.get(); p.set_password('x'); p.save()"
-    assert first
-    assert run("manage", "shell", "-v0", "-c", made, folder=folder).returncode == 0
-    assert start().wait_ready().link is None
 
 
 def refused(folder: Path, *arguments: str, **env: str) -> str:

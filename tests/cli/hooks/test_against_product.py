@@ -103,6 +103,7 @@ def test_what_was_read_while_the_product_was_down_is_there_once_it_is_up(product
     assert sorted(one["trace_id"] for one in listed) == [f"waiting-{number}" for number in range(3)]
 
 
+@pytest.mark.nightly
 def test_without_a_model_the_rules_decide_and_the_state_says_so(product, hook, state):
     product.start()
     rules = hook.rules(rule("ok", "test -f ok"))
@@ -117,6 +118,7 @@ def test_without_a_model_the_rules_decide_and_the_state_says_so(product, hook, s
     assert state("ruled-two")["validation_status"] == "PASSED"
 
 
+@pytest.mark.nightly
 def test_hybrid_blocks_by_the_rules_where_the_model_is_content(product, hook, model, state):
     product.start(ANTHROPIC_BASE_URL=model.url, **MODELLED)
     model.script(says(MET))

@@ -29,6 +29,11 @@ SOON_GIVEN_UP = ("orders in prose", "new words in prose", "quotes unknown")
 EACH_AGAINST_EACH = [
     f"{name} in many" for name in ("different words", "negations", "assumptions", "number words", "quoted words")
 ]
+# Two to seven seconds each.
+SLOWEST = {
+    *("different numbers in many", "quotes unknown", "rules over wide data", "quoted words in many"),
+    *("rule of stars", "rule of all pairs", "negations in many"),
+}
 MOST_MEMORY = 80
 MEMORY_OF_ANY = 64 * MIB
 LARGEST_VERDICT = 3 * MIB
@@ -59,7 +64,10 @@ def _warm() -> None:
         strictest(ALL[name](SMALL))
 
 
-@pytest.mark.parametrize("name", ALL)
+GROWING = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOWEST else name for name in ALL]
+
+
+@pytest.mark.parametrize("name", GROWING)
 def test_eight_times_as_much_takes_about_eight_times_as_long(name: str) -> None:
     # Some checks begin to give up between the two sizes: for these, only growth from the full size is linear.
     sizes = [small // 2 if name in SOON_GIVEN_UP else small for small in (size(SMALL), SMALL)]

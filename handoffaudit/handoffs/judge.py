@@ -168,19 +168,7 @@ def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
 
 def drain() -> int:
     """Judge handoffs until none waits; return how many verdicts were stored."""
-    stored = 0
-    # Handoffs that failed before take turns with fresh ones, so that a stream of fresh ones cannot starve them.
-    while True:
-        with _lock.shared():
-            fresh = take_fresh(settings.LEASE_SIZE)
-            stored += judge(fresh) if fresh else 0
-        left_behind = None
-        if is_any_left_behind():
-            with _lock.alone():
-                left_behind = take_left_behind()
-                stored += judge(left_behind) if left_behind else 0
-        if not fresh and not left_behind:
-            return stored
+    return _lock.drain(lambda: take_fresh(settings.LEASE_SIZE), is_any_left_behind, take_left_behind, judge)
 
 
 def judge(lease: Lease) -> int:

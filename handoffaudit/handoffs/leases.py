@@ -7,7 +7,7 @@ takes the rows.
 
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,6 +36,8 @@ class Leased(models.Model):
 
 
 _Row = TypeVar("_Row", bound=Leased)
+
+_Work = TypeVar("_Work")
 
 # The column with the end of the lease. A delivery has its due time there: nobody takes it earlier, leased or not.
 UNTIL: Final = "claim_expires_at"
@@ -208,3 +210,30 @@ class WorkerLock:
             with self._changed:
                 self._is_alone = False
                 self._changed.notify_all()
+
+    def drain(
+        self,
+        take: Callable[[], _Work | None],
+        is_any_left_behind: Callable[[], bool],
+        take_left_behind: Callable[[], _Work | None],
+        work: Callable[[_Work], int],
+        is_ending: Callable[[], bool] = lambda: False,
+    ) -> int:
+        """Work until nothing waits or the process ends; return how many results were stored.
+
+        Work whose last worker died is done while no other thread works: it may kill this worker, too. It takes turns
+        with fresh work, so that a stream of fresh work cannot starve it.
+        """
+        stored = 0
+        while not is_ending():
+            with self.shared():
+                fresh = take()
+                stored += work(fresh) if fresh else 0
+            left_behind = None
+            if is_any_left_behind():
+                with self.alone():
+                    left_behind = take_left_behind()
+                    stored += work(left_behind) if left_behind else 0
+            if not fresh and not left_behind:
+                break
+        return stored

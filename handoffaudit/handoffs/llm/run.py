@@ -143,19 +143,7 @@ _lock = WorkerLock()
 
 def drain() -> int:
     """Make checks until none waits, and return the number stored."""
-    stored = 0
-    while not ending.is_set():
-        with _lock.shared():
-            due = jobs.take()
-            stored += _make(due) if due else 0
-        left_behind = None
-        if jobs.is_any_left_behind():
-            with _lock.alone():
-                left_behind = jobs.take_left_behind()
-                stored += _make(left_behind) if left_behind else 0
-        if not due and not left_behind:
-            break
-    return stored
+    return _lock.drain(jobs.take, jobs.is_any_left_behind, jobs.take_left_behind, _make, ending.is_set)
 
 
 def _make(due: Job) -> bool:

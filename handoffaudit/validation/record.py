@@ -58,7 +58,7 @@ class Record:
     expires_at: datetime | None = None
     handoff_reason: str = ""
     user_approved: bool = False
-    expected_schema: dict[str, Any] | None = None
+    expected_schema: dict[str, Any] | bool | None = None
     original_document: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:

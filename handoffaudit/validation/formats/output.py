@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from handoffaudit.validation.formats.base import (
     Document,
@@ -53,7 +53,6 @@ def recognise(document: Document) -> bool:
 def read(document: Document, envelope: Envelope) -> Record:
     """Return the record; context and evidence of the document take precedence over those of the submission."""
     output, own = obj(document.get("parsed_output")), obj(document.get("envelope"))
-    expected = own.get("expected_output_schema")
     beside = envelope_fields(envelope)
     return Record(
         format=NAME,
@@ -68,9 +67,14 @@ def read(document: Document, envelope: Envelope) -> Record:
         data=output,
         context={**(envelope.context or {}), **obj(own.get("context"))},
         confidence=confidence(output.get("confidence")),
-        expected_schema=expected if isinstance(expected, dict) and expected else None,
+        expected_schema=_demanding(own.get("expected_output_schema")),
         **{**beside, "evidence": (*entries(own.get("retrieved_evidence")), *beside["evidence"])},
     )
+
+
+def _demanding(schema: object) -> dict[str, Any] | bool | None:
+    """Return a JSON Schema, or None if it is none or, like `{}` and `true`, demands nothing."""
+    return schema if isinstance(schema, dict | bool) and schema not in ({}, True) else None
 
 
 def check(record: Record) -> Iterable[Issue]:

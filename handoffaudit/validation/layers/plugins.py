@@ -129,7 +129,7 @@ def _envelope(subject: Subject, data: dict[str, Any]) -> tuple[Any, Any]:
         retrieved_evidence=[
             EvidenceItem(source=item["source"], content=copy.deepcopy(item.get("content"))) for item in items
         ],
-        expected_output_schema=record.expected_schema or {},
+        expected_output_schema={} if record.expected_schema is None else record.expected_schema,
     )
     result = LLMResult(envelope_id=envelope.envelope_id, trace_id=record.trace_id, parsed_output=data)
     return envelope, result

@@ -41,11 +41,17 @@ def test_only_the_output_and_the_agent_are_required() -> None:
     )
 
 
-@pytest.mark.parametrize("schema", [{}, None])
-def test_an_empty_schema_is_none(schema: Any) -> None:
+@pytest.mark.parametrize("schema", [{}, True, None])
+def test_a_schema_that_demands_nothing_is_none(schema: Any) -> None:
     document = output(expected_output_schema=schema)
     assert codes(checked(document)) == []
     assert record_of(document).expected_schema is None
+
+
+def test_the_schema_false_refuses_every_output() -> None:
+    document = output(expected_output_schema=False)
+    assert record_of(document).expected_schema is False
+    assert codes(checked(document)) == ["schema.false"]
 
 
 def test_the_submission_adds_to_the_document() -> None:

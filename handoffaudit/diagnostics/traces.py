@@ -21,6 +21,7 @@ from handoffaudit.handoffs.filters import Filters, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, Verdict
 from handoffaudit.handoffs.queries import matching, of_tenant
 from handoffaudit.handoffs.verdicts import record_of
+from handoffaudit.validation.layers import chain
 from handoffaudit.validation.provenance import (
     Attributed,
     Origin,
@@ -43,7 +44,7 @@ MOST_HANDOFFS: Final = 200
 _BODIES_AT_ONCE: Final = 25
 
 _LOOPS: Final = frozenset(
-    {"chain.circular", "chain.circular_with_reason", "chain.self_handoff", "chain.repeats_without_progress"}
+    one.code for one in (chain.CIRCULAR, chain.CIRCULAR_WITH_REASON, chain.SELF_HANDOFF, chain.REPEATS_WITHOUT_PROGRESS)
 )
 
 
@@ -150,8 +151,8 @@ def _make_traced(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]
             issues=issues,
             seconds=None if before is None else (row.received_at - before.received_at).total_seconds(),
             loops=not codes.isdisjoint(_LOOPS),
-            long="chain.over_recommended" in codes,
-            over="chain.needs_approval" in codes,
+            long=chain.OVER_RECOMMENDED.code in codes,
+            over=chain.NEEDS_APPROVAL.code in codes,
         )
         before = row
 

@@ -26,11 +26,12 @@ from handoffaudit.handoffs.models import (
     HourlyTotal,
     State,
 )
+from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.times import hour_of
 
 # This code is not counted: it has a flag of its own, and without an LLM key nearly every strict handoff has it, which
 # would double the number of count rows.
-UNVERIFIED = "semantic.unavailable"
+UNVERIFIED: Final = semantic.UNAVAILABLE.code
 # The outcomes of final states, in the order of the columns of the daily counts. Reports count a superseded handoff by
 # the attempt that superseded it, but it was still handed over.
 OUTCOMES: Final[Mapping[str, tuple[State, ...]]] = {

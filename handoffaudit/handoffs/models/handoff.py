@@ -8,6 +8,8 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.leases import Leased
+from handoffaudit.validation.formats import UNRECOGNISED_FORMAT
+from handoffaudit.validation.json_text import JSON_PARSE
 
 
 def new_id() -> uuid.UUID:
@@ -30,7 +32,7 @@ class State(models.TextChoices):
 WAITING_STATES = (State.RECEIVED, State.VALIDATING)
 
 # The rule codes which say that the bytes are not a document of any format.
-_UNREADABLE_CODES = frozenset({"structure.json_parse", "structure.unrecognised_format"})
+_UNREADABLE_CODES = frozenset({JSON_PARSE.code, UNRECOGNISED_FORMAT.code})
 
 
 class Handoff(Leased):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.layers.grounding import sources_of
 from handoffaudit.validation.layers.grounding.mentions import brings_facts, puts_out
 from handoffaudit.validation.layers.grounding.sources import leaves
@@ -23,7 +24,7 @@ _VALUES: Final = ("text", "quote")
 _CUT: Final = "…"
 
 # No agent causes an LLM to be unavailable.
-_NOT_ASKED: Final = "semantic.unavailable"
+_NOT_ASKED: Final = semantic.UNAVAILABLE.code
 
 
 @dataclass(frozen=True, slots=True)

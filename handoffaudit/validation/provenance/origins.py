@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from handoffaudit.validation.layers.grounding import BY_KIND
 from handoffaudit.validation.provenance.attribution import Attributed, Step
 from handoffaudit.validation.provenance.value_forms import Form, forms_of
 
-_IN_TURN: Final = {"grounding.number": 0, "grounding.date": 1, "grounding.identifier": 2, "grounding.name": 3}
+_IN_TURN: Final = {BY_KIND[kind].code: turn for turn, kind in enumerate(("number", "date", "identifier", "name"))}
 # Wording that no source has is more often a paraphrase than wrong.
-_WEAKEST: Final = "grounding.wording"
+_WEAKEST: Final = BY_KIND["wording"].code
 _SPREAD_VALUES: Final = 3
 _SPREAD_CARRIERS: Final = 2
 _MEASURED: Final = frozenset({"number", "date", "day", "month", "time"})
 # A whole sentence in quotation marks is a manner of speaking more often than a value.
-_SOFT: Final = frozenset({"grounding.quote", "grounding.wording"})
+_SOFT: Final = frozenset({BY_KIND["quote"].code, _WEAKEST})
 _LONGEST: Final = 50_000
 _ASSUMES = re.compile(
     r"\b(?:assum(?:e|es|ed|ing|ptions?)|simulat(?:e|es|ed|ing|ion)|hypothetical(?:ly)?|placeholders?|dummy|mock(?:ed|-up)?"

@@ -19,7 +19,7 @@ from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean, either, pluralize, quote_text, show
 
-__all__ = ["SourceIndex", "check", "ground", "name", "skip", "sources_of"]
+__all__ = ["BY_KIND", "CODES", "SourceIndex", "check", "ground", "name", "skip", "sources_of"]
 
 name: Final = "grounding"
 MOST_SOURCES = 20_000
@@ -32,7 +32,8 @@ _SHOWN_SOURCES = 3
 _SHOWN_TEXTS = 3
 _DESCRIBES_ITSELF = frozenset({"summary", "problem_type"})
 _HINT: Final = "Supply the source that it comes from as context or evidence, or take it out."
-_CODES: Final = {
+# The rule codes by the kind of the value in a claim.
+BY_KIND: Final = {
     "number": Code(
         "grounding.number",
         Severity.WARNING,
@@ -83,7 +84,7 @@ _CODES: Final = {
         "out.",
     ),
 }
-CODES: Final = tuple(_CODES.values())
+CODES: Final = tuple(BY_KIND.values())
 _KINDS: Final = {
     "number": "the number",
     "date": "the date",
@@ -236,7 +237,7 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
     often = f" {times:,} times" if times > 1 and len(texts) == 1 else ""
     reason = f", said differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
     return make(
-        _CODES[mark.kind],
+        BY_KIND[mark.kind],
         location=claim.place,
         message=f"{statement}{often}{reason}.",
         hint=_hint(mark),

@@ -18,8 +18,8 @@ def _dumps(event: dict[str, Any], **_: Any) -> str:
 def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Return the event with masked secrets in its message, its values and its traceback."""
     kept = {key: value for key, value in event.items() if key.startswith("_")}
-    told = {key: _to_json_value(value) for key, value in event.items() if key not in kept}
-    return {**mask_secrets(told), **kept}
+    rest = {key: _to_json_value(value) for key, value in event.items() if key not in kept}
+    return {**mask_secrets(rest), **kept}
 
 
 def _to_json_value(value: Any) -> Any:

@@ -159,13 +159,13 @@ def _connections(port: int) -> list[tuple[str, socket.socket]]:
 
 def _traffic(connection: socket.socket) -> Traffic | None:
     try:
-        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SIZE)
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SIZE)
     except (OSError, AttributeError):
         return None
-    if len(told) < _SIZE:
+    if len(info) < _SIZE:
         return None
-    (silent,) = struct.unpack_from("=I", told, _SILENT_AT)
-    sent, received = struct.unpack_from("=QQ", told, _BYTES_AT)
+    (silent,) = struct.unpack_from("=I", info, _SILENT_AT)
+    sent, received = struct.unpack_from("=QQ", info, _BYTES_AT)
     return Traffic(sent, received, silent / 1000)
 
 

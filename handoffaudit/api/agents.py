@@ -36,12 +36,12 @@ class CountedOut(Answer):
         description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if the total is 0.",
     )
     median_seconds: float | None = Field(
-        validation_alias=at("told.median_seconds"),
+        validation_alias=at("stats.median_seconds"),
         description="Median time from receiving work to the handoff; null if unknown.",
     )
-    caused: int = Field(validation_alias=at("told.caused"), description="Findings introduced by the source agent.")
+    caused: int = Field(validation_alias=at("stats.caused"), description="Findings introduced by the source agent.")
     passed_on: int = Field(
-        validation_alias=at("told.passed_on"), description="Findings that the source agent inherited."
+        validation_alias=at("stats.passed_on"), description="Findings that the source agent inherited."
     )
 
 

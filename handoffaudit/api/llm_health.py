@@ -89,7 +89,7 @@ class BudgetOut(Answer):
 
 class StatusOut(Answer):
     standing: str = Field(description="well, no_key, down, no_budget, no_worker or failing.")
-    told: str = Field(description="The state in one sentence, with what to do.")
+    told: str = Field(validation_alias="message", description="The state in one sentence, with what to do.")
 
 
 class StretchOut(Answer):

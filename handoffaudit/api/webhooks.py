@@ -21,7 +21,7 @@ router = Router(tags=["Webhooks"])
 ADMIN = KeyWith(Scope.ADMIN)
 
 WebhookId = Annotated[int, Path(description="The webhook's `id`.", ge=1, le=10**12 - 1, examples=[3])]
-_TOLD = ", ".join(EVENTS[SubscriberKind.WEBHOOK])
+_BY_WEBHOOK = ", ".join(EVENTS[SubscriberKind.WEBHOOK])
 _BY_MAIL = ", ".join(sorted(EVENTS[SubscriberKind.EMAIL]))
 
 
@@ -43,7 +43,7 @@ class WebhookIn(Schema):
         examples=["https://ci.example.com/handoffs"],
     )
     events: list[str] = Field(
-        description=f"Any of {_TOLD}; for e-mail: {_BY_MAIL}.", examples=[["verdict", "decision"]]
+        description=f"Any of {_BY_WEBHOOK}; for e-mail: {_BY_MAIL}.", examples=[["verdict", "decision"]]
     )
     states: list[str] = Field(
         default_factory=list,

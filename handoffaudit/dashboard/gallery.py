@@ -117,7 +117,7 @@ def _map() -> Example:
     wide = draw_agent_map(agents, edges, width=700, prefix="gallery-map")
     return Example(
         "Agent map",
-        "drawing/agent_map/map.py",
+        "drawing/agent_map/",
         use,
         wide,
         draw_agent_map(agents, edges, width=NARROW, across=False, prefix="gallery-map-narrow"),
@@ -138,7 +138,7 @@ def _spark() -> Example:
     days = (0, 2, 1, 4, 3, 0, 0, 5, 9, 7, 6, 12, 4, 8)
     use = "A trend in a line of a list, in the colour of its text; its numbers stand beside it."
     return Example(
-        "Sparkline", "drawing/sparkline.py", use, draw_sparkline(days, title="Handoffs a day", prefix="gallery-spark")
+        "Sparkline", "drawing/charts.py", use, draw_sparkline(days, title="Handoffs a day", prefix="gallery-spark")
     )
 
 
@@ -283,7 +283,7 @@ def gallery(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "said": MESSAGES,
         "bad": FilterError("since", "yesterday", "use a number of hours or days, e.g. 24h or 7d."),
         "filter_form": Filters.form({"source": "planner", "since": "7d"}),
-        "told": [_alert(who, now - timedelta(hours=5))],
+        "alerts": [_alert(who, now - timedelta(hours=5))],
         "held": Handoff(pk=UUID(int=0), tenant=who.tenant, state=State.HELD.value, version=1),
         "taken": RetentionRun(removed_before=now - timedelta(days=90), removed_at=now, removed_days=90),
         "moment": now - timedelta(hours=3),

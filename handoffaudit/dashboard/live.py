@@ -105,10 +105,10 @@ def _menu(request: HttpRequest, who: TenantMembership) -> list[str]:
     seen = number_seen(request, "waiting")
     if seen < 0:
         return []
-    told = waiting(who.tenant, MOST_WAITING)
-    if told.number + told.more == seen:
+    count = waiting(who.tenant, MOST_WAITING)
+    if count.number + count.more == seen:
         return []
-    return [render_to_string("dashboard/live/waiting.html", {"waiting_told": told})]
+    return [render_to_string("dashboard/live/waiting.html", {"waiting_count": count})]
 
 
 urlpatterns = [path("live/", live, name="live")]

@@ -176,7 +176,7 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
         "menu": menu_of(who),
         "data_option": _data_option() if who.may(Role.ADMIN) else "",
         "tenants": SimpleLazyObject(lambda: _tenants(who)),
-        "waiting_told": SimpleLazyObject(lambda: waiting(who.tenant, MOST_WAITING)),
+        "waiting_count": SimpleLazyObject(lambda: waiting(who.tenant, MOST_WAITING)),
     }
 
 

@@ -109,7 +109,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "for_review": for_review,
         # Reassigned and muted handoffs wait, but the default view of Review leaves them out.
         "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
-        "waiting_told": for_review.up_to(MOST_WAITING),
+        "waiting_count": for_review.up_to(MOST_WAITING),
         "alerts": llm_health.open_alerts(who.tenant),
         "model": llm_status.load_status(who.tenant),
         "first_checks": llm_status.count_first_checks(who.tenant),

@@ -59,7 +59,7 @@ class AgentRoute:
     target: str
     number: int
     judged: OutcomeCounts
-    told: TraceStats = field(default_factory=TraceStats)
+    stats: TraceStats = field(default_factory=TraceStats)
 
     @property
     def share(self) -> Share:
@@ -68,7 +68,7 @@ class AgentRoute:
 
     @property
     def median_seconds(self) -> float | None:
-        return self.told.median_seconds
+        return self.stats.median_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,11 @@ def load_routes(tenant: Tenant, since: datetime, until: datetime, agent: str = "
     """
     narrowed = _match_agent(agent) if agent else None
     found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_ROUTES + 1)
-    told, sampled = _trace_stats(tenant, since, until, agent)
+    trace_stats, sampled = _trace_stats(tenant, since, until, agent)
     listed = [
-        AgentRoute(source, target, sums.total, outcome_counts_of(sums), told.get((source, target)) or TraceStats())
+        AgentRoute(
+            source, target, sums.total, outcome_counts_of(sums), trace_stats.get((source, target)) or TraceStats()
+        )
         for (source, target), sums in islice(found.items(), MOST_ROUTES)
     ]
     named = tuple(edge for edge in listed if edge.source and edge.target)
@@ -174,12 +176,12 @@ def fold_route_sides(
 def _merge_routes(names: tuple[str, str], several: Sequence[AgentRoute]) -> AgentRoute:
     if len(several) == 1:
         [one] = several
-        return AgentRoute(*names, one.number, one.judged, one.told)
+        return AgentRoute(*names, one.number, one.judged, one.stats)
     return AgentRoute(
         *names,
         sum(edge.number for edge in several),
         OutcomeCounts.of(edge.judged for edge in several),
-        TraceStats.of(edge.told for edge in several),
+        TraceStats.of(edge.stats for edge in several),
     )
 
 
@@ -193,14 +195,14 @@ _ALIKE: Final = 0.75
 class Agent:
     """An agent with its numbers of handoffs sent (`handed_on`) and received.
 
-    `judged` holds the outcomes of the handoffs that the agent sent, `told` their times and findings.
+    `judged` holds the outcomes of the handoffs that the agent sent, `stats` their times and findings.
     """
 
     name: str
     handed_on: int
     received: int
     judged: OutcomeCounts
-    told: TraceStats
+    stats: TraceStats
 
     @property
     def number(self) -> int:
@@ -273,7 +275,7 @@ def agents_of(listed: Iterable[AgentRoute]) -> list[Agent]:
             sum(edge.number for edge in given.get(name, ())),
             received.get(name, 0),
             OutcomeCounts.of(edge.judged for edge in given.get(name, ())),
-            TraceStats.of(edge.told for edge in given.get(name, ())),
+            TraceStats.of(edge.stats for edge in given.get(name, ())),
         )
         for name in given.keys() | received.keys()
     ]

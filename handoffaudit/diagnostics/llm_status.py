@@ -33,14 +33,14 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerStatus:
-    """The circuit breaker of an LLM, for all tenants; `told` says why the LLM is not called, and until when."""
+    """The circuit breaker of an LLM, for all tenants; `message` says why the LLM is not called, and until when."""
 
     model: str
     state: BreakerState
     failures: int
     reason: str
     open_until: datetime | None
-    told: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The status of the LLM in one word (`standing`) and in one sentence (`told`)."""
+    """The status of the LLM in one word (`standing`) and in one sentence (`message`)."""
 
     standing: Standing
-    told: str
+    message: str
 
 
 def load_status(tenant: Tenant) -> Status:
@@ -92,7 +92,7 @@ def load_status(tenant: Tenant) -> Status:
         return Status(Standing.NO_KEY, "No key is set: strict handoffs are let through unverified.")
     down = [breaker for breaker in list_breakers() if breaker.state is not BreakerState.CLOSED]
     if down:
-        return Status(Standing.DOWN, down[0].told)
+        return Status(Standing.DOWN, down[0].message)
     if out_of_budget := _describe_spent_budget(tenant):
         return Status(Standing.NO_BUDGET, out_of_budget)
     if _is_unserved():

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from django.urls import reverse
 
-from handoffaudit.dashboard.templatetags.lists import gravest, row_address
+from handoffaudit.dashboard.templatetags.lists import pick_most_severe, row_address
 from handoffaudit.dashboard.templatetags.ui import codes, options
 
 
@@ -35,6 +35,6 @@ def test_reasons_that_a_row_has_no_room_for_are_counted_and_named() -> None:
 
 def test_the_gravest_reason_stands_first_and_of_like_ones_what_holds() -> None:
     warnings = ["chain.declared_differs", "chain.needs_approval", "semantic.unavailable"]
-    assert gravest(warnings) == "chain.needs_approval"
-    assert gravest([*warnings, "chain.self_handoff"]) == "chain.self_handoff"
-    assert gravest(["semantic.unavailable", "evidence.unused_evidence"]) == "evidence.unused_evidence"
+    assert pick_most_severe(warnings) == "chain.needs_approval"
+    assert pick_most_severe([*warnings, "chain.self_handoff"]) == "chain.self_handoff"
+    assert pick_most_severe(["semantic.unavailable", "evidence.unused_evidence"]) == "evidence.unused_evidence"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.dashboard.templatetags.shares import changed, told
+from handoffaudit.dashboard.templatetags.shares import describe_change, format_share
 from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.handoffs.rates import Share
 
@@ -27,6 +27,6 @@ def test_no_percent_stands_close_to_its_number(path: Path) -> None:
 
 
 def test_a_share_is_written_so_wherever_it_is_told() -> None:
-    assert told(Share(1199, 1200)) == "1,199/1,200 (99.9 %)"
-    assert 'title="Before: 1/2 (50.0 %)' in changed(Change(Share(2, 2), Share(1, 2)))
+    assert format_share(Share(1199, 1200)) == "1,199/1,200 (99.9 %)"
+    assert 'title="Before: 1/2 (50.0 %)' in describe_change(Change(Share(2, 2), Share(1, 2)))
     assert str(Share(199, 200)) == "199/200 (99.5%)", "the compliance report, to the letter"

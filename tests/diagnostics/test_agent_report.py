@@ -44,7 +44,7 @@ def test_who_made_it_up_caused_it_and_who_repeats_it_passed_it_on(crew: Tenant) 
     assert analyst.origins == ()
     assert writer.origins[0][0] == "analyst"
     assert sum(number for _, number in writer.origins) == writer.findings.passed_on
-    assert writer.findings == Findings(writer.agent.told.caused, writer.agent.told.passed_on)
+    assert writer.findings == Findings(writer.agent.stats.caused, writer.agent.stats.passed_on)
 
 
 def test_it_stands_in_its_stretch_of_the_period(crew: Tenant) -> None:

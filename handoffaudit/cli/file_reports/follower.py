@@ -129,7 +129,7 @@ class _ExpectedFile:
 
     changed: int
     since: float
-    told: bool = False
+    is_reported: bool = False
 
 
 @dataclass(slots=True)
@@ -166,7 +166,7 @@ class Follower:
     def took(self, due: Due, iteration: int | None = None) -> None:
         """Mark a file as reported; `iteration` is the iteration under which the receiver knows the file."""
         if due.missing:
-            self._places[due.path].told = True
+            self._places[due.path].is_reported = True
             return
         known = self._known[due.path]
         known.reported, known.iteration = known.stamp, iteration or due.iteration
@@ -205,7 +205,7 @@ class Follower:
             if place.changed != changed:
                 place.changed, place.since = changed, now
             over = all_now or (self.timeout is not None and now - place.since >= self.timeout)
-            if over and not place.told:
+            if over and not place.is_reported:
                 yield Due(
                     path, self._find_iteration(path), names, missing=True, candidates=self._list_namesakes(path, found)
                 )

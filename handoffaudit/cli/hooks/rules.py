@@ -26,7 +26,7 @@ LONGEST_RULES_FILE = 1024 * 1024
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
-_MOST_TOLD = 3
+_MOST_SHOWN = 3
 
 
 def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
@@ -49,8 +49,8 @@ def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
         plain = json.loads(raw)
         return parse_rules(plain["rules"] if isinstance(plain, dict) and "rules" in plain else plain)
     except InvalidConfigError as error:
-        flaws = "; ".join(str(one) for one in error.flaws[:_MOST_TOLD])
-        more = f"; and {len(error.flaws) - _MOST_TOLD} more" if len(error.flaws) > _MOST_TOLD else ""
+        flaws = "; ".join(str(one) for one in error.flaws[:_MOST_SHOWN])
+        more = f"; and {len(error.flaws) - _MOST_SHOWN} more" if len(error.flaws) > _MOST_SHOWN else ""
         raise Stop(f"The rules file {path} is wrong: {flaws}{more}", code) from error
     except (ValueError, RecursionError) as error:
         raise Stop(f"The rules file {path} is no JSON ({error}).", code) from error

@@ -83,7 +83,7 @@ def answer(request: HttpRequest, who: TenantMembership, name: str) -> HttpRespon
         "name": cut(name, _LONGEST),
         "found": found,
         "share": found.agent.judged.share,
-        "time": format_duration(found.agent.told.median_seconds),
+        "time": format_duration(found.agent.stats.median_seconds),
         "handed_on": links.handoffs(source=name),
         "received": links.handoffs(target=name),
         "hands_to": _partners(who, links, found.hands_to, own=0),

@@ -35,7 +35,7 @@ from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
 
 LONGEST_NAME = 60
 
-_MOST_TOLD = 12
+_MOST_NAMED = 12
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
@@ -57,8 +57,8 @@ def _digits(number: float) -> str:
 def join_names(names: Iterable[Any]) -> str:
     """Join the first names, and say how many more there are."""
     every = [cut(str(name), LONGEST_NAME) for name in names]
-    more = len(every) - _MOST_TOLD
-    return ", ".join(every[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(every) - _MOST_NAMED
+    return ", ".join(every[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def lines(changes: Iterable[Change]) -> list[Line]:
@@ -72,8 +72,8 @@ def _lines(change: Change) -> list[Line]:
         return [Line(name, "targets", _targets(change.old), _targets(change.new))]
     if change.field == "targets" and isinstance(change.old, list) and isinstance(change.new, list):
         gone, came = _without(change.old, change.new), _without(change.new, change.old)
-        told = [Line(name, "targets", join_names(gone), None)] if gone else []
-        return [*told, Line(name, "targets", None, join_names(came))] if came else told
+        removed = [Line(name, "targets", join_names(gone), None)] if gone else []
+        return [*removed, Line(name, "targets", None, join_names(came))] if came else removed
     return [Line(name, format_path(change.field), format_optional(change.old), format_optional(change.new))]
 
 

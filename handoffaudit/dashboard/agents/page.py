@@ -19,7 +19,7 @@ from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.icons import icon
-from handoffaudit.dashboard.templatetags.shares import percent, told, tone
+from handoffaudit.dashboard.templatetags.shares import format_share, percent, tone
 from handoffaudit.diagnostics.agents import (
     MOST_TRACED,
     Agent,
@@ -169,10 +169,10 @@ def _cell(found: Agents, edge: AgentRoute, links: Links) -> str:
     undeclared = named and found.is_declared(edge.source, edge.target) is False
     share = edge.share
     number, time, kind = f"{edge.number:,}", format_duration(edge.median_seconds), tone(share)
-    words = [f"{number} handed over", f"{told(share)} accepted"]
+    words = [f"{number} handed over", f"{format_share(share)} accepted"]
     words += [f"median {time}"] if time else []
     words += ["not declared"] if undeclared else []
-    way = f"{_told(edge.source)} to {_told(edge.target)}"
+    way = f"{_readable_name(edge.source)} to {_readable_name(edge.target)}"
     title = f"{way}: {', '.join(words)}"
     href = links.handoffs(source=edge.source, target=edge.target) if named else ""
     classes = f"agents-cell agents-cell--{kind}"
@@ -189,7 +189,7 @@ def _cell(found: Agents, edge: AgentRoute, links: Links) -> str:
     )
 
 
-def _told(name: str) -> str:
+def _readable_name(name: str) -> str:
     return "others" if name == OTHERS else cut(name, 80)
 
 
@@ -253,7 +253,7 @@ class Line:
     received_number: str
     accepted: str
     accepted_tone: str
-    accepted_told: str
+    accepted_counts: str
     caused: str
     passed_on: str
     time: str
@@ -280,8 +280,8 @@ def _drawings(who: TenantMembership, found: Agents, links: Links) -> dict[str, A
     listed = found.edges.listed
     return {
         "judged": OutcomeCounts.of(edge.judged for edge in listed),
-        "caused": sum(edge.told.caused for edge in listed),
-        "passed_on": sum(edge.told.passed_on for edge in listed),
+        "caused": sum(edge.stats.caused for edge in listed),
+        "passed_on": sum(edge.stats.passed_on for edge in listed),
         "maps": maps(who.tenant, found.agents, listed, links),
         "matrix": matrix(who.tenant.slug, found, links),
         "lines": [_line(who, agent, links) for agent in found.agents[:MOST_AGENTS]],
@@ -300,10 +300,10 @@ def _line(who: TenantMembership, agent: Agent, links: Links) -> Line:
         received_number=f"{agent.received:,}" if agent.received else "",
         accepted=percent(share) if share.total else "",
         accepted_tone=tone(share),
-        accepted_told=told(share),
-        caused=f"{agent.told.caused:,}",
-        passed_on=f"{agent.told.passed_on:,}",
-        time=format_duration(agent.told.median_seconds) or _UNKNOWN,
+        accepted_counts=format_share(share),
+        caused=f"{agent.stats.caused:,}",
+        passed_on=f"{agent.stats.passed_on:,}",
+        time=format_duration(agent.stats.median_seconds) or _UNKNOWN,
     )
 
 

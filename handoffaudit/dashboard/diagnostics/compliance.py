@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.safe_text import readable
-from handoffaudit.dashboard.templatetags.shares import told
+from handoffaudit.dashboard.templatetags.shares import format_share
 from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text
 from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
 from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
@@ -49,7 +49,7 @@ class HandoffLine:
 
     names: tuple[str, ...]
     name: str
-    told: str
+    share: str
     decided: str
     stopped: str
     link: str
@@ -59,7 +59,7 @@ class HandoffLine:
 @dataclass(frozen=True, slots=True)
 class Part:
     kind: str
-    told: str
+    title: str
     lines: Sequence[HandoffLine]
     others: OutcomeCounts
     more: int
@@ -109,7 +109,7 @@ def _part(report: ComplianceReport, kind: str, links: Links) -> Part:
         HandoffLine(
             names=line.names,
             name=readable(line.names[0]) or "(no name)",
-            told=told(line.judged.share),
+            share=format_share(line.judged.share),
             decided=f"{line.judged.decided:,}",
             stopped=f"{line.judged.stopped:,}",
             link=links.handoffs(**dict(zip(names, line.names, strict=True))),
@@ -124,7 +124,7 @@ def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -
     bars = [
         Bar(
             label=links.window.short(one.since),
-            title=f"{one.span}, {told(one.value.share)} accepted",
+            title=f"{one.span}, {format_share(one.value.share)} accepted",
             parts={name: getattr(one.value, part) for name, part in _PARTS.items()},
             href=links.between("handoffs", one.since, one.until),
         )

@@ -87,7 +87,7 @@ PAGE_SIZE = 50
 class Past:
     """An alert that is closed; `closed_by` is empty where the alert closed by itself."""
 
-    told: AlertText
+    text: AlertText
     lasted: str
     closed_by: str
 
@@ -107,11 +107,11 @@ def alerts_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return render_page(request, "dashboard/diagnostics/alerts.html", context)
 
 
-def _past(told: AlertText) -> Past:
-    alert = told.alert
+def _past(text: AlertText) -> Past:
+    alert = text.alert
     ended = alert.acknowledged_at or alert.last_at
     by = "" if alert.acknowledged_by == SYSTEM.name else alert.acknowledged_by
-    return Past(told, format_span((ended - alert.opened_at).total_seconds()), by)
+    return Past(text, format_span((ended - alert.opened_at).total_seconds()), by)
 
 
 alerts_urls = [path("diagnostics/alerts/", alerts_page, name="alerts")]

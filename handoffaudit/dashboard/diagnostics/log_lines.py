@@ -123,10 +123,10 @@ def _(line: HealthLine) -> Glance:
     event = line.reason or line.fallback or line.source
     fallback = line.fallback if line.fallback and event is not line.fallback else ""
     said = {"runtime": line.runtime, "iter": line.iteration, "run": line.run_id, "fallback": fallback}
-    told = " ".join(f"{name}={value}" for name, value in said.items() if value)
+    text = " ".join(f"{name}={value}" for name, value in said.items() if value)
     if event is Source.TEXT_FALLBACK:
-        told = f"{told} (no reason and no result given)".strip()
-    return Glance(line.agent, line.phase, event.value, _tone(line), told)
+        text = f"{text} (no reason and no result given)".strip()
+    return Glance(line.agent, line.phase, event.value, _tone(line), text)
 
 
 def _tone(line: HealthLine) -> str:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
-from handoffaudit.dashboard.templatetags.shares import told
+from handoffaudit.dashboard.templatetags.shares import format_share
 from handoffaudit.diagnostics import codes, file_stats
 from handoffaudit.diagnostics import reasons as diagnostics_reasons
 from handoffaudit.diagnostics.file_stats import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
@@ -200,7 +200,7 @@ def _chart(links: Links, found: Reasons, *, width: int, prefix: str) -> Drawing:
     bars = [
         Bar(
             label=links.window.short(one.since),
-            title=f"{one.span}, {told(one.value.share)} used",
+            title=f"{one.span}, {format_share(one.value.share)} used",
             parts={"used": one.value.used, **one.value.file_reasons},
             href=links.between("file_reports", one.since, one.until),
         )

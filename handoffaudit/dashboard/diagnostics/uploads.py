@@ -79,12 +79,12 @@ class ShownImport:
         return max(self.row.lines - self.row.known, 0)
 
     @property
-    def broke_off(self) -> bool:
+    def is_interrupted(self) -> bool:
         return bool(self.row.error) and not self.row.received_at
 
     @property
-    def under_way(self) -> bool:
-        return bool(self.unstored) or (not self.row.finished_at and not self.broke_off)
+    def is_running(self) -> bool:
+        return bool(self.unstored) or (not self.row.finished_at and not self.is_interrupted)
 
     @property
     def stored(self) -> int:
@@ -105,13 +105,13 @@ class ShownImport:
     @property
     def late(self) -> bool:
         received = self.row.received_at
-        return bool(self.under_way and not self.done and received and timezone.now() - received > LATE)
+        return bool(self.is_running and not self.done and received and timezone.now() - received > LATE)
 
     @property
     def state(self) -> str:
         if self.unstored:
             return "being stored"
-        if self.broke_off:
+        if self.is_interrupted:
             return "broken off"
         if self.row.finished_at:
             return "read in part" if self.row.error else "read"
@@ -126,9 +126,9 @@ class ShownImport:
         return {"broken off": "error", "read in part": "warning", "read": "passed"}.get(self.state, "validating")
 
     @property
-    def told(self) -> str:
+    def announcement(self) -> str:
         """Return the text that a screen reader announces at the end of the import."""
-        if self.under_way:
+        if self.is_running:
             return ""
         return self.row.error or f"All read: {pluralize(self.new, 'new line')}, {self.row.bad:,} bad."
 
@@ -300,7 +300,7 @@ def _page(request: HttpRequest, who: TenantMembership, refused: NotReceived | No
     shown = [ShownImport(row, unstored.get(row.pk, 0)) for row in rows]
     context: dict[str, Any] = {
         "imports": shown,
-        "under_way": any(one.under_way for one in shown),
+        "is_running": any(one.is_running for one in shown),
         "cursor": cursor,
         "newest": address if cursor else "",
         "next": f"{address}?cursor={following}" if following else "",
@@ -356,7 +356,7 @@ def import_status(request: HttpRequest, who: TenantMembership, log_import: UUID)
         "lines_removed": LogBlock.objects.filter(imported=row).exclude(removed_at=None).exists(),
     }
     try:
-        if row.bad and not one.under_way:
+        if row.bad and not one.is_running:
             page = search.list_bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
             context |= {"bad_lines": [BadRow.of(found) for found in page.items], "next_bad": page.next}
     except FilterError as bad:

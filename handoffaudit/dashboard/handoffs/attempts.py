@@ -155,8 +155,8 @@ def _store(request: HttpRequest, who: TenantMembership, shown: Handoff) -> HttpR
         return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
     later = queries.later_attempt(queries.get(who.tenant, str(shown.pk)))
     if result.repaired and later:
-        told = f"Stored as attempt {later.attempt}, which is {later.state}. See under Attempts what repair changed."
-        messages.success(request, told)
+        message = f"Stored as attempt {later.attempt}, which is {later.state}. See under Attempts what repair changed."
+        messages.success(request, message)
     else:
         came_to = STORED_WORDS.get(result.status, result.why)
         messages.warning(request, f"{STATUS_WORDS[result.status]} {came_to}".strip())

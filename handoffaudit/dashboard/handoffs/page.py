@@ -216,14 +216,14 @@ class ListContext:
     """The list that the reader came from: its previous and next handoff, and the way back.
 
     `query` is the part of the address that carries the list, and `back` the address of the list; both are
-    empty where the address carries no list. `title` names the list and `told` its filters. `is_trace` is true
+    empty where the address carries no list. `title` names the list and `description` its filters. `is_trace` is true
     for the order of a trace, oldest first; lists show the newest first.
     """
 
     before: Handoff | None
     after: Handoff | None
     title: str = ""
-    told: str = ""
+    description: str = ""
     query: str = ""
     back: str = ""
     fits: bool = True
@@ -274,12 +274,12 @@ def _in_handoffs(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
     except FilterError:
         return None
     found = handoffs_queries.find_neighbours(who.tenant, filters, handoff.pk)
-    told = ", ".join(f"{chip.label.lower()} {readable(chip.value)}" for chip in _active_filters(who, filters))
+    description = ", ".join(f"{chip.label.lower()} {readable(chip.value)}" for chip in _active_filters(who, filters))
     return ListContext(
         before=found.newer,
         after=found.older,
         title="Handoffs",
-        told=cut(told, _LONGEST),
+        description=cut(description, _LONGEST),
         query=join_query("in=handoffs", filters.to_query(), _view(asked)),
         back=build_url(reverse("dashboard:handoffs", args=[who.tenant.slug]), filters.to_query(), _view(asked)),
         fits=found.fits,

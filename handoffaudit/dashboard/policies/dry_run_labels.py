@@ -143,9 +143,9 @@ def types(names: Sequence[str]) -> str:
 
 def join_types(names: Sequence[str]) -> str:
     """Join the first names, and say how many more there are."""
-    told = [cut(type_name(name), LONGEST_TYPE) for name in names[:MOST_TYPES]]
-    more = len(names) - len(told)
-    return ", ".join(told) + (f" and {more} more types" if more else "")
+    shown = [cut(type_name(name), LONGEST_TYPE) for name in names[:MOST_TYPES]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more types" if more else "")
 
 
 def scope(trial: Trial) -> str:

@@ -104,7 +104,7 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
     except dry_run_prompts.AnswerNotStored:
         context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
     else:
-        context |= {"now": now, "then": then, "told": dry_run_labels.compare_verdicts(now, then)}
+        context |= {"now": now, "then": then, "findings": dry_run_labels.compare_verdicts(now, then)}
     return render(request, "dashboard/trials/one.html", context)
 
 

@@ -22,7 +22,7 @@ LONGEST_PATH = 80
 
 LONGEST_RULE_TEXT = 800
 
-MOST_TOLD = 5
+MOST_NAMED = 5
 
 RULE_NAMES = {
     "rule_id": "Id",
@@ -124,9 +124,9 @@ def types(rule: BusinessRule) -> str:
     """Describe the handoff types that the rule applies to."""
     if rule.output_types is None:
         return "all types"
-    told = ", ".join(cut(name, LONGEST_PATH) for name in rule.output_types[:MOST_TOLD])
-    more = len(rule.output_types) - MOST_TOLD
-    return (told or "no type") + (f" and {more} more" if more > 0 else "")
+    shown = ", ".join(cut(name, LONGEST_PATH) for name in rule.output_types[:MOST_NAMED])
+    more = len(rule.output_types) - MOST_NAMED
+    return (shown or "no type") + (f" and {more} more" if more > 0 else "")
 
 
 def rule_lines(changes: Iterable[Change]) -> list[Line]:
@@ -238,8 +238,8 @@ def row_name(name: str) -> str:
     """Return a row's name for use in a sentence: `grounding type:deal_data` becomes "grounding, type deal_data"."""
     use, _, its_scope = name.partition(" ")
     kind, colon, of = its_scope.partition(":")
-    told = f"{kind} {of}" if colon else "all handoffs"
-    return f"{use}, {cut(told, LONGEST_PROMPT_NAME)}"
+    purpose = f"{kind} {of}" if colon else "all handoffs"
+    return f"{use}, {cut(purpose, LONGEST_PROMPT_NAME)}"
 
 
 def prompt_lines(changes: Iterable[Change]) -> list[Line]:

@@ -92,7 +92,7 @@ class Editor(Draft[PromptRow]):
         return TITLES[self.use]
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         return row_name(self.row)
 
     @property
@@ -114,7 +114,7 @@ class Editor(Draft[PromptRow]):
 
     @property
     def gone_text(self) -> str:
-        return f"The prompt of {self.told} was deleted. Saving yours brings it back."
+        return f"The prompt of {self.description} was deleted. Saving yours brings it back."
 
     @property
     def takes_focus(self) -> bool:

@@ -133,14 +133,14 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def delete(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     editor = editor_from(request.POST)
     what = editor.rule_id if isinstance(editor, RuleEditor) else editor.set_id
-    told = cut(what, LONGEST_RULE_NAME)
+    name = cut(what, LONGEST_RULE_NAME)
     return _changed(
         request,
         who,
         editor.base_version,
         lambda now: _without(now, editor),
-        f"Deleted {told}.",
-        f"{told} was not deleted.",
+        f"Deleted {name}.",
+        f"{name} was not deleted.",
         editor.note,
     )
 

@@ -35,7 +35,7 @@ from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
 
 LONGEST_NAME = 60
 
-MOST_TOLD = 6
+MOST_NAMED = 6
 
 NAMES = {
     "handoff_type": "Handoff type",
@@ -73,9 +73,9 @@ def asks(schema: Any) -> list[str]:
 def join_fields(names: Iterable[object]) -> str:
     """Join the first names, and say how many more there are."""
     every = [str(name) for name in names]
-    told = ", ".join(cut(name, LONGEST_NAME) for name in every[:MOST_TOLD])
-    more = len(every) - MOST_TOLD
-    return told + (f" and {more} more" if more > 0 else "")
+    shown = ", ".join(cut(name, LONGEST_NAME) for name in every[:MOST_NAMED])
+    more = len(every) - MOST_NAMED
+    return shown + (f" and {more} more" if more > 0 else "")
 
 
 def claims(fields: tuple[str, ...] | None) -> str:
@@ -292,10 +292,10 @@ def _page(request: HttpRequest, now: Rows, editor: Editor | None, status: int = 
 
 def _row(row: TypeSchema, editor: Editor | None) -> Row:
     mine = editor if editor and editor.row == row.handoff_type else None
-    told = asks(row.schema.source) if row.schema else []
+    parts = asks(row.schema.source) if row.schema else []
     if row.schema and row.schema.assert_formats:
-        told.append("formats checked")
-    return Row(row.handoff_type, cut(row.handoff_type, LONGEST_NAME), told, claims(row.claim_fields), mine)
+        parts.append("formats checked")
+    return Row(row.handoff_type, cut(row.handoff_type, LONGEST_NAME), parts, claims(row.claim_fields), mine)
 
 
 def _deleting(editor: Editor) -> Deleting:

@@ -176,12 +176,12 @@ class Editing(Generic[R, D]):
         @require_POST
         def delete(request: HttpRequest, who: TenantMembership) -> HttpResponse:
             editor = self.editor_from(request.POST)
-            told = deleting(editor)
+            deletion = deleting(editor)
             try:
                 saved = self.page.versions.delete_row(
                     tenant=who.tenant,
                     base_version=editor.base_version,
-                    name=told.row,
+                    name=deletion.row,
                     actor=who.person.username,
                     note=editor.note,
                 )
@@ -189,9 +189,9 @@ class Editing(Generic[R, D]):
                 why = (
                     str(refusal.errors[0]) if isinstance(refusal, InvalidPolicy) else conflict_message(refusal.current)
                 )
-                messages.error(request, f"Not deleted: {told.what}. {why}")
+                messages.error(request, f"Not deleted: {deletion.what}. {why}")
                 return self.show(request, self.now(who), None, HTTPStatus.CONFLICT)
-            return self.done(request, who, f"Deleted {told.what}{told.then}. Version {saved.version}.")
+            return self.done(request, who, f"Deleted {deletion.what}{deletion.then}. Version {saved.version}.")
 
         return delete
 

@@ -208,7 +208,7 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
             return _confirm(request, who, timezone.now(), is_all=False)
         if lacking := _lacks_note(request, who, chosen, decision):
             return _confirm(request, who, timezone.now(), is_all=False, error=lacking)
-        told = _previous_summary(request)
+        summary = _previous_summary(request)
         done = _run(request, who, chosen, decision)
     except FilterError as bad:
         return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
@@ -218,10 +218,10 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return render_page(
             request, CONFIRM, {"refused": refused, "section": "review", "place": chosen.place}, status=400
         )
-    told.add(done)
+    summary.add(done)
     context = {
         "section": "review",
-        "told": told,
+        "summary": summary,
         "decision": decision,
         "state": _DONE[decision],
         "chosen": chosen,
@@ -238,12 +238,12 @@ def several_undo(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Undo a bulk decision on every handoff that has not changed since."""
     references = _pairs(request.POST.getlist("undo"))[:MOST_SELECTED]
     results = undo.undo_changes(tenant=who.tenant, references=references, actor=Actor.person(who.person))
-    told = BulkSummary(number=len(results))
-    told.add(bulk.summarize(results))
-    told.undoable = []
+    summary = BulkSummary(number=len(results))
+    summary.add(bulk.summarize(results))
+    summary.undoable = []
     context = {
         "section": "review",
-        "told": told,
+        "summary": summary,
         "is_undone": True,
         "place": QueueFilters.or_all(request).but(cursor=""),
     }
@@ -339,7 +339,7 @@ def _previous_summary(request: HttpRequest) -> BulkSummary:
 
     These numbers are only shown to the person who sent them; no decision depends on them.
     """
-    text = request.POST.get("told", "")
+    text = request.POST.get("summary", "")
     if not text:
         return BulkSummary(number=int(number) if is_version(number := request.POST.get("number", "")) else 0)
     try:
@@ -354,7 +354,7 @@ def _previous_summary(request: HttpRequest) -> BulkSummary:
             undoable=list(map(str, values["undoable"]))[:MOST_SELECTED],
         )
     except (ValueError, TypeError, KeyError, OverflowError):
-        raise FilterError("told", text[:40], "begin again at the queue.") from None
+        raise FilterError("summary", text[:40], "begin again at the queue.") from None
 
 
 def _pairs(values: list[str]) -> list[tuple[str, int]]:

@@ -24,7 +24,7 @@ from handoffaudit.handoffs.review.base import NothingToUndo, NotReviewable, Revi
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
-NOTICE_TEMPLATE = "dashboard/review/told.html"
+NOTICE_TEMPLATE = "dashboard/review/notice.html"
 
 MOST_DIGITS = 9
 
@@ -155,9 +155,9 @@ def notice_context(request: HttpRequest, who: TenantMembership, done: Notice) ->
     """Return the template context for a notice with the counts that the change affected."""
     progress = progress_of(who)
     return {
-        "told": done,
+        "notice": done,
         "progress": progress,
-        "waiting_told": progress.waiting.up_to(MOST_WAITING),
+        "waiting_count": progress.waiting.up_to(MOST_WAITING),
         "is_alone": True,
         "place": QueueFilters.or_all(request),
     }

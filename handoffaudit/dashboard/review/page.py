@@ -124,7 +124,7 @@ def review(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         **shell(request, who, queue),
         "queue": queue,
         "first": first_free(queue.rows),
-        "told": requested_notice(request, who),
+        "notice": requested_notice(request, who),
     }
     return render_page(request, TEMPLATE, context, partials=("more",))
 
@@ -194,7 +194,7 @@ def item_page(
         **shell(request, who, queue),
         "queue": queue,
         "first": first_free(queue.rows),
-        "told": requested_notice(request, who),
+        "notice": requested_notice(request, who),
         "holder": holder,
         "then": queue.after(handoff),
         **item_context(who, handoff),
@@ -217,7 +217,7 @@ def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str
         "view": place.view or "all",
         "form": SimpleLazyObject(lambda: _form(place, stats.list_known_values(who.tenant))),
         "progress": progress,
-        "waiting_told": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
+        "waiting_count": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
         "keys": keys_for(may_review=who.may(Role.REVIEWER)),
     }
 

@@ -190,7 +190,7 @@ def audit_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         found = audit.newest_first(who.tenant, wanted=wanted, before=int(before) if usable else None)
     except FilterError as bad:
         return render(request, "dashboard/settings/audit.html", context | {"bad": bad}, status=400)
-    context["told"] = [describe_entry(who.tenant, entry) for entry in found.items]
+    context["entries"] = [describe_entry(who.tenant, entry) for entry in found.items]
     context["next"] = _with(address, asked | {"before": str(found.before)}) if found.before else ""
     return render(request, "dashboard/settings/audit.html", context)
 

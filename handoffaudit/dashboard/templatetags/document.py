@@ -44,7 +44,7 @@ def duration(milliseconds: float) -> str:
 
 
 @register.filter
-def ended(layer: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> str:
+def describe_result(layer: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> str:
     """Return the result of a layer in a word: its status, or `holds` where the layer holds and does not reject."""
     found = [issue["severity"] for issue in issues if issue["layer"] == layer["name"]]
     holds = layer["status"] == "failed" and "error" not in found and "critical" not in found
@@ -52,15 +52,15 @@ def ended(layer: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> str:
 
 
 @register.filter
-def mild_of(issues: Sequence[Mapping[str, Any]], layer: str) -> str:
+def describe_mild_findings(issues: Sequence[Mapping[str, Any]], layer: str) -> str:
     """Return a layer's findings that do not decide: `12 warnings`, otherwise `1 note`, otherwise an empty string."""
     found = Counter(issue["severity"] for issue in issues if issue["layer"] == layer)
     return next((pluralize(found[name], word) for name, word in _MILD.items() if found[name]), "")
 
 
 @register.filter
-def ticked(text: str) -> SafeString:
-    """Return the text with backticked parts as code: `{{ call.about|ticked }}`."""
+def render_code(text: str) -> SafeString:
+    """Return the text with backticked parts as code: `{{ call.about|render_code }}`."""
     return format_html_join("", "{}", ((_part(number, part),) for number, part in enumerate(text.split("`"))))
 
 

@@ -85,7 +85,9 @@ STROKED = {
 @lru_cache(maxsize=256)
 def icon(name: str, label: str = "") -> SafeString:
     """Render an icon: `{% icon "held" %}` is hidden from screen readers, and a second argument is its spoken label."""
-    told = format_html('role="img" aria-label="{}"', label) if label else mark_safe('aria-hidden="true"')
+    attributes = format_html('role="img" aria-label="{}"', label) if label else mark_safe('aria-hidden="true"')
     return format_html(
-        '<svg class="icon" viewBox="0 0 16 16" width="16" height="16" {}><path d="{}"/></svg>', told, STROKED[name]
+        '<svg class="icon" viewBox="0 0 16 16" width="16" height="16" {}><path d="{}"/></svg>',
+        attributes,
+        STROKED[name],
     )

@@ -36,8 +36,8 @@ def live_row(handoff: Handoff) -> SafeString | str:
 
 
 @register.simple_tag(takes_context=True)
-def narrowed(context: Context, field: str, value: str) -> str:
-    """Return the query of the list's `filters` with one more filter: `{% narrowed "source" handoff.source_agent_id %}`.
+def narrow_query(context: Context, field: str, value: str) -> str:
+    """Return the query of the list with one more filter: `{% narrow_query "source" handoff.source_agent_id %}`.
 
     A page that shows rows without being a list has no filters.
     """
@@ -70,7 +70,7 @@ def _around(name: str, slug: str, placeholder: UUID | int) -> tuple[str, str]:
 
 
 @register.filter
-def gravest(codes: Sequence[str]) -> str:
+def pick_most_severe(codes: Sequence[str]) -> str:
     """Return the rule code that a row shows first."""
     return min(codes, key=gravity, default="")
 

@@ -13,7 +13,7 @@ register = Library()
 
 
 @register.inclusion_tag("components/removed.html", takes_context=True)
-def removed(context: RequestContext, name: str) -> dict[str, Any]:
+def show_removal(context: RequestContext, name: str) -> dict[str, Any]:
     """Render the last removal of a kind of data: its age limit, time and rule; nothing where nothing was removed."""
     data = Data(name)
     return {"run": run.last_removal(context["who"].tenant, data), "title": KIND_TEXTS[data].title}

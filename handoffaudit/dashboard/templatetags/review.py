@@ -21,8 +21,8 @@ def box(context: dict[str, Any], handoff: Handoff) -> Box:
 
 
 @register.filter
-def waited(since: datetime) -> str:
-    """Format the time since a moment in one unit, for narrow places: `{{ handoff.received_at|waited }}`."""
+def format_wait(since: datetime) -> str:
+    """Format the time since a moment in one unit, for narrow places: `{{ handoff.received_at|format_wait }}`."""
     seconds = max(0, int((timezone.now() - since).total_seconds()))
     for name, unit in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= unit:
@@ -36,7 +36,7 @@ def queue_age(since: datetime) -> SafeString:
     # The markup contains no text from a sender or a user.
     return mark_safe(  # noqa: S308
         f'<time class="queue-age" datetime="{since.isoformat()}" title="{since:%Y-%m-%d %H:%M:%S} UTC">'
-        f"{waited(since)}</time>"
+        f"{format_wait(since)}</time>"
     )
 
 

@@ -20,7 +20,7 @@ def percent(share: Share) -> str:
 
 
 @register.filter
-def told(share: Share) -> str:
+def format_share(share: Share) -> str:
     """Format a share with its numbers as `1,199/1,200 (99.9 %)` or `0/0 (n/a)`."""
     return f"{share.part:,}/{share.total:,} ({percent(share)})"
 
@@ -40,12 +40,12 @@ def rate_definition(name: str) -> str:
 
 
 @register.simple_tag
-def changed(change: Change, direction: str = "") -> SafeString:
+def describe_change(change: Change, direction: str = "") -> SafeString:
     """Return the change in words, such as `better by 12.5 points`, with the share before as its title.
 
     `direction` is given where less is better. The result is empty where there is nothing to compare.
     """
-    how, before = direction or change.direction, told(change.before)
+    how, before = direction or change.direction, format_share(change.before)
     if how == "none":
         return SafeString("")
     points = abs(change.points or 0.0)

@@ -221,7 +221,7 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "trace": shown,
         "address": build_trace_url(who.tenant.slug, trace_id),
         "title": readable(trace_id),
-        "told": summarize(shown),
+        "summary": summarize(shown),
         "figures": _stats(shown),
         "drawings": _drawings(shown, who.tenant.slug, asked, chosen),
         "is_full": asked.is_full,

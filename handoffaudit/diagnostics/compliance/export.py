@@ -205,7 +205,7 @@ def _text_file_cells(tally: FileTally) -> tuple[str, ...]:
 def _text_validation(report: ComplianceReport) -> Iterable[str]:
     head = ("accepted", "approved", "blocked")
     yield from _table([("overall",)], [_text_handoff_cells(report.validation.overall)], ("",), head)
-    for kind, told in KINDS.items():
+    for kind, title in KINDS.items():
         lines = report.validation.by[kind]
         if not lines.lines:
             continue
@@ -215,7 +215,7 @@ def _text_validation(report: ComplianceReport) -> Iterable[str]:
             names.append(("others",))
             numbers.append(_text_handoff_cells(lines.others))
         yield ""
-        yield from _table(names, numbers, tuple(told.split(" and ")), head)
+        yield from _table(names, numbers, tuple(title.split(" and ")), head)
     rows = [one for one in report.validation.over_time if one.value.total]
     if rows:
         yield ""

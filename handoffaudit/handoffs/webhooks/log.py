@@ -40,11 +40,11 @@ class Health:
     waiting: int
 
     @property
-    def failed_told(self) -> str:
+    def failed_text(self) -> str:
         return _format_count(self.failed)
 
     @property
-    def waiting_told(self) -> str:
+    def waiting_text(self) -> str:
         return _format_count(self.waiting)
 
 

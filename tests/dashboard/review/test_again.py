@@ -69,10 +69,10 @@ def test_undo_is_offered_to_nobody_else_and_not_for_long(
     client = sign_in(reviewer)
     do(client, held, "decide", decision="approve")
     query = f"?done={held.pk}"
-    assert client.get(f"/t/acme/review/{query}").context["told"].may_undo
-    assert not client_of(colleague).get(f"/t/acme/review/{query}").context["told"].may_undo
+    assert client.get(f"/t/acme/review/{query}").context["notice"].may_undo
+    assert not client_of(colleague).get(f"/t/acme/review/{query}").context["notice"].may_undo
     Event.objects.filter(handoff=held.pk).update(at=timezone.now() - timedelta(minutes=11))
-    assert not client.get(f"/t/acme/review/{query}").context["told"].may_undo
+    assert not client.get(f"/t/acme/review/{query}").context["notice"].may_undo
     assert do(client, held, "undo").status_code == 400
     assert state_of(held) == "approved"
 
@@ -153,7 +153,7 @@ def test_where_two_decide_the_second_sees_what_the_first_proposes(
     assert ("Propose to approve<" in first, "Propose to decline<" in first) == (True, True)
     assert 'data-sends="proposes to approve it"' in first
     after = do(client, held, "decide", decision="approve", note="I know this chain.")
-    assert client.get(after["Location"], follow=True).context["told"].text.startswith("approval proposed")
+    assert client.get(after["Location"], follow=True).context["notice"].text.startswith("approval proposed")
     assert state_of(held) == "held"
     assert (rows(client, "?view=second"), rows(other, "?view=second")) == ([], [held])
     assert (rows(client, "?view=proposed"), rows(other, "?view=proposed")) == ([held], [])
@@ -284,7 +284,7 @@ def test_what_one_has_proposed_does_not_come_first_again(sign_in: SignIn, review
 
 
 def told_after(client: Client, handoff: Handoff, what: str, **given: Any) -> str:
-    return str(do(client, handoff, what, headers=TOLD, **given).context["told"].text)
+    return str(do(client, handoff, what, headers=TOLD, **given).context["notice"].text)
 
 
 def test_each_way_back_into_the_queue_is_told_by_what_was_done(

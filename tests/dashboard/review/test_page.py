@@ -57,7 +57,7 @@ def test_a_held_one_is_approved_and_the_next_opens(sign_in: SignIn, reviewer: Pe
     assert state_of(first) == "approved"
     event = Event.objects.filter(handoff=first.pk).latest("id")
     assert (event.actor, event.to_state, event.reason) == ("reviewer", "approved", "I know this chain.")
-    told = client.get(answer["Location"]).context["told"]
+    told = client.get(answer["Location"]).context["notice"]
     assert (told.handoff, told.text, told.may_undo) == (first, "approved.", True)
 
 

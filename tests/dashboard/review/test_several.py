@@ -50,8 +50,8 @@ def test_what_will_happen_is_said_before_and_nothing_happens_yet(
     page = sign_in(reviewer).post(
         "/t/acme/review/several/", {"select": chosen(held, circular, alone), "decision": "approve"}
     )
-    told = page.context["forecast"]
-    assert (told.number, told.held, told.rejected, told.to_itself) == (3, 1, 2, 1)
+    summary = page.context["forecast"]
+    assert (summary.number, summary.held, summary.rejected, summary.to_itself) == (3, 1, 2, 1)
     assert "Approve 2</button>" in page.text
     assert "Decline all 3</button>" in page.text
     assert states_of(held, circular, alone) == ["held", "rejected", "rejected"]
@@ -64,9 +64,9 @@ def test_those_selected_are_decided_and_the_refused_are_told_with_the_reason(
     client = sign_in(reviewer)
     page = client.post("/t/acme/review/several/", {"select": chosen(*held, alone), "decision": "approve"})
     done = client.post(RUN, hidden(page, RUN) | {"decision": "approve", "note": ""})
-    told = done.context["told"]
-    assert (told.effective, told.number) == (3, 4)
-    assert [(one.number, one.references) for one in told.refused] == [(1, [str(alone.pk)])]
+    summary = done.context["summary"]
+    assert (summary.effective, summary.number) == (3, 4)
+    assert [(one.number, one.references) for one in summary.refused] == [(1, [str(alone.pk)])]
     assert "be approved. Decline it" in done.text
     assert states_of(*held, alone) == ["approved", "approved", "approved", "rejected"]
 
@@ -100,7 +100,7 @@ def test_unreadable_ones_among_several_are_asked_for_again_or_marked_as_handled(
         assert button in page.text
     done = client.post(RUN, hidden(page, RUN) | {"decision": decision, "note": ""})
     assert words in done.text
-    assert [(one.number, one.reason) for one in done.context["told"].refused] == [
+    assert [(one.number, one.reason) for one in done.context["summary"].refused] == [
         (1, "This handoff can be read. Approve or decline it.")
     ]
     assert states_of(*unreadable, circular) == states
@@ -170,7 +170,7 @@ def test_one_that_was_decided_meanwhile_does_not_spoil_the_others(
         seen_version=None,
     )
     done = client.post(RUN, hidden(page, RUN) | {"decision": "approve"})
-    assert done.context["told"].effective == 1
+    assert done.context["summary"].effective == 1
     assert "nothing was overwritten" in done.text
     assert states_of(first, second) == ["declined", "approved"]
 
@@ -183,7 +183,7 @@ def test_all_that_match_are_decided_and_nothing_else(sign_in: SignIn, reviewer: 
     assert "Decline all 3</button>" in page.text
     later = submit(call_chain=LONG_CHAIN, handoff_type="wanted")
     done = client.post(RUN, hidden(page, RUN) | {"decision": "decline"})
-    assert done.context["told"].effective == 3
+    assert done.context["summary"].effective == 3
     assert states_of(*wanted) == ["declined"] * 3
     assert states_of(other, later) == ["held", "held"]
 
@@ -197,7 +197,7 @@ def test_what_grows_old_enough_after_it_was_shown_is_not_decided(
     sent = {"age": "1h", "seen_at": asked_at.isoformat(), "number": "1", "decision": "decline"}
     monkeypatch.setattr(queue.timezone, "now", lambda: asked_at + timedelta(hours=2))
     done = client.post(RUN, sent)
-    assert done.context["told"].visited == 0
+    assert done.context["summary"].visited == 0
     assert states_of(held) == ["held"]
 
 
@@ -219,10 +219,10 @@ def test_many_are_decided_in_parts_and_told_as_a_whole(
     client = sign_in(reviewer)
     page = client.get("/t/acme/review/several/all/")
     first = client.post(RUN, hidden(page, RUN) | {"decision": "decline", "note": "All of them."})
-    assert (first.context["told"].visited, first.context["told"].number) == (2, 3)
+    assert (first.context["summary"].visited, first.context["summary"].number) == (2, 3)
     assert "2 of 3" in first.text
     last = client.post(RUN, hidden(first, RUN))
-    assert (last.context["told"].effective, last.context["next"]) == (3, None)
+    assert (last.context["summary"].effective, last.context["next"]) == (3, None)
     assert states_of(*made) == ["declined"] * 3
 
 
@@ -247,7 +247,7 @@ def test_where_two_people_are_needed_several_are_proposed(
     page = client.get("/t/acme/review/several/all/")
     assert page.context["forecast"].four_eyes == 1
     done = client.post(RUN, hidden(page, RUN) | {"decision": "approve"})
-    assert (done.context["told"].effective, done.context["told"].proposed) == (0, 1)
+    assert (done.context["summary"].effective, done.context["summary"].proposed) == (0, 1)
     assert "1 wait for a second person" in done.text
     assert states_of(held) == ["held"]
 
@@ -274,11 +274,11 @@ def test_too_many_selected_are_told_and_none_is_decided(
         {"seen_at": "yesterday"},
         {"seen_at": "2026-02-30T00:00:00+00:00"},
         {"seen_at": "0001-01-01T00:00:00+14:00", "age": "7d"},
-        {"select": "x:1", "told": "{"},
-        {"select": "x:1", "told": '{"refused": 1}'},
-        {"select": "x:1", "told": "[]"},
-        {"select": "x:1", "told": '{"number": 1, "effective": "x", "proposed": 0, "refused": [], "undoable": []}'},
-        {"select": "x:1", "told": '{"number": 1, "effective": 0, "proposed": 0, "refused": [], "undoable": 1}'},
+        {"select": "x:1", "summary": "{"},
+        {"select": "x:1", "summary": '{"refused": 1}'},
+        {"select": "x:1", "summary": "[]"},
+        {"select": "x:1", "summary": '{"number": 1, "effective": "x", "proposed": 0, "refused": [], "undoable": []}'},
+        {"select": "x:1", "summary": '{"number": 1, "effective": 0, "proposed": 0, "refused": [], "undoable": 1}'},
     ],
 )
 def test_a_form_that_cannot_be_read_decides_nothing(

@@ -49,7 +49,7 @@ class HandoffLine:
 
     names: tuple[str, ...]
     name: str
-    share: str
+    share_text: str
     decided: str
     stopped: str
     link: str
@@ -109,7 +109,7 @@ def _part(report: ComplianceReport, kind: str, links: Links) -> Part:
         HandoffLine(
             names=line.names,
             name=readable(line.names[0]) or "(no name)",
-            share=format_share(line.judged.share),
+            share_text=format_share(line.judged.share),
             decided=f"{line.judged.decided:,}",
             stopped=f"{line.judged.stopped:,}",
             link=links.handoffs(**dict(zip(names, line.names, strict=True))),

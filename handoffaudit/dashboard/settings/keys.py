@@ -68,8 +68,8 @@ MEANING = {
     Scope.INGEST: "submit handoffs",
     Scope.READ: "read handoffs and verdicts",
     Scope.REVIEW: "approve and decline, repair, mute findings",
-    Scope.ADMIN: "change strictness, rules, schemas, prompts, declared edges, whether only handoff files count, "
-    "webhooks, and retention, which removes documents",
+    Scope.ADMIN: "change strictness, rules, schemas, prompts, declared routes, the policy for handoff files, "
+    "webhooks, and retention, which deletes documents",
 }
 
 

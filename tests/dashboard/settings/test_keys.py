@@ -10,7 +10,7 @@ from tests.access.support import scopes_of_api
 
 # The first part of an address of the API, and what the page calls it.
 NAMED = {
-    "agents": "declared edges",
+    "agents": "declared routes",
     "handoff-files": "handoff files",
     "prompts": "prompts",
     "retention": "retention",

@@ -312,7 +312,7 @@ def _field_flaws(plain: Iterable[Any]) -> Iterator[Any]:
             yield config_error(f"[{index}]", path, f"The path is {show(path)}, not a text.", example)
             continue
         if not path.isprintable():
-            yield config_error(f"[{index}]", path, f"{show(path)} has signs that cannot be seen.", "Take them out.")
+            yield config_error(f"[{index}]", path, f"{show(path)} has invisible characters.", "Remove them.")
             continue
         try:
             parse_path(path)

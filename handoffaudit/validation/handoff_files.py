@@ -15,9 +15,9 @@ FALLBACK_LOCATION: Final = Code(
     "files.fallback_location",
     Severity.WARNING,
     "Written to the fallback location",
-    what="The handoff could not be written under its session path; it is in the system's temporary folder.",
-    why="The temporary folder is emptied some day, and the receiver looks under the session's path.",
-    hint="Make the session's folder writable, and move the file there before the temporary folder is emptied.",
+    what="The handoff could not be written under its session path, so it was written to the system's temporary folder.",
+    why="The system empties the temporary folder at some point, and the receiver looks under the session path.",
+    hint="Make the session's folder writable, and move the file there before the system empties the temporary folder.",
     layer="references",
 )
 
@@ -100,7 +100,7 @@ def _inside(root: Path | None, path: Path) -> Path:
     held = root.resolve()
     wanted = (held / path).resolve()
     if not wanted.is_relative_to(held):
-        raise PermissionError(0, "the session path leads out of its root folder")
+        raise PermissionError(0, "the session path leads outside its root folder")
     return wanted
 
 
@@ -121,7 +121,7 @@ def write_new(content: bytes, path: Path) -> Path:
             continue
         _fill(handle, free, content)
         return free
-    raise FileExistsError(0, f"{_MOST_OF_A_NAME} files of that name are there already")
+    raise FileExistsError(0, f"{_MOST_OF_A_NAME} files of that name already exist")
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -22,8 +22,8 @@ JSON_PARSE: Final = Code(
     Severity.ERROR,
     "Not JSON",
     what="The submission is not valid JSON, or is nested too deeply to be read.",
-    why="Nothing of it can be read, so nothing of it can be checked, and the next agent would stop at the same place.",
-    hint="Send one JSON object in UTF-8; the marked place is where reading stopped.",
+    why="No part of the submission can be read or checked, and the next agent could not read it either.",
+    hint="Send one JSON object in UTF-8. The parser stopped at the marked place.",
 )
 
 

@@ -142,7 +142,7 @@ class _Object:
         for key in plain:
             if key not in fields:
                 remedy, _ = unknown_field_hint(str(key), fields, plain, f"Remove it; there are {either(fields)}.")
-                self.wrong(str(key), f"{show(key)} is not a field here.", remedy)
+                self.wrong(str(key), f"{show(key)} is not a known field.", remedy)
 
     def wrong(self, name: str, message: str, remedy: str) -> None:
         self.flaws.append(config_error(f"{self.place}.{name}", self.plain.get(name), message, remedy))
@@ -157,7 +157,7 @@ class _Object:
         elif len(value) > longest:
             self.wrong(name, f"{name} is longer than {longest:,} characters.", "Shorten it.")
         elif "\0" in value:
-            self.wrong(name, f"{name} has a NUL character in it.", "Remove it.")
+            self.wrong(name, f"{name} contains a NUL character.", "Remove it.")
         else:
             return value
         return ""
@@ -185,7 +185,9 @@ class _Object:
         if not isinstance(value, list) or not all(isinstance(one, str) and "\0" not in one for one in value):
             self.wrong(name, f"{name} is {type_name(value)}, not a list of strings.", "Give a list of strings.")
         elif needed and not all(value or [""]):
-            self.wrong(name, f"{name} is empty or has an empty string in it.", "Give at least one string, none empty.")
+            self.wrong(
+                name, f"{name} is empty or contains an empty string.", "Give at least one string, and no empty strings."
+            )
         elif len(value) > most or any(len(one) > LONGEST_TEXT for one in value):
             remedy = f"Give at most {most} strings of at most {LONGEST_TEXT:,} characters."
             self.wrong(name, f"{name} is too long.", remedy)
@@ -282,7 +284,7 @@ def _read_all(plain: list[Any], read: Callable[..., T], flaws: list[ConfigError]
 
 def _refuse_repeated(ids: Sequence[str], name: str, what: str) -> None:
     flaws = [
-        config_error(f"[{index}].{name}", one, f"Another {what} has the id {show(one)}.", "Give each an id of its own.")
+        config_error(f"[{index}].{name}", one, f"Another {what} has the id {show(one)}.", "Give each one a unique id.")
         for index, one in enumerate(ids)
         if one in ids[:index]
     ]

@@ -156,7 +156,7 @@ _MAX_TOKENS = 1024
 
 _LONGEST_WAIT = 60.0
 
-_NO_REASON = "The model does not find the data valid, and gives no reason."
+_NO_REASON = "The LLM considers the data invalid, but gives no reason."
 
 
 class CompletionService(Protocol):

@@ -83,7 +83,7 @@ def parse_path(text: str) -> Path:
     while position < len(text):
         found = _PART.match(text, position)
         if found is None or (position == 0 and text[0] == "."):
-            raise PathError(f"The path cannot be read from its character {position + 1} on.")
+            raise PathError(f"The path cannot be read from character {position + 1} on.")
         parts.append(_parse_part(found))
         position = found.end()
     if len(parts) > MOST_PARTS:

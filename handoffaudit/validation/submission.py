@@ -123,7 +123,7 @@ def _report_unknown_field(name: str, given: Container[str]) -> Issue:
     return make(
         UNKNOWN_FIELD,
         location=(name,),
-        message=f"The submission has a field {show(name)} that is not known here.",
+        message=f"The submission has an unknown field, {show(name)}.",
         hint=hint,
         part="envelope",
     )
@@ -288,10 +288,10 @@ def _text_issue(name: str, value: str | None) -> Issue | None:
     if value is None:
         return None
     if len(value) > MAX_TEXT:
-        message = f"{name} has {len(value):,} characters; {MAX_TEXT} are the most"
+        message = f"{name} has {len(value):,} characters; {MAX_TEXT} are allowed"
         return _wrong(name, TOO_LONG, message, expected=MAX_TEXT, actual=len(value))
     if "\x00" in value:
-        return _wrong(name, BAD_FORMAT, f"{name} holds a NUL character", actual=value, hint="Take it out.")
+        return _wrong(name, BAD_FORMAT, f"{name} contains a NUL character", actual=value, hint="Remove it.")
     return None
 
 
@@ -304,7 +304,7 @@ def _step_of(number: float | None) -> Any:
     step = int(number)
     if -(2**31) <= step < 2**31:
         return step
-    message = f"step is {show(step)}, which is no step number"
+    message = f"step is {show(step)}, which is not a valid step number"
     limits = {"minimum": -(2**31), "maximum": 2**31 - 1}
     return _wrong("step", OUT_OF_RANGE, message, expected=limits, actual=step)
 
@@ -314,5 +314,5 @@ def _wrong(name: str, code: Code, message: str, **details: Any) -> Issue:
 
 
 def _unreadable() -> Issue:
-    hint = "See that each of its fields is given once, and is right wherever it is given."
-    return make(JSON_PARSE, message="The submission can't be read.", hint=hint, part="envelope")
+    hint = "Make sure that each field occurs once and has a valid value."
+    return make(JSON_PARSE, message="The submission cannot be read.", hint=hint, part="envelope")

@@ -130,7 +130,7 @@ def test_a_draft_is_tried_once_its_cost_is_agreed_to_and_saved(page, sender, mod
         wait_for(lambda: page.reload() and found.is_visible())
     expect(found).to_be_visible()
     assert len(model.requests) == asked + 3
-    expect(page.get_by_role("table", name="Which ones")).to_contain_text("A point that seems made up")
+    expect(page.get_by_role("table", name="Which ones")).to_contain_text("Fabricated point")
     page.get_by_role("button", name="Save this draft").click()
     expect(page.get_by_role("heading", name=f"For type {own}")).to_be_visible()
     assert [row["text"] for row in rows(sender) if row["handoff_type"] == own] == [SHARP]

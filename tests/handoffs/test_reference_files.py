@@ -119,6 +119,6 @@ def test_the_server_says_what_it_checked(tenant: Tenant, root: Path) -> None:
     with override_settings(REFERENCE_ROOTS=[root]):
         layer, missing = layer_of(tenant, str(root / "there.md"), str(root / "gone.md"), "/etc/passwd")
         assert (layer["status"], missing) == ("passed", [str(root / "gone.md")])
-        assert layer["why"] == "not checked: 1 file outside the folders that may be looked at"
+        assert layer["why"] == "not checked: 1 file outside the allowed folders"
         layer, missing = layer_of(tenant, "/etc/passwd")
         assert (layer["status"], missing) == ("skipped", [])

@@ -52,14 +52,14 @@ def test_rules_and_results_are_read_as_they_were_written():
     [
         ({}, "This is an object, not a list of rules. Give a list."),
         ([1], "[0]: This is a number. Give an object."),
-        ([rule("a", extra=1)], '[0].rule_config.extra: "extra" is not a field here. Remove it; there are file_path.'),
-        ([rule("a") | {"rule_typ": 1}], '[0].rule_typ: "rule_typ" is not a field here. Remove it: "rule_type" is'),
-        ([{"rule_id": "a", "rule_typ": 1}], '[0].rule_typ: "rule_typ" is not a field here. Rename it to "rule_type".'),
+        ([rule("a", extra=1)], '[0].rule_config.extra: "extra" is not a known field. Remove it; there are file_path.'),
+        ([rule("a") | {"rule_typ": 1}], '[0].rule_typ: "rule_typ" is not a known field. Remove it: "rule_type" is'),
+        ([{"rule_id": "a", "rule_typ": 1}], '[0].rule_typ: "rule_typ" is not a known field. Rename it to "rule_type".'),
         ([rule("a") | {"rule_type": "file_exist"}], '[0].rule_type: rule_type is "file_exist". Use file_exists.'),
         ([rule("a") | {"rule_type": []}], "[0].rule_type: rule_type is a list of 0 entries. Use one of"),
         ([rule("a") | {"rule_id": ""}], "[0].rule_id: rule_id is empty. Give the rule_id."),
-        ([rule("a"), rule("a")], '[1].rule_id: Another rule has the id "a". Give each an id of its own.'),
-        ([rule("a", file_path="a\0b")], "[0].rule_config.file_path: file_path has a NUL character in it. Remove it."),
+        ([rule("a"), rule("a")], '[1].rule_id: Another rule has the id "a". Give each one a unique id.'),
+        ([rule("a", file_path="a\0b")], "[0].rule_config.file_path: file_path contains a NUL character. Remove it."),
         ([rule("a") | {"rule_config": 3}], "[0].rule_config: rule_config is a number."),
         ([rule("a", "fatal")], '[0].severity: severity is "fatal". Use one of error or warning.'),
         ([rule(str(number)) for number in range(101)], "There are 101 rules, over the limit of 100. Leave some out."),
@@ -69,7 +69,7 @@ def test_rules_and_results_are_read_as_they_were_written():
         ),
         (
             [{"rule_id": "t", "rule_type": "content_match", "rule_config": {"file_path": "x", "patterns": [""]}}],
-            "[0].rule_config.patterns: patterns is empty or has an empty string in it.",
+            "[0].rule_config.patterns: patterns is empty or contains an empty string.",
         ),
     ],
 )

@@ -65,18 +65,18 @@ def holds(operator: Operator | None, value: Any, against: Any, effort: StepBudge
     """
     match operator:
         case None:
-            raise CannotCompareError("cannot be judged, since the rule names no operator")
+            raise CannotCompareError("cannot be judged, because the rule names no operator")
         case Operator.EQ:
             return _equal(value, against, effort)
         case Operator.NE:
             return not _equal(value, against, effort)
         case Operator.IN | Operator.NOT_IN:
             if not isinstance(against, list | tuple):
-                raise CannotCompareError(f"cannot be looked for in {_describe(against)}, which is no list")
+                raise CannotCompareError(f"cannot be looked for in {_describe(against)}, which is not a list")
             return any(_equal(value, one, effort) for one in against) is (operator is Operator.IN)
         case Operator.BETWEEN:
             if not isinstance(against, list | tuple) or len(against) != 2:
-                raise CannotCompareError(f"cannot be between {_describe(against)}, which is no list of two limits")
+                raise CannotCompareError(f"cannot be between {_describe(against)}, which is not a list of two limits")
             return _compare_order(ge, value, against[0]) and _compare_order(le, value, against[1])
         case _:
             return _compare_order(_ORDERED[operator], value, against)
@@ -107,7 +107,7 @@ def _equal(left: Any, right: Any, effort: StepBudget) -> bool:
 
 
 def requirement(operator: Operator | None, against: Any, name: str = "") -> str:
-    """Return the words after "must be" ("less than limit, 100"), empty if no value could meet the comparison.
+    """Return the words that follow "must be" ("less than limit, 100"), or an empty text if no value could pass.
 
     `name` is the dotted path of the field that `against` comes from, empty for a threshold.
     """
@@ -174,8 +174,8 @@ def is_met(when: When | None, data: dict[str, Any], path: Path, place: Location,
     """Return whether a rule for `path` applies to the value at `place`.
 
     A condition is not met if its field is missing, or if the types do not allow its comparison. A condition with a `*`
-    is met if one value meets the condition. As far as the path of the condition is the path of the rule, the condition
-    is about the same item. Raises PathError for a path that cannot be read.
+    is met if one value meets the condition. If the path of the condition begins
+    like the path of the rule, the condition is about the same item. Raises PathError for a path that cannot be read.
     """
     met = partial(_is_met, data=data, path=path, place=place, effort=effort)
     return (any if isinstance(when, AnyCondition) else all)(met(one) for one in conditions_of(when))
@@ -248,7 +248,7 @@ _MOST_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A rule that does not hold; `places` are the first places that break the rule, `location` is the first of them."""
+    """A broken rule. `places` holds the first places that break the rule, and `location` the very first."""
 
     rule: BusinessRule
     set_id: str
@@ -264,7 +264,8 @@ class Broken:
 class _Failure:
     """A value that breaks a rule.
 
-    `why` says why the value could not be compared, to follow the name of the value; empty if the value was compared.
+    `why` follows the name of the value in a sentence: the reason why the value could not be compared. It is empty if
+    the value was compared.
     """
 
     place: Location
@@ -313,7 +314,7 @@ def _by_place(failures: list[_Failure]) -> list[_Failure]:
 
 
 def _report_unjudged(rule: BusinessRule) -> _Failure:
-    """Return the failure of a rule that was not judged, located at the part of the data that holds all its places."""
+    """Return the failure of a rule that was not judged. Its location contains all values that the rule selects."""
     place = takewhile(lambda part: part is not ANY, parse_path(rule.field))
     within = tuple(part for part in place if isinstance(part, str | int))
     return _Failure(within, None, why="could not be judged: there is too much to compare")
@@ -346,7 +347,7 @@ def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: in
 def _hint(rule: BusinessRule, where: str, wanted: str) -> str:
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return f"Fill in {where}."
-    return f"Change {where}: it must be {wanted}." if wanted else "Ask whoever set the rule to mend it."
+    return f"Change {where}: it must be {wanted}." if wanted else "Ask the author of the rule to fix it."
 
 
 def _failures(rule: BusinessRule, data: dict[str, Any], effort: StepBudget) -> Iterator[_Failure]:
@@ -395,5 +396,5 @@ def _compare_values(
 def _describe_requirement(rule: BusinessRule, failure: _Failure) -> str:
     """Return the requirement of the rule, to follow "it must be"; empty if no change of the data could meet it."""
     if rule.rule_type is BusinessRuleType.REQUIRED:
-        return "there and not empty"
+        return "present and not empty"
     return requirement(rule.operator, failure.expected, failure.name)

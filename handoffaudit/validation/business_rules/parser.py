@@ -192,7 +192,7 @@ def _name(where: tuple[str | int, ...]) -> str:
 
 def _id_flaws(place: tuple[str | int, ...], name: str, value: str) -> Iterator[ConfigError]:
     if not _ID.fullmatch(value):
-        message = f"{name} is {show(value)}, which is no id."
+        message = f"{name} is {show(value)}, which is not a valid id."
         remedy = "Use letters, digits, _, - and dots, at most 64, beginning with a letter or digit."
         yield config_error(dotted_path((*place, name)), value, message, remedy)
 
@@ -208,7 +208,7 @@ def _find_repeated_ids(ids: list[tuple[str, str]], what: str) -> Iterator[Config
     seen: set[str] = set()
     for place, one in ids:
         if one in seen:
-            yield config_error(place, one, f"Another {what} has the id {show(one)}.", "Give each an id of its own.")
+            yield config_error(place, one, f"Another {what} has the id {show(one)}.", "Give each one a unique id.")
         seen.add(one)
 
 
@@ -225,7 +225,7 @@ def _rule_flaws(place: tuple[str | int, ...], plain: dict[str, Any]) -> Iterator
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return
     if rule.operator is None:
-        message = f"A rule of type {rule.rule_type.value} compares, and names no operator."
+        message = f"A rule of type {rule.rule_type.value} compares values, but names no operator."
         yield config_error(
             dotted_path((*place, "operator")), None, message, f"Add one of {either(one.value for one in Operator)}."
         )
@@ -255,7 +255,7 @@ def _threshold_flaws(
 ) -> Iterator[ConfigError]:
     where, value = dotted_path((*place, "threshold")), rule.threshold
     if isinstance(rule, BusinessRule) and rule.rule_type is BusinessRuleType.INVARIANT:
-        message = "An invariant compares two fields, and names only one."
+        message = "An invariant compares two fields, but the rule names only one."
         yield config_error(
             dotted_path((*place, "compare_field")), None, message, "Add compare_field, or make it a range."
         )
@@ -277,7 +277,7 @@ def _threshold_problem(operator: Operator | None, value: Any) -> tuple[str, str]
     match operator:
         case Operator.IN | Operator.NOT_IN if not isinstance(value, list) or not value:
             return (
-                f"{operator.value} looks in a list, and the threshold is {type_name(value)}.",
+                f"{operator.value} needs a list, but the threshold is {type_name(value)}.",
                 "Give a list of values.",
             )
         case Operator.BETWEEN if not isinstance(value, list) or len(value) != 2:

@@ -19,9 +19,9 @@ UNRECOGNISED_FORMAT: Final = Code(
     "structure.unrecognised_format",
     Severity.ERROR,
     "Unrecognised format",
-    what="The document has the shape of none of the formats that are read, or names a format that is not one of them.",
-    why="Who hands over to whom, and what, is not where any format has it. Nobody could decide on it.",
-    hint="Name the format of the submission, and give the fields of that format.",
+    what="The document does not match any supported format, or it names an unknown format.",
+    why="Without a known format, the source, the target and the data of the handoff cannot be found.",
+    hint="Name the format of the submission, and fill in the fields of that format.",
 )
 
 
@@ -34,9 +34,9 @@ BY_NAME: Mapping[str, Format] = MappingProxyType({form.NAME: form for form in FO
 
 
 def read(document: object, declared_format: str | None, envelope: Envelope) -> Reading:
-    """Return the record of a parsed document, or the issues that say why there is none.
+    """Return the record of a parsed document, or the issues that explain why it cannot be read.
 
-    A declared format is not questioned: the structure layer reports what the document lacks.
+    A declared format is used as it is. The structure layer reports the differences of the document from the format.
     """
     if declared_format is not None and declared_format not in BY_NAME:
         return Reading(None, (_report_unknown_format(declared_format),))
@@ -62,8 +62,9 @@ def _report_unknown_format(name: str) -> Issue:
     near = closest(name, BY_NAME)
     return make(
         UNRECOGNISED_FORMAT,
-        message=f"The submission names the format {show(name)}, which is not one of those read: {_list_formats()}.",
-        hint=f'Use "{near}".' if near else f"Name one of {_list_formats()}, or none to have it recognised.",
+        message=f"The submission names the format {show(name)}, which is not supported. Supported formats: "
+        f"{_list_formats()}.",
+        hint=f'Use "{near}".' if near else f"Name one of {_list_formats()}, or omit the format to have it detected.",
         expected=list(BY_NAME),
         actual=name,
         tried=list(BY_NAME),
@@ -74,10 +75,11 @@ def _report_unrecognised(document: dict[str, object]) -> Issue:
     fields = ", ".join(show(name) for name in islice(document, 5)) or "none"
     return make(
         UNRECOGNISED_FORMAT,
-        message=f"The document fits none of the formats tried: {_list_formats()}. Its fields: {fields}.",
+        message=f"The document matches none of the supported formats: {_list_formats()}. Its fields: {fields}.",
         hint='A universal document has one field, "handoff"; a payload has "source_agent_id", "target_agent_id" and '
         '"call_chain"; an output "parsed_output" and "envelope"; a delegation "tool" or "tool_name"; a handoff file '
-        '"status", "artifacts", "next" and "summary". Or name the format of the submission, to be told what it lacks.',
+        '"status", "artifacts", "next" and "summary". If you name the format of the submission, the server lists the '
+        "missing fields.",
         expected=list(BY_NAME),
         tried=list(BY_NAME),
     )

@@ -167,7 +167,7 @@ def blank_issues(document: Document, place: Location) -> Iterable[Issue]:
         yield make(
             EMPTY,
             location=place,
-            message=f"{last_name(place)} has nothing but blanks.",
+            message=f"{last_name(place)} contains only blanks.",
             hint="Give at least one character that is not a blank.",
             expected="at least one character that is not a blank",
             actual=value,
@@ -193,7 +193,8 @@ def _id_issue(place: Location, value: str) -> Iterable[Issue]:
         yield make(
             BAD_FORMAT,
             location=place,
-            message=f"{last_name(place)} holds a NUL character or half a surrogate pair, which names and ids cannot.",
+            message=f"{last_name(place)} contains a NUL character or half a surrogate pair, which is not "
+            "allowed in names and ids.",
             hint="Remove the character from the name or id.",
             actual=value,
         )

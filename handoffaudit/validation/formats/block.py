@@ -45,7 +45,7 @@ def last_block(text: str) -> str:
 
 
 def why_no_block(text: str) -> str:
-    """Return in one sentence what `read_block` misses in `text`, empty if nothing is missing.
+    """Describe in one sentence what `read_block` misses in `text`. Return an empty text if nothing is missing.
 
     >>> why_no_block("---HANDOFF---\\nSTATUS: complete\\nNEXT: none")
     'The last ---HANDOFF--- block has no ARTIFACTS and no SUMMARY.'
@@ -64,7 +64,7 @@ def _list_missing_fields(lines: dict[str, list[str]]) -> list[str]:
 
 
 def _fields(block: str) -> dict[str, list[str]]:
-    """Return the lines of each key, including the lines below the key that begin no other key.
+    """Return the lines of each key, including the lines up to the next key.
 
     A line of dashes or backticks ends the block.
     """

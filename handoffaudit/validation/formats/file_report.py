@@ -1,4 +1,4 @@
-"""Reports of what was found where a handoff file was expected: the file, or why the file cannot be used."""
+"""Reports about an expected handoff file: its content, or the reason why the file cannot be used."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,19 @@ HANDOFF_FILE_MISSING: Final = Code(
     "files.handoff_file_missing",
     Severity.ERROR,
     "Handoff file is missing",
-    what="The agent wrote no handoff file where it was expected, and nothing else tells how its phase ended.",
-    why="The agent's phase ended without a word: whoever comes next starts with nothing.",
-    hint="Let the agent write its handoff file to the path that is expected.",
+    what="The agent did not write a handoff file to the expected path, and its response does not "
+    "say how the phase ended.",
+    why="The next agent has no result to start from.",
+    hint="Make the agent write its handoff file to the expected path.",
     layer="structure",
 )
 TEXT_FALLBACK: Final = Code(
     "files.text_fallback",
     Severity.WARNING,
-    "Read from the response's text",
-    what="The handoff file could not be used; the ---HANDOFF--- block of the agent's response was read in its place.",
-    why="The block in the text saved it this time. It is looser than the file: fields are lost without anybody "
-    "noticing.",
-    hint="Let the agent write its handoff file: status, artifacts, next and summary as one JSON object.",
+    "Recovered from the response's text",
+    what="The handoff file could not be used, so the ---HANDOFF--- block of the agent's response was read instead.",
+    why="The block is less strict than the file, so fields can get lost unnoticed.",
+    hint="Make the agent write its handoff file: status, artifacts, next and summary as one JSON object.",
     layer="structure",
 )
 
@@ -75,8 +75,8 @@ class FileFinding:
 
     `content` is the object of the handoff, empty if there is none. `issues` say why the file cannot be used; in this
     case, `source` is never the file. `reason` and `fallback` are None if the file is good, and `fallback` is also None
-    if there is no text. `no_block` says what the text lacks. `wrong_path` is the nearest file with the expected name
-    that was found elsewhere.
+    if there is no text. `no_block` says what the text lacks. `wrong_path` is the file with the expected name in another
+    folder, the nearest if there are several.
     """
 
     content: dict[str, Any]
@@ -97,7 +97,7 @@ class FileFinding:
 
     @property
     def blocks(self) -> bool:
-        """Return whether the phase should block because nothing tells how the phase ended."""
+        """Return whether the phase should block, because neither file nor response says how the phase ended."""
         return self.reason is not None and self.fallback is not Fallback.OK
 
 
@@ -120,8 +120,8 @@ def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
     return make(
         TEXT_FALLBACK,
         location=("file",),
-        message=f"The handoff file {show(expected_path)} can't be used ({finding.reason}), and the {MARK} block of "
-        f"the response was read in its place. {first}",
+        message=f"The handoff file {show(expected_path)} cannot be used ({finding.reason}), so the {MARK} block of the "
+        f"response was read instead. {first}",
         hint=finding.issues[0].hint if finding.issues else None,
         reason=str(finding.reason),
         source=str(finding.source),
@@ -169,7 +169,7 @@ def _locate_in_report(issue: Issue, reason: Reason, hint: str | None = None) -> 
 
 
 def _clean_error(file: Mapping[str, Any]) -> str:
-    """Return what the sender says about a file that the sender could not read."""
+    """Return the sender's message about a file that the sender could not read."""
     return clean_or_empty(file.get("error")).strip().rstrip(".")
 
 
@@ -177,8 +177,8 @@ def _report_unreadable(report: Mapping[str, Any], error: str) -> Issue:
     wanted = clean_or_empty(report.get("expected_path"))
     issue = make(
         JSON_PARSE,
-        message=f"The handoff file {show(wanted)} is there, but can't be read{': ' if error else ''}{error}.",
-        hint="Let the agent write a small file of UTF-8 text there that others may read: one JSON object.",
+        message=f"The handoff file {show(wanted)} exists, but cannot be read{': ' if error else ''}{error}.",
+        hint="Make the agent write one JSON object to this path, as a small UTF-8 file that other users may read.",
         expected=wanted,
     )
     return _locate_in_report(issue, Reason.JSON_PARSE_ERROR)
@@ -190,13 +190,15 @@ def _report_missing(report: Mapping[str, Any], error: str) -> Issue:
     names = elsewhere[:_MOST_PATHS] if isinstance(elsewhere, list) else []
     paths = [path for path in names if isinstance(path, str)]
     nearest = max(paths, key=lambda path: _nearness(path, wanted), default=None)
-    found = f" One of that name is at {show(nearest)}." if nearest else ""
+    found = f" A file of that name is at {show(nearest)}." if nearest else ""
     metadata: dict[str, Any] = {"wrong_path": nearest, "elsewhere": paths} if nearest else {}
     return make(
         HANDOFF_FILE_MISSING,
         location=("file", "exists"),
         message=f"There is no handoff file at {show(wanted)}{f' ({error})' if error else ''}.{found}",
-        hint=f"If that is this agent's, let it write to {show(wanted)}, not {show(nearest)}." if nearest else None,
+        hint=f"If that file belongs to this agent, make the agent write to {show(wanted)}, not {show(nearest)}."
+        if nearest
+        else None,
         expected=wanted,
         actual=nearest,
         reason=str(Reason.FILE_MISSING),
@@ -211,7 +213,7 @@ def _nearness(path: str, wanted: str) -> tuple[float, float]:
 
 
 def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return which share of two sequences is in both in the same order, from 0 to 1.
+    """Return the share of two sequences that both contain in the same order, from 0 to 1.
 
     The longest common subsequence is computed with each row of its table in one integer, because `difflib` took half a
     second for each hostile path.
@@ -240,12 +242,12 @@ def _parse_content(text: str) -> tuple[object, Issue | None]:
         return value, None
     mended = _mend(text)
     issue = issues[0] if issues else make(JSON_PARSE, message="The file begins with a byte-order mark.")
-    hint = f"It can be read after removing {mended}: write the JSON object alone." if mended else None
+    hint = f"It can be read after removing {mended}: write only the JSON object." if mended else None
     return None, _locate_in_report(issue, Reason.JSON_PARSE_ERROR, hint)
 
 
 def _mend(text: str) -> str | None:
-    """Return what must be removed to make the file valid JSON, or None if removing is not enough."""
+    """Name the parts to remove to make the file valid JSON. Return None if removing parts is not enough."""
     removed = []
     if text.startswith(_BOM):
         text, removed = text.removeprefix(_BOM), ["the byte-order mark"]

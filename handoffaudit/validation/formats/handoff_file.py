@@ -1,4 +1,4 @@
-"""The `handoff-file` format: the small routing file of an agent, sent alone or in a report of what was found."""
+"""The `handoff-file` format: the small routing file of an agent, sent alone or in a report about the file."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -27,11 +27,11 @@ STRICT: Final = Code(
     "files.strict",
     Severity.ERROR,
     "Handoff file not used",
-    what="The policy lets only the handoff file count, and the file is missing or cannot be used. A block in the "
-    "agent's response does not stand in for the file.",
-    why="Whoever reads handoff files by program finds nothing, though a person reading the response would.",
-    hint="Let the agent write its handoff file to the expected path: status, artifacts, next and summary as one JSON "
-    "object.",
+    what="The policy requires a handoff file, and the file is missing or cannot be used. A block in "
+    "the agent's response does not replace the file.",
+    why="Programs that read handoff files find nothing, even if a person could read the response.",
+    hint="Make the agent write its handoff file to the expected path: status, artifacts, next and "
+    "summary as one JSON object.",
     layer="structure",
 )
 
@@ -125,7 +125,7 @@ def _report_issues(report: Document) -> Iterable[Issue]:
 
 
 def strict_issues(report: Document) -> Iterable[Issue]:
-    """Yield a finding if the policy lets only the file count and the file of the report was not used."""
+    """Yield a finding if the policy accepts only the file and the file of the report was not used."""
     finding = judge_report(report)
     if finding.source is Source.HANDOFF_JSON or any(True for _ in report_flaws(report)):
         return
@@ -133,8 +133,8 @@ def strict_issues(report: Document) -> Iterable[Issue]:
     yield make(
         STRICT,
         location=("file",),
-        message=f"The handoff file {show(wanted)} cannot be used ({finding.reason}), and the policy lets only the file"
-        " count.",
+        message=f"The handoff file {show(wanted)} cannot be used ({finding.reason}), and the policy accepts only "
+        "the file.",
         expected=str(Source.HANDOFF_JSON),
         actual=str(finding.source),
         reason=str(finding.reason),

@@ -18,66 +18,66 @@ MISSING_FIELD: Final = Code(
     "structure.missing_field",
     Severity.ERROR,
     "Missing field",
-    what="A field that the format requires is not there.",
-    why="The field tells something that every receiver relies on. Without it the work would go on with a guess.",
+    what="A field that the format requires is missing.",
+    why="Every receiver relies on this field. Without it, the next agent would have to guess.",
     hint="Add the field.",
 )
 WRONG_TYPE: Final = Code(
     "structure.wrong_type",
     Severity.ERROR,
     "Wrong type",
-    what="A field holds a value of another JSON type than the format asks for.",
-    why="Code that reads the field breaks on another type, or, worse, reads it as something else.",
-    hint="Convert the value to the type asked for.",
+    what="The value of a field does not have the JSON type that the format requires.",
+    why="Code that reads the field fails on another type, or silently misreads the value.",
+    hint="Convert the value to the required type.",
 )
 EMPTY: Final = Code(
     "structure.empty",
     Severity.ERROR,
-    "Empty",
-    what="A text or list that must hold something is empty.",
-    why="An empty name or chain says as little as a missing one: nobody can be asked about it.",
-    hint="Fill it in.",
+    "Empty value",
+    what="A text or list that must not be empty is empty.",
+    why="An empty name or chain carries no more information than a missing one, so nobody can trace the handoff.",
+    hint="Fill in the value.",
 )
 OUT_OF_RANGE: Final = Code(
     "structure.out_of_range",
     Severity.ERROR,
     "Out of range",
-    what="A number is below the lowest or above the highest value allowed.",
-    why="A number that cannot be is often one of another unit (170 % or 1.7 for 0.17), and is carried on as if it "
-    "were right.",
+    what="A number is below the minimum or above the maximum.",
+    why="An impossible number often has the wrong unit (170 % or 1.7 instead of 0.17), and later "
+    "agents treat it as correct.",
     hint="Use a number within the range.",
 )
 BAD_ENUM: Final = Code(
     "structure.bad_enum",
     Severity.ERROR,
     "Not an allowed value",
-    what="A field that takes one of a few values holds another.",
-    why="A value that the format does not know is decided on by nobody: rules, lists and filters pass it over.",
+    what="A field with a fixed set of values has another value.",
+    why="Rules, lists and filters ignore a value that the format does not define.",
     hint="Use one of the allowed values.",
 )
 BAD_FORMAT: Final = Code(
     "structure.bad_format",
     Severity.ERROR,
-    "Wrong form",
-    what="A text is not written in the form asked for: a date and time, a UUID, a checksum, a URI, an id.",
-    why="A time, an id or an address in a form of its own cannot be compared, sorted or looked up.",
-    hint="Write it in the form of the example.",
+    "Wrong format",
+    what="A text does not have the required form, such as a date and time, a UUID, a checksum, a URI or an id.",
+    why="A time, an id or an address in another form cannot be compared, sorted or looked up.",
+    hint="Write the value like the example.",
 )
 TOO_LONG: Final = Code(
     "structure.too_long",
     Severity.ERROR,
     "Too long",
     what="A text is longer than allowed.",
-    why="Long texts crowd out what matters in the receiver's context, and are cut somewhere by somebody.",
-    hint='Shorten it; cut the end and add "...".',
+    why="Long texts crowd out important content in the receiver's context, and a later step may cut them.",
+    hint='Shorten the text, or cut its end and add "...".',
 )
 UNKNOWN_FIELD: Final = Code(
     "structure.unknown_field",
     Severity.ERROR,
     "Unknown field",
-    what="A field stands where the format allows no fields but its own.",
-    why="A misspelt field is a missing one: its sender believes that it was said, and nobody reads it.",
-    hint="Remove it, or use the name that the format knows.",
+    what="An object has a field that the format does not define.",
+    why="A misspelt field has the effect of a missing field: the sender believes it was sent, and nobody reads it.",
+    hint="Remove the field, or use its correct name.",
 )
 CODES: Final = (
     MISSING_FIELD,

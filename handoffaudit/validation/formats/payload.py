@@ -28,9 +28,9 @@ SOURCE_NOT_IN_CHAIN: Final = Code(
     "structure.source_not_in_chain",
     Severity.ERROR,
     "Source not in chain",
-    what="The agent that hands over is not in the chain of agents that the work has passed through.",
-    why="The chain is how loops are found and how a wrong value is followed back. An agent that is not in it cannot "
-    "be.",
+    what="The source agent is not in the chain of agents that the work has passed through.",
+    why="The chain is used to find loops and to trace wrong values. Neither works for an agent "
+    "that is missing from it.",
     hint="Add the source agent as the last entry of the chain.",
 )
 

@@ -22,9 +22,9 @@ SCHEMA_MISSING: Final = Code(
     "structure.schema_missing",
     Severity.WARNING,
     "Schema not found",
-    what="The format's JSON Schema could not be read: only required fields and their types were checked.",
-    why="Only the coarsest faults are found while the schema file is away: what passes now might be rejected later.",
-    hint="Nothing to change in the handoff: an operator installs handoffaudit anew, with its schema files.",
+    what="The format's JSON Schema could not be read, so only required fields and their types were checked.",
+    why="Without the schema file, only basic defects are found. A handoff that passes now might be rejected later.",
+    hint="The sender cannot fix this. An operator should reinstall handoffaudit with its schema files.",
 )
 
 # The files of the JSON Schemas (draft 2020-12) in `schemas/`.

@@ -31,18 +31,19 @@ from handoffaudit.validation.tokenizers import estimate
 VERSION_MISMATCH: Final = Code(
     "structure.version_mismatch",
     Severity.ERROR,
-    "Version not read",
-    what="The document is of a version of the format that is not read.",
-    why="Fields mean other things in other versions; read as the wrong one, a handoff says what nobody meant.",
-    hint="Send it in a version that is read.",
+    "Unsupported version",
+    what="The document has a version of the format that is not supported.",
+    why="Fields have other meanings in other versions, so the handoff would be misread.",
+    hint="Send the document in a supported version.",
 )
 GENERATED_TRACE_ID: Final = Code(
     "structure.generated_trace_id",
     Severity.WARNING,
     "Trace id generated",
-    what="A legacy handoff came without a trace id, and one was made for it.",
-    why="With an id of its own this handoff stands alone: loops, repeats and origins along the trace are not seen.",
-    hint="Send a trace_id, the same one for every handoff of a piece of work.",
+    what="A legacy handoff has no trace id, so the server generated one.",
+    why="A generated trace id belongs to this handoff alone, so loops, repeats and origins along "
+    "the trace cannot be found.",
+    hint="Send a trace_id, and use the same one for all handoffs of a piece of work.",
 )
 
 
@@ -278,17 +279,17 @@ def _lacks_trace_id(handoff: Document, *, lifted: bool) -> bool:
 
 def _version_mismatch(version: str) -> Issue:
     if version == FROM:
-        hint = f'Submit it with adapt=true, to have it lifted to version {VERSION}; or send it in version "{VERSION}".'
+        hint = f'Send it with adapt=true to convert it to version {VERSION}, or send it in version "{VERSION}".'
     else:
         hint = (
             f'Send the handoff in version "{VERSION}", or in "{FROM}" with adapt=true; '
-            "renaming the version alone does not convert it."
+            "changing only the version number does not convert the handoff."
         )
     return make(
         VERSION_MISMATCH,
         location=("handoff", "version"),
-        message=f"version is {show(version)}; version {VERSION} of the universal format is read, and version "
-        f"{FROM} through the adapter (adapt=true).",
+        message=f"version is {show(version)}. The universal format is supported in version {VERSION}, and in version "
+        f"{FROM} with the adapter (adapt=true).",
         hint=hint,
         expected=VERSION,
         actual=version,

@@ -17,13 +17,13 @@ from handoffaudit.validation.verdict import ChainFacts, Critique, TokenCounts
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The knowledge of the server about the handoffs before this one.
+    """The earlier handoffs of the trace, as far as the server knows them.
 
     `derived` is the chain up to and including the source of this handoff, with returns folded (A→B→A becomes one link
     back at A). `derived_full` is the same chain unfolded. Both are None if no earlier handoff is known.
     `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
 
-    `repeats` is the number of EARLIER handoffs of the trace with the same source, target and data hash. `unknown` holds
+    `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash. `unknown` holds
     the handoffs that this handoff names (its parent, the handoff it retries) and that have not arrived.
     """
 
@@ -80,7 +80,7 @@ class Subject:
 
 
 class CouldNotRunError(Exception):
-    """An error raised by a layer that an external problem prevents from running; the sender sees its text."""
+    """An error raised by a layer that cannot run because of an external problem. The sender sees its text."""
 
 
 class NotCheckedError(Exception):
@@ -91,7 +91,7 @@ class NotCheckedError(Exception):
 
 
 class AskedLater(Exception):
-    """A signal raised by a layer whose LLM is asked in a later run; the layer has found nothing until then."""
+    """A signal raised by a layer whose LLM is asked in a later run. The layer reports nothing until then."""
 
 
 class Layer(Protocol):

@@ -19,36 +19,37 @@ name: Final = "chain"
 SELF_HANDOFF: Final = Code(
     "chain.self_handoff",
     Severity.ERROR,
-    "Handed to itself",
-    what="Source and target are the same agent. No person can approve this.",
-    why="An agent that hands to itself does not get on, and nothing ends it.",
-    hint="Name another target, or keep the work without handing it over.",
+    "Self-handoff",
+    what="Source and target are the same agent. No person can approve such a handoff.",
+    why="An agent that hands over to itself makes no progress, and nothing stops it.",
+    hint="Name another target, or keep the work without a handoff.",
     approvable=False,
 )
 CIRCULAR: Final = Code(
     "chain.circular",
     Severity.ERROR,
     "Circular chain",
-    what="The target has had this work before, and no reason is given for returning to it.",
-    why="Work that goes back to an agent that had it tends to go round until somebody pays for it.",
-    hint="Give the reason in handoff_reason, so that a person can decide; or name another target.",
+    what="The target has had this work before, and the handoff gives no reason for returning to it.",
+    why="Work that returns to an earlier agent tends to circulate, and each round costs money.",
+    hint="Give the reason in handoff_reason, so that a person can decide, or name another target.",
 )
 CIRCULAR_WITH_REASON: Final = Code(
     "chain.circular_with_reason",
     Severity.WARNING,
     "Circular chain with a reason",
-    what="The target has had this work before, and a reason is given: a person decides.",
-    why="Going back may be right. Only a person can say so, since the agents would agree every time.",
-    hint="A reviewer approves or declines it; to avoid the wait, name a target that is not in the chain.",
+    what="The target has had this work before, and the handoff gives a reason. A person decides.",
+    why="Returning the work may be right. Only a person can judge the reason, because the agents "
+    "would always give one.",
+    hint="A reviewer approves or declines the handoff. To avoid the wait, name a target that is not in the chain.",
     holds=True,
 )
 NEEDS_APPROVAL: Final = Code(
     "chain.needs_approval",
     Severity.WARNING,
     "Long chain needs approval",
-    what="The chain is longer than this type may have without approval: a person decides.",
-    why="Each agent adds its own mistakes: after many of them, somebody should look before more is built on it.",
-    hint="A reviewer approves or declines it; if a person has approved it already, send user_approved: true.",
+    what="The chain is longer than its type allows without approval. A person decides.",
+    why="Each agent adds its own mistakes. In a long chain, a person should check the work before others build on it.",
+    hint="A reviewer approves or declines the handoff. If a person has already approved it, send user_approved: true.",
     holds=True,
 )
 OVER_RECOMMENDED: Final = Code(
@@ -56,56 +57,57 @@ OVER_RECOMMENDED: Final = Code(
     Severity.WARNING,
     "Chain over the recommended length",
     what="The chain is longer than recommended for its type.",
-    why="Long chains cost time and tokens, and what the first agent was asked for is hardly in view any more.",
-    hint="Close the piece of work and start a new one, or hand over through fewer agents.",
+    why="Long chains cost time and tokens, and later agents lose sight of the original task.",
+    hint="Finish this piece of work and start a new one, or hand over through fewer agents.",
 )
 DECLARED_DIFFERS: Final = Code(
     "chain.declared_differs",
     Severity.WARNING,
-    "Declared chain differs",
-    what="The chain that the sender declares is not the one known from the earlier handoffs of the trace.",
-    why="One of the two is wrong: an agent left itself out, or took over a chain of other work.",
-    hint="Take over the chain of the handoff before and add the source agent at its end.",
+    "Declared chain mismatch",
+    what="The chain that the sender declares differs from the chain of the earlier handoffs in the trace.",
+    why="One of the two chains is wrong: an agent left itself out, or copied the chain of other work.",
+    hint="Copy the chain of the previous handoff and add the source agent at its end.",
 )
 REPEATS_WITHOUT_PROGRESS: Final = Code(
     "chain.repeats_without_progress",
     Severity.ERROR,
     "Repeats without progress",
-    what="The same source gives the same target the same data for the third time in one trace.",
-    why="Two agents that send the same back and forth will go on: nothing in it changes any more.",
-    hint="Change the data, add what was learned since, or let a person decide how to go on.",
+    what="The source hands the same data to the same target for at least the third time in one trace.",
+    why="Two agents that keep exchanging the same data make no progress and will not stop.",
+    hint="Change the data, add new results, or let a person decide how to continue.",
 )
 SOURCE_NOT_FIRST: Final = Code(
     "chain.source_not_first",
     Severity.WARNING,
     "Source is not first in the chain",
     what="The source skill is not the first entry of handoff_chain.",
-    why="Readers take the first entry for who hands over now; another order makes the wrong agent answer for it.",
+    why="Readers take the first entry for the source agent. Any other order blames the wrong agent.",
     hint="Put source.skill first in handoff_chain.",
 )
 UNKNOWN_TARGET: Final = Code(
     "chain.unknown_target",
     Severity.WARNING,
-    "Target is not known",
-    what="The target is not in the registry of known agents, so that nobody may take the work up.",
-    why="A misspelt name is an agent that is not there: the work lies where nobody picks it up.",
+    "Unknown target",
+    what="The target is not in the registry of known agents, so possibly no agent will take the work.",
+    why="If the name is misspelt, no such agent exists and the work stays undone.",
     hint="Name a known agent, or add the target's skill to the registry.",
 )
 UNKNOWN_RETRY: Final = Code(
     "chain.unknown_retry",
     Severity.WARNING,
-    "The handoff retried is not known",
-    what="retry_of names no handoff that is known here: this one counts as a first attempt, and takes nobody's place.",
-    why="The attempt that it should replace still waits for a person, and the count of tries begins anew.",
-    hint="Give the handoff_id of the attempt before, as it was answered; that one still waits.",
+    "Unknown retried handoff",
+    what="retry_of does not name a known handoff. This handoff counts as a first attempt and does "
+    "not replace another one.",
+    why="The attempt that should be replaced still waits for a person, and the retries are counted from the start.",
+    hint="Send the handoff_id that the server returned for the previous attempt, which is still waiting.",
 )
 UNKNOWN_PARENT: Final = Code(
     "chain.unknown_parent",
     Severity.INFO,
-    "The handoff before is not known",
-    what="parent_handoff_id names no handoff that had arrived: the chain can't be checked through it.",
-    why="The chain is then what its sender says: a loop or a link too many can't be seen.",
-    hint="Give the handoff_id of the handoff that this work came by, and send that one first.",
+    "Unknown parent handoff",
+    what="parent_handoff_id does not name a handoff that has arrived, so the chain cannot be verified through it.",
+    why="The server then has to trust the declared chain, and cannot see a loop or an extra agent.",
+    hint="Give the handoff_id of the handoff that this work came from, and send that handoff first.",
 )
 CODES: Final = (
     SELF_HANDOFF,
@@ -127,10 +129,11 @@ NO_CHAIN: Final = "the handoff has no chain"
 
 _ABSENT = object()
 
-# What the sender can do to pass, for the policies under which no person decides.
+# Hints for the policies under which no person decides.
 _LOOP_HINTS: Final = {
-    CircularPolicy.REJECT: "For this type no reason is accepted: name a target that is not in the chain.",
-    CircularPolicy.ALLOW: "Give the reason in handoff_reason, which is enough for this type; or name another target.",
+    CircularPolicy.REJECT: "This type accepts no reason: name a target that is not in the chain.",
+    CircularPolicy.ALLOW: "Give the reason in handoff_reason, which this type accepts without review, or name "
+    "another target.",
 }
 
 
@@ -251,7 +254,7 @@ def _reason_hint(subject: Subject) -> str | None:
     policy = subject.policy.circular_policy
     near = None if policy is CircularPolicy.REJECT else instead_of(subject.record, "handoff_reason")
     if near:
-        return f'Did you mean "handoff_reason" by "{clean(near)}"? A reason is read from there alone.'
+        return f'Did you mean "handoff_reason" by "{clean(near)}"? The reason is read only from that field.'
     return _LOOP_HINTS.get(policy)
 
 
@@ -272,7 +275,8 @@ def _length_issues(subject: Subject, chain: tuple[str, ...], *, long: bool) -> I
         yield make(
             NEEDS_APPROVAL,
             location=location,
-            message=f"{summary}, over the {policy.approval_length} that pass without approval: {format_chain(chain)}.",
+            message=f"{summary}, over the {policy.approval_length} agents allowed without approval: "
+            f"{format_chain(chain)}.",
             hint=_approval_hint(subject),
             expected=policy.approval_length,
             actual=length,
@@ -306,7 +310,8 @@ def _difference(subject: Subject) -> Iterable[Issue]:
     yield make(
         DECLARED_DIFFERS,
         location=location,
-        message=f"The declared chain is {format_chain(declared)}; the one known from earlier handoffs is {end}{known}.",
+        message=f"The declared chain is {format_chain(declared)}; the chain known from earlier handoffs is "
+        f"{end}{known}.",
         expected=history.derived,
         actual=declared,
         declared=declared,
@@ -366,7 +371,7 @@ def _unknown_handoffs(subject: Subject) -> Iterable[Issue]:
         if handoff_id and handoff_id in unknown:
             yield make(
                 code,
-                message=f"{field} names {show(handoff_id)}, and no handoff of that id is known here.",
+                message=f"{field} names {show(handoff_id)}, but no handoff with this id is known.",
                 actual=handoff_id,
                 part="envelope",
             )

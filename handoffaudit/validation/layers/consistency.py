@@ -23,25 +23,25 @@ name: Final = "consistency"
 EXPIRES_BEFORE_TIMESTAMP: Final = Code(
     "consistency.expires_before_timestamp",
     Severity.WARNING,
-    "Expires before it was made",
+    "Expires before its timestamp",
     what="expires_at is earlier than timestamp.",
-    why="It was over before it began: one of the two times is wrong, and who goes by them drops it.",
+    why="One of the two times is wrong, and receivers that respect expires_at discard the handoff.",
     hint="Set expires_at to a time after timestamp.",
 )
 EXPIRED: Final = Code(
     "consistency.expired",
     Severity.WARNING,
     "Expired",
-    what="expires_at had passed when the handoff arrived.",
-    why="Prices, stocks and statuses were true then. Acting on them now is acting on guesses.",
-    hint="Send it again with a later expires_at, if it still holds.",
+    what="expires_at had already passed when the handoff arrived.",
+    why="Prices, stock and statuses may have changed since, so the next agent would act on outdated data.",
+    hint="If the data is still valid, send the handoff again with a later expires_at.",
 )
 TIMESTAMP_NOT_UTC: Final = Code(
     "consistency.timestamp_not_utc",
     Severity.WARNING,
     "Time not in UTC",
     what="A time is not written in UTC with Z.",
-    why="Times of several agents can only be put in order where all are of one zone.",
+    why="Times of different agents can only be ordered if all use the same time zone.",
     hint="Write times in UTC with Z at the end.",
 )
 TRACE_ID_NOT_V4: Final = Code(
@@ -49,23 +49,23 @@ TRACE_ID_NOT_V4: Final = Code(
     Severity.WARNING,
     "Trace id is not a UUID of version 4",
     what="The trace id is a UUID, but not of version 4.",
-    why="Other versions hold a time or a machine, and two agents may make the same one.",
-    hint="Make trace ids with a UUID version 4 generator.",
+    why="Other versions are built from a time or a machine, so two agents may generate the same id.",
+    hint="Generate trace ids as UUIDs of version 4.",
 )
 CLOCK_SKEW: Final = Code(
     "consistency.clock_skew",
     Severity.WARNING,
     "Sender's clock is ahead",
     what="The sender's time is more than 5 minutes ahead of the server's.",
-    why="Who answers before it is asked cannot be put in order, and its expiry times are wrong by as much.",
-    hint="Set the sender's clock (NTP), and write times in UTC.",
+    why="The order of handoffs and the expiry times of this sender are wrong by the same amount.",
+    hint="Synchronise the sender's clock (NTP), and write times in UTC.",
 )
 PAYLOAD_HASH_MISMATCH: Final = Code(
     "integrity.payload_hash_mismatch",
     Severity.ERROR,
     "Payload hash does not match",
-    what="The payload is not the one that the hash was made of.",
-    why="Somebody changed the payload after it was sealed, or sealed another one.",
+    what="The payload does not match its declared hash.",
+    why="The payload was changed after the hash was computed, or the hash belongs to another payload.",
     hint="Compute the SHA-256 over the payload as sent: compact JSON, keys in document order, non-ASCII as it is.",
     layer="consistency",
 )
@@ -73,8 +73,8 @@ SIZE_MISMATCH: Final = Code(
     "integrity.size_mismatch",
     Severity.WARNING,
     "Payload size does not match",
-    what="payload_size_bytes is not the size of the payload's compact JSON.",
-    why="What arrived is not as long as what was sent: something was cut off or added.",
+    what="payload_size_bytes differs from the size of the payload's compact JSON.",
+    why="Part of the payload was cut off or added on the way.",
     hint="Count the bytes of the payload's compact JSON in UTF-8.",
     layer="consistency",
 )
@@ -82,9 +82,9 @@ LOW_CONFIDENCE: Final = Code(
     "confidence.low",
     Severity.WARNING,
     "Low confidence",
-    what="The sender's confidence is below the floor of the type.",
-    why="The sender itself doubts it. Handed on without a word, the doubt is gone.",
-    hint="Check the work again before handing it over, or say in the data what is uncertain.",
+    what="The sender's confidence is below the limit of the type.",
+    why="The sender itself has doubts, and later agents do not learn of them.",
+    hint="Check the work again before the handoff, or state in the data what is uncertain.",
     layer="consistency",
 )
 CODES: Final = (

@@ -1,4 +1,4 @@
-"""The critique layer: the opinion of a second LLM about an output, where the opinion is worth its cost."""
+"""The critique layer: the opinion of a second LLM about an output, requested only if a trigger applies."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,34 +21,34 @@ name: Final = "critique"
 LOW_SCORE: Final = Code(
     "critique.low_score",
     Severity.ERROR,
-    "The critique's score is too low",
-    what="A second model scores the output below the threshold of its type.",
-    why="A second look found the output weak as a whole: its conclusion may not hold.",
-    hint="Mend what the critique names and hand it over again.",
+    "Low critique score",
+    what="A second LLM scores the output below the threshold of its type.",
+    why="The second LLM finds the output weak as a whole, so its conclusion may be wrong.",
+    hint="Fix the weaknesses that the critique names, and hand the output over again.",
 )
 REMARK: Final = Code(
     "critique.remark",
     Severity.WARNING,
-    "A remark of the critique",
-    what="A second model names a weakness of the output. The metadata has its own name for it.",
-    why="One weakness, found before others build on it.",
-    hint="Mend it where the remark is right.",
+    "Critique remark",
+    what="A second LLM names a weakness of the output. The metadata contains the LLM's own name for it.",
+    why="The weakness is easier to fix before others build on it.",
+    hint="Fix the weakness if the remark is right.",
 )
 CALL_FAILED: Final = Code(
     "critique.call_failed",
     Severity.WARNING,
-    "The critique could not be made",
-    what="A critique was due, and the language model could not be asked or gave no usable answer.",
-    why="A second look was due and did not happen: nobody knows what it would have found.",
-    hint="Nothing to do for the sender: validation went on without it.",
+    "Critique failed",
+    what="A critique was due, but the LLM could not be asked or gave no usable answer.",
+    why="The output got no second opinion, so its weaknesses may be undetected.",
+    hint="The sender need not do anything: validation continued without the critique.",
 )
 SKIPPED_BUDGET: Final = Code(
     "critique.skipped_budget",
     Severity.WARNING,
-    "The critique was too dear",
-    what="A critique was due and would have cost more than its limit, or the tenant's budget of the day is spent.",
-    why="A second look was due, and the limit on its cost was reached first.",
-    hint="Nothing to do for the sender. An administrator may raise the limit in the strictness table.",
+    "Critique over budget",
+    what="A critique was due, but would have cost more than its limit, or the tenant's daily budget is spent.",
+    why="The output got no second opinion, so its weaknesses may be undetected.",
+    hint="The sender need not do anything. An administrator may raise the limit in the strictness table.",
 )
 CODES: Final = (LOW_SCORE, REMARK, CALL_FAILED, SKIPPED_BUDGET)
 
@@ -60,11 +60,11 @@ _BUDGET = frozenset({Reason.BUDGET, Reason.TOO_DEAR})
 def skip(subject: Subject) -> str | None:
     policy = subject.policy.critique
     if subject.policy.strictness is Strictness.LENIENT:
-        return "only strict types are put to the model"
+        return "the LLM checks only strict types"
     if policy is CritiquePolicy.OFF:
         return "switched off for this type"
     if policy is CritiquePolicy.OUTPUTS and subject.record.format != OUTPUT:
-        return "asked for outputs only"
+        return "the critique covers only outputs"
     return None if triggered_by(subject) else "not triggered"
 
 
@@ -159,7 +159,7 @@ def _issues(subject: Subject, opinion: Opinion) -> Iterator[Issue]:
     if opinion.score < least:
         yield make(
             LOW_SCORE,
-            message=f"The second model gives the output {opinion.score:.4g}, below {least:g}: {opinion.reasoning}",
+            message=f"The second LLM gives the output {opinion.score:.4g}, below {least:g}: {opinion.reasoning}",
             expected=least,
             actual=opinion.score,
         )

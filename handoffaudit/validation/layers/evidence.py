@@ -20,44 +20,46 @@ name: Final = "evidence"
 UNCITED_CLAIM: Final = Code(
     "evidence.uncited_claim",
     Severity.WARNING,
-    "A claim without a source",
-    what="A claim is neither cited, nor marked as an assumption, nor a number.",
-    why="Without a source nobody can check the claim, and the next agent repeats it as known.",
+    "Claim without a source",
+    what="A claim is not cited, not marked as an assumption, and not a number.",
+    why="Nobody can check a claim without a source, and the next agent repeats it as a fact.",
     hint="Name its source in evidence_refs of the data, or its field in assumptions.",
 )
 UNCITED_THRESHOLD_EXCEEDED: Final = Code(
     "evidence.uncited_threshold_exceeded",
     Severity.ERROR,
     "Too many claims without a source",
-    what="The share of uncited claims is over the type's limit. Claims that cite only sources that were not supplied "
-    "count as uncited, and so do claims that could not be read because there is too much data.",
-    why="Too much of it is said and too little shown: it reads well and rests on nothing.",
+    what="The share of uncited claims is over the limit of the type. Claims that cite only sources "
+    "that were not supplied count as uncited, and so do claims that were not read because "
+    "there is too much data.",
+    why="Most of the text may sound convincing but has no support.",
     hint="Cite the sources of more claims in evidence_refs of the data.",
 )
 UNKNOWN_SOURCE: Final = Code(
     "evidence.unknown_source",
     Severity.WARNING,
-    "A source that was not supplied",
-    what="A claim cites a source that is not among the evidence. Where none of its sources was supplied, the claim "
-    "counts as uncited.",
-    why="The claim names a source that was not sent along: it may not exist at all.",
+    "Unknown source",
+    what="A claim cites a source that is not among the evidence. If none of its sources was "
+    "supplied, the claim counts as uncited.",
+    why="The cited source was not sent with the handoff, and may not exist.",
     hint="Supply the source as evidence, or correct its name.",
 )
 UNNAMED_EVIDENCE: Final = Code(
     "evidence.unnamed_evidence",
     Severity.WARNING,
     "Evidence without a name",
-    what="A piece of evidence is no object with a source, so that nothing can cite it; values are looked up in it.",
-    why="What has no name can't be cited: nobody sees which claim rests on it.",
+    what="A piece of evidence is not an object with a source, so claims cannot cite it. Values are "
+    "still looked up in it.",
+    why="Claims cannot cite evidence without a name, so nobody sees which claim it supports.",
     hint='Send each piece as an object with its name: {"source": "offers", "content": "…"}.',
 )
 UNUSED_EVIDENCE: Final = Code(
     "evidence.unused_evidence",
     Severity.INFO,
-    "Evidence that nothing cites",
-    what="A piece of evidence was supplied and no claim cites it.",
-    why="Evidence that nobody uses costs tokens, or a claim forgot to name it.",
-    hint="Cite it where a claim rests on it, or leave it out.",
+    "Uncited evidence",
+    what="A piece of evidence was supplied, but no claim cites it.",
+    why="Unused evidence costs tokens, or a claim fails to cite it.",
+    hint="Cite the evidence in the claims that it supports, or leave it out.",
 )
 CODES: Final = (UNCITED_CLAIM, UNCITED_THRESHOLD_EXCEEDED, UNKNOWN_SOURCE, UNNAMED_EVIDENCE, UNUSED_EVIDENCE)
 
@@ -73,10 +75,10 @@ _LEFT_OPEN = '"…"'
 
 def skip(subject: Subject) -> str | None:
     if subject.policy.strictness is Strictness.LENIENT:
-        return "lenient types are not asked for sources"
+        return "lenient types need no sources"
     if subject.policy.evidence is EvidencePolicy.REQUIRED or _cites(subject):
         return None
-    return "the handoff cites nothing and brings no evidence, and its type does not ask for it"
+    return "the handoff has no citations and no evidence, and its type does not require them"
 
 
 def _cites(subject: Subject) -> bool:
@@ -103,7 +105,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 @dataclass(frozen=True, slots=True)
 class _Citing:
-    """The location where a handoff cites its sources, and the sources that it can cite.
+    """The place where a handoff cites its sources, and the sources that it can cite.
 
     `is_beside` is True if the handoff has `evidence_refs` in another location.
     """
@@ -134,12 +136,12 @@ class _Citing:
 
     @property
     def preface(self) -> str:
-        return f"Move evidence_refs to {dotted_path(self.root)}: elsewhere it is not read. " if self.is_beside else ""
+        return f"Move evidence_refs to {dotted_path(self.root)}: it is not read elsewhere. " if self.is_beside else ""
 
     @property
     def supplying(self) -> str:
         """The request to supply a source, or an empty string if there is a source to cite."""
-        return "" if self.supplied else ' Send the source along as evidence: [{"source": "…", "content": "…"}].'
+        return "" if self.supplied else ' Send the source as evidence: [{"source": "…", "content": "…"}].'
 
 
 def _quote_path(path: str) -> str:
@@ -166,7 +168,7 @@ def _cites_beside(record: Record) -> bool:
 
 
 def claims_of(subject: Subject, layer: str = name) -> Extraction:
-    """Extract the claims of a handoff and keep them in its findings, with a note of `layer` if some are left out."""
+    """Extract the claims of a handoff into its findings. Add a note of `layer` if some claims are left out."""
     record = subject.record
     found = extract(
         record.data,
@@ -194,7 +196,7 @@ def _describe_unread_fields(found: Extraction) -> str:
 
 
 def stating_place(record: Record) -> Location:
-    """Return where the statements in the data are if no claim fields are set: in `working` for `universal`."""
+    """Return the location of the statements in the data if no claim fields are set: `working` for `universal`."""
     return ("working",) if record.format == "universal" else ()
 
 
@@ -224,7 +226,7 @@ def _report_uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
             UNCITED_CLAIM,
             location=claim.place,
             message=f"{_name_claim(claim)} states {show(claim.text)} and names no source.",
-            hint=f"{citing.preface}Say what it rests on, as {citing.example(path)}, or list "
+            hint=f"{citing.preface}Name its source, as in {citing.example(path)}, or list "
             f"{_quote_path(path)} in {citing.assumptions}.{citing.supplying}",
             actual=claim.text,
             claim_id=claim.claim_id,
@@ -247,10 +249,10 @@ def _report_threshold(found: Extraction, limit: float, citing: _Citing) -> Itera
     paths = (citing.path(claim) for claim in found.claims if claim.claim_type in WITHOUT_SOURCE)
     example = citing.example(min(paths, default="…"))
     if ClaimKind.UNCITED in kinds:
-        request = f"Say what {more} more of them {'rests' if more == 1 else 'rest'} on, as {example}"
+        request = f"Name the sources of at least {more} of them, as in {example}"
     else:
         request = "Supply the sources that they cite" + (
-            f" or cite supplied ones, as {example}" if citing.supplied else ""
+            f" or cite supplied ones, as in {example}" if citing.supplied else ""
         )
     yield make(
         UNCITED_THRESHOLD_EXCEEDED,
@@ -305,10 +307,10 @@ def _report_unnamed_evidence(record: Record) -> Iterator[Issue]:
         source = item.get("source") if isinstance(item, dict) else None
         if isinstance(source, str) and source:
             continue
-        what = "has no source" if isinstance(item, dict) else f"is {type_name(item)}, no object with a source"
+        what = "has no source" if isinstance(item, dict) else f"is {type_name(item)}, not an object with a source"
         yield make(
             UNNAMED_EVIDENCE,
-            message=f"evidence[{index}] {what}, so that no claim can cite it.",
+            message=f"evidence[{index}] {what}, so no claim can cite it.",
             actual=item,
             evidence=index,
         )
@@ -320,7 +322,7 @@ def _report_unused_evidence(found: Extraction, supplied: dict[str, int]) -> Iter
         if source not in cited:
             yield make(
                 UNUSED_EVIDENCE,
-                message=f"The evidence {show(source)} was supplied, and no claim cites it.",
+                message=f"The evidence {show(source)} was supplied, but no claim cites it.",
                 actual=source,
                 evidence=index,
             )

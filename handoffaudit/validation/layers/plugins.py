@@ -18,7 +18,7 @@ from handoffaudit.validation.text import brief, clean, show
 __all__ = ["GROUP", "IValidator", "PluginError", "installed_layers", "wrap"]
 
 GROUP = "handoffaudit.layers"
-_HINT = "Ask whoever added the layer."
+_HINT = "Ask the person who added the layer."
 # The names of the engine's layers, and of the layers that only the library's pipeline or an LLM produces.
 _RESERVED = frozenset(layer.name for layer in LAYERS) | {"schema", "business_rule", "semantic", "critique"}
 _LONGEST_NAME = 40
@@ -75,7 +75,7 @@ def wrap(validator: object) -> Layer:
     Raises PluginError if the object is not a validator, or if its name is the name of a shipped layer.
     """
     if not isinstance(validator, IValidator) or not callable(validator.validate):
-        message = f"{type(validator).__name__} has not both layer_name and validate(parsed_output, envelope, result)."
+        message = f"{type(validator).__name__} must have layer_name and validate(parsed_output, envelope, result)."
         raise PluginError(message)
     name, kind = validator.layer_name, type(validator).__name__
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
@@ -87,7 +87,7 @@ def wrap(validator: object) -> Layer:
 
 @cache
 def installed_layers() -> tuple[Layer, ...]:
-    """Return the layers of the installed packages, ordered by entry point name; they are looked up only once."""
+    """Return the layers of the installed packages, ordered by entry point name. They are looked up only once."""
     return layers_of(entry_points(group=GROUP))
 
 
@@ -144,7 +144,7 @@ def _issue(layer: str, found: Any, subject: Subject) -> Issue:
     from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES  # noqa: PLC0415
 
     if not all(hasattr(found, name) for name in ("code", "message", "severity")):
-        raise TypeError(f"validate returned {show(type(found).__name__)}, which is no ValidationIssue")
+        raise TypeError(f"validate returned {show(type(found).__name__)}, which is not a ValidationIssue")
     code = clean(str(found.code), _LONGEST_CODE)
     metadata = _json(getattr(found, "metadata", None))
     metadata = metadata if isinstance(metadata, dict) else {}

@@ -19,22 +19,22 @@ MISSING_FILE: Final = Code(
     Severity.WARNING,
     "Missing file",
     what="A file that the handoff refers to does not exist.",
-    why="The next agent starts with a file that it cannot open, and makes up what may have been in it.",
-    hint="Create the file before handing over, or correct its path.",
+    why="The next agent cannot open the file, and may invent its content.",
+    hint="Create the file before the handoff, or correct its path.",
 )
 EPHEMERAL: Final = Code(
     "references.ephemeral",
     Severity.INFO,
     "Temporary file",
-    what="A file that the handoff refers to lies under a temporary folder and may be gone when it is needed.",
-    why="Temporary folders are emptied, and are not the same on another machine.",
-    hint="Move the file to a folder that lasts, such as the session's own, and refer to it there.",
+    what="A file that the handoff refers to is in a temporary folder and may be deleted before it is needed.",
+    why="The system empties temporary folders, and other machines have different ones.",
+    hint="Move the file to a permanent folder, such as the session's folder, and refer to it there.",
 )
 CODES: Final = (MISSING_FILE, EPHEMERAL)
 
 MOST_CHECKED: Final = 200
-_UNSEEN: Final = "the sender's files cannot be seen here: whether they exist was not checked"
-_OUTSIDE: Final = "all files are outside the folders that may be looked at: whether they exist was not checked"
+_UNSEEN: Final = "the existence of the files was not checked: the server cannot see the sender's files"
+_OUTSIDE: Final = "the existence of the files was not checked: all files are outside the allowed folders"
 _TEMPORARY = (
     "/tmp/",  # noqa: S108  (looked for, not written to)
     "/var/tmp/",  # noqa: S108
@@ -93,7 +93,7 @@ def _exists(reference: Reference, files: FileView) -> bool | None:
 
 
 def _report_missing(named: Iterable[Reference], files: FileView, outside: list[Reference]) -> Iterable[Issue]:
-    """Yield a finding for each file that does not exist; append the files that may not be looked at to `outside`."""
+    """Yield a finding for each file that does not exist. Append files outside the allowed folders to `outside`."""
     for reference in named:
         exists = _exists(reference, files)
         if exists is None:
@@ -108,13 +108,13 @@ def _report_missing(named: Iterable[Reference], files: FileView, outside: list[R
 
 
 def _describe_unchecked(outside: int, over: int) -> str:
-    """Return a note about the files that were not looked for.
+    """Describe the files that were not checked.
 
-    Without this note, a layer that passed would look as if it had seen all files.
+    Without this note, a passed layer would suggest that all files exist.
     """
     parts = []
     if outside:
-        parts.append(f"{pluralize(outside, 'file')} outside the folders that may be looked at")
+        parts.append(f"{pluralize(outside, 'file')} outside the allowed folders")
     if over:
         parts.append(f"{pluralize(over, 'file')} beyond the first {MOST_CHECKED}")
     return f"not checked: {', '.join(parts)}" if parts else ""

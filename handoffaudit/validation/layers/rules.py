@@ -24,9 +24,9 @@ BUSINESS_RULE: Final = Code(
     "business_rule",
     Severity.ERROR,
     "Breaks a business rule",
-    what="The data breaks a rule that is set for its type; the code ends with the kind and the id of the rule, and "
-    "the rule says how grave that is.",
-    why="It breaks a rule that your own people wrote, because it went wrong once.",
+    what="The data breaks a rule for its type. The code ends with the kind and the id of the rule, "
+    "and the rule sets the severity.",
+    why="Your organisation wrote this rule to prevent a known problem.",
     hint="Change the data so that the rule holds.",
     layer="rules",
 )

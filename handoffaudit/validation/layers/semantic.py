@@ -30,50 +30,50 @@ name: Final = "semantic"
 UNSUPPORTED_CLAIM: Final = Code(
     "semantic.unsupported_claim",
     Severity.ERROR,
-    "A claim that the context does not support",
-    what="A language model finds no support for a claim in the context or the evidence.",
-    why="It reads like the source and says more than the source: the commonest way for agents to be wrong.",
-    hint="Take the claim out, or supply the source that it rests on.",
+    "Unsupported claim",
+    what="The LLM finds no support for a claim in the context or the evidence.",
+    why="Claims that go beyond their source are the most common mistake of agents, and hard to notice.",
+    hint="Remove the claim, or supply its source.",
 )
 FABRICATED: Final = Code(
     "semantic.fabricated",
     Severity.ERROR,
-    "A point that seems made up",
-    what="A language model takes a concrete number, date or name for made up.",
-    why="Somebody will act on it, and nobody will find where it came from.",
-    hint="Take it from the context or the evidence, or take it out.",
+    "Fabricated point",
+    what="The LLM considers a concrete number, date or name invented.",
+    why="Somebody will act on this value, and nobody can find its origin.",
+    hint="Replace it with a value from the context or the evidence, or remove it.",
 )
 CONTRADICTION: Final = Code(
     "semantic.contradiction",
     Severity.ERROR,
-    "The data contradicts itself",
-    what="A language model finds two parts of the data that cannot both be true.",
-    why="Whoever acts on it picks one of the two, and half of them pick wrong.",
+    "Contradiction in the data",
+    what="The LLM finds two parts of the data that cannot both be true.",
+    why="A reader has to choose one of the two parts, and may choose the wrong one.",
     hint="Correct the part that is wrong.",
 )
 OBJECTIVE_NOT_MET: Final = Code(
     "semantic.objective_not_met",
     Severity.ERROR,
     "The deliverable does not meet its objective",
-    what="A language model finds that what was handed back does not do what was asked for.",
-    why="It is handed back as done. Who asked for it finds out when it is needed.",
-    hint="Close the gaps that the message names and hand it back again.",
+    what="The LLM finds that the deliverable does not do what the objective requires.",
+    why="The deliverable is reported as done, so the requester notices the gap only when the result is needed.",
+    hint="Close the gaps that the message names, and hand the deliverable back again.",
 )
 UNAVAILABLE: Final = Code(
     "semantic.unavailable",
     Severity.WARNING,
-    "Not checked by a model",
-    what="The language model could not be asked, or gave no usable answer. The metadata says why.",
-    why="It passed without the check that its type is meant to have.",
-    hint="Nothing to do for the sender: it is checked again when the model answers.",
+    "LLM check skipped",
+    what="The LLM could not be asked, or gave no usable answer. The metadata gives the reason.",
+    why="The handoff was judged without a check that its type requires.",
+    hint="The sender need not do anything: the check is repeated when the LLM is available.",
 )
 AWAITING_CHECK: Final = Code(
     "semantic.awaiting_check",
     Severity.WARNING,
-    "Held until a model has checked it",
-    what="The type is set to fail closed, and the language model could not be asked.",
-    why="The type must not pass unchecked, so it waits as long as the model does.",
-    hint="It is checked again when the model answers; a person may decide before that.",
+    "Held for the LLM check",
+    what="The type is set to fail closed, and the LLM could not be asked.",
+    why="Handoffs of this type must not be accepted unchecked, so the handoff waits until the LLM is available.",
+    hint="The check is repeated when the LLM is available. A person may decide earlier.",
     holds=True,
 )
 CODES: Final = (UNSUPPORTED_CLAIM, FABRICATED, CONTRADICTION, OBJECTIVE_NOT_MET, UNAVAILABLE, AWAITING_CHECK)
@@ -82,20 +82,20 @@ _BY_DOUBT: Final = {
     Doubt.FABRICATED: FABRICATED,
     Doubt.CONTRADICTION: CONTRADICTION,
 }
-_CUT: Final = f"Of what is longer than {LONGEST_PART:,} characters, only that much was put to the model."
-_SECRETS: Final = "What looks like a secret was masked, and the model did not see it."
-_ONCE_A_KEY = "it is checked once an operator has set a key for the model"
-_NO_REASON = "The model does not find the data valid, and gives no reason."
+_CUT: Final = f"Parts longer than {LONGEST_PART:,} characters were cut before they were sent to the LLM."
+_SECRETS: Final = "Values that look like secrets were masked, so the LLM did not see them."
+_ONCE_A_KEY = "the check is made once an operator has set an LLM key"
+_NO_REASON = "The LLM considers the data invalid, but gives no reason."
 
 
 def skip(subject: Subject) -> str | None:
     if subject.policy.strictness is Strictness.LENIENT:
-        return "only strict types are put to the model"
+        return "the LLM checks only strict types"
     if subject.record.format == delegation.NAME:
         return _explain_not_applicable(subject)
     if subject.record.format == claude_code.NAME:
-        return "not applicable: nothing has come back that says what was asked for"
-    return None if subject.record.data else "there is no data to ask about"
+        return "not applicable: no result has come back yet"
+    return None if subject.record.data else "there is no data to check"
 
 
 def _explain_not_applicable(subject: Subject) -> str | None:
@@ -116,7 +116,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     except Unavailable as error:
         yield from _unavailable(error, subject.policy.fail_mode)
         subject.findings.unverified = True
-        raise CouldNotRunError(f"the model could not be asked: {error.detail}") from error
+        raise CouldNotRunError(f"the LLM could not be asked: {error.detail}") from error
     subject.findings.models[name] = answer.model
     found = _objective(subject, answer) if subject.record.format == delegation.NAME else _grounding(subject, answer)
     yield from found
@@ -125,7 +125,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 
 def _describe_omissions(question: Question) -> Iterator[str]:
-    """Yield a note about each part that the LLM was not shown, as a verdict must not look better than the check."""
+    """Yield a note about each kind of omission in the question, so that the verdict does not overstate the check."""
     if is_cut(question.content):
         yield _CUT
     if MASKED in question.content:
@@ -159,7 +159,7 @@ def _role(characters: int, careful_above: int) -> Role:
 def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
     yield make(
         UNAVAILABLE,
-        message=f"The model's check was not made: {error.detail}",
+        message=f"The LLM check was not made: {error.detail}",
         hint=f"Nothing to do for the sender: {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
         reason=error.reason.value,
         http_status=error.status,
@@ -167,7 +167,7 @@ def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
     if fail_mode is FailMode.CLOSED:
         yield make(
             AWAITING_CHECK,
-            message="This type is held until the model's check is made.",
+            message="Handoffs of this type are held until the LLM has checked them.",
             hint=f"A person decides, or {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
             reason=error.reason.value,
         )

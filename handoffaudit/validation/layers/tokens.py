@@ -18,26 +18,26 @@ OVER_BUDGET: Final = Code(
     "tokens.over_budget",
     Severity.ERROR,
     "Over the token budget",
-    what="The compact JSON of the document is more tokens than its type may have.",
-    why="Every later agent pays for each token, and loses sight of what matters among them.",
-    hint="Shorten the largest sections, or refer to files in place of carrying them along.",
+    what="The compact JSON of the document has more tokens than the budget of its type.",
+    why="Every later agent pays for each token, and important content gets lost among too many tokens.",
+    hint="Shorten the largest sections, or refer to files instead of including them.",
 )
 COUNT_DRIFT: Final = Code(
     "tokens.count_drift",
     Severity.WARNING,
-    "Declared token count is off",
+    "Declared token count is wrong",
     what="The declared count differs by more than 30 % from the estimate (characters / 4), both of the document as "
     "sent and of its compact JSON.",
-    why="Who plans its context by the declared count runs over, or leaves things out for nothing.",
-    hint="Recount after the document's last change: characters of its compact JSON, divided by 4.",
+    why="A receiver that plans its context by the declared count exceeds its limit, or drops content needlessly.",
+    hint="Recount after the last change of the document: divide the characters of its compact JSON by 4.",
 )
 ESTIMATED: Final = Code(
     "tokens.estimated",
     Severity.INFO,
     "Tokens estimated",
     what="No tokenizer was available, so tokens were estimated as characters / 4.",
-    why="An estimate may be off by a third: handoffs near their budget are let through or stopped wrongly.",
-    hint="Nothing to change in the handoff: an operator installs the tokenizer (splintr-rs).",
+    why="An estimate may be off by a third, so handoffs near their budget may be accepted or rejected wrongly.",
+    hint="The sender cannot fix this. An operator should install the tokenizer (splintr-rs).",
 )
 CODES: Final = (OVER_BUDGET, COUNT_DRIFT, ESTIMATED)
 
@@ -101,8 +101,8 @@ def _over_budget(counts: TokenCounts) -> Issue:
     return make(
         OVER_BUDGET,
         message=f"The handoff is {about}{counts.total:,} tokens, {over:,} over its budget of {counts.budget:,}.",
-        hint=f"Take out {over:,} tokens. The largest sections: {named}. "
-        "Shorten them, or store them as files and refer to those.",
+        hint=f"Remove {over:,} tokens. The largest sections: {named}. "
+        "Shorten them, or store them as files and refer to the files.",
         expected=counts.budget,
         actual=counts.total,
         over=over,

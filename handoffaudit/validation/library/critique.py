@@ -151,7 +151,7 @@ class CritiqueValidator:
         threshold = self._config.acceptance_threshold
         issue = _issue(
             "low_score",
-            f"The second model gives the output {result.overall_score:.4g}, below {threshold:g}.",
+            f"The second LLM gives the output {result.overall_score:.4g}, below {threshold:g}.",
             "Mend what the critique names, and have the output validated again.",
             severity=ValidationSeverity.ERROR,
             expected=threshold,

@@ -15,7 +15,7 @@ SCHEMA: Final = Code(
     "Breaks the schema of its type",
     what="The data breaks a JSON Schema that the sender gave or that is registered for the type; the code ends with "
     "the schema keyword that failed.",
-    why="Your own schema says what the next step needs. What does not fit it breaks there.",
-    hint="Change the data so that it keeps to the schema.",
+    why="Your schema states what the next step needs. Data that does not match it fails in that step.",
+    hint="Change the data so that it matches the schema.",
     layer="structure",
 )

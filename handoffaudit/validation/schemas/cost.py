@@ -343,8 +343,8 @@ class _Names:
         if dynamic:
             found = [*found, *(one for one in self._dynamic.get(fragment, []) if all(one is not f for f in found))]
         if not found:
-            message = "The schema refers to something that is not in the same document."
-            raise TooCostly(message, "Put it into $defs, and refer to it there.")
+            message = "The schema refers to a target outside the document."
+            raise TooCostly(message, "Put the target into $defs, and refer to it there.")
         return found
 
 

@@ -42,12 +42,12 @@ _MORE = ("is one entry too many", "Remove it.")
 
 _UNKNOWN = ("has fields that the schema does not allow", "Remove them.")
 
-_TOO_FEW = ("has too few entries of the kind asked for", "Add an entry of that kind.")
+_TOO_FEW = ("has too few entries of the required kind", "Add an entry of that kind.")
 
 _SENTENCES = {
     "required": ("is missing", "Add {name}."),
-    "dependentRequired": ("is missing, which another field asks for", "Add {name}."),
-    "not": ("has a form that is ruled out", "Change it so that it has not."),
+    "dependentRequired": ("is missing, but another field requires it", "Add {name}."),
+    "not": ("matches a form that the schema forbids", "Change the value so that it does not match."),
     "uniqueItems": ("has the same entry more than once", "Remove the repeated entries."),
     "contains": _TOO_FEW,
     "minContains": _TOO_FEW,
@@ -164,7 +164,7 @@ def _explain_type(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Exp
 def _explain_count(keyword: str, name: str, value: Any, kind: Any) -> Explained:
     one, many, bound = _COUNTED[keyword]
     hint = f"Give {bound} {pluralize(kind.limit, one, many)}."
-    return f"{name} has {pluralize(len(value), one, many)}; {bound} {kind.limit} are asked for.", hint, kind.limit
+    return f"{name} has {pluralize(len(value), one, many)}; {bound} {kind.limit} are required.", hint, kind.limit
 
 
 def _explain_limit(keyword: str, name: str, value: Any, kind: Any) -> Explained:
@@ -175,18 +175,18 @@ def _explain_limit(keyword: str, name: str, value: Any, kind: Any) -> Explained:
 
 def _explain_multiple(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
     of = _number(kind.multiple_of)
-    return f"{name} is {show(value)}, which is no multiple of {show(of)}.", f"Use a multiple of {show(of)}.", of
+    return f"{name} is {show(value)}, which is not a multiple of {show(of)}.", f"Use a multiple of {show(of)}.", of
 
 
 def _explain_pattern(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
-    return f"{name} is {show(value)}, which has not the form asked for.", _form(rule), None
+    return f"{name} is {show(value)}, which does not have the required form.", _form(rule), None
 
 
 def _explain_forms(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
     if isinstance(kind, ValidationErrorKind.OneOfMultipleValid):
-        message = f"{name} ({show(value)}) fits more than one of the forms of which it must fit exactly one."
-        return message, "Change it so that only one of them fits.", None
-    return f"{name} ({show(value)}) fits none of the forms allowed.", _nearest(kind), None
+        message = f"{name} ({show(value)}) matches more than one form, but must match exactly one."
+        return message, "Change the value so that it matches only one form.", None
+    return f"{name} ({show(value)}) matches none of the allowed forms.", _nearest(kind), None
 
 
 def _describe_value(value: Any) -> str:
@@ -217,7 +217,7 @@ def _form(rule: dict[str, Any]) -> str:
     return (
         f"Write it as the schema describes it: {clean(described)}"
         if isinstance(described, str)
-        else ("Write it in the form that the schema asks for.")
+        else ("Write the value in the form that the schema requires.")
     )
 
 
@@ -225,13 +225,13 @@ def _nearest(kind: Any) -> str:
     """Return a hint about what the value lacks to fit the nearest form."""
     branches = [branch for branch in kind.context if branch]
     if not branches:
-        return "Give it one of the forms that the schema allows."
+        return "Give the value one of the forms that the schema allows."
     first = min(branches, key=len)[0]
     place = tuple(first.instance_path)
     missing = getattr(first.kind, "property", None) if first.kind.name == "required" else None
     if missing is not None:
-        return f"To fit the nearest form, add {_name((*place, missing))}."
-    return f"To fit the nearest form, change {_name(place)}: {clean(first.message)}."
+        return f"To match the nearest form, add {_name((*place, missing))}."
+    return f"To match the nearest form, change {_name(place)}: {clean(first.message)}."
 
 
 def _explain_format(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:

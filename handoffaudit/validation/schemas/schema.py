@@ -111,7 +111,7 @@ def _compile(source: object, *, assert_formats: bool) -> "_Compiled | tuple[Conf
     try:
         text = canonical(source)
     except (TypeError, ValueError, RecursionError):
-        return (config_error("", None, "The schema is no JSON.", "Write a JSON Schema."),)
+        return (config_error("", None, "The schema is not JSON.", "Write a JSON Schema."),)
     if len(text) > LARGEST:
         return (config_error("", None, f"The schema is larger than {LARGEST // 1024} KiB.", "Use a smaller one."),)
     return _compile_text(text, assert_formats=assert_formats)
@@ -123,7 +123,7 @@ def _compile_text(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[Co
         source = orjson.loads(text)
     # The schema holds a lone surrogate.
     except orjson.JSONDecodeError:
-        return (config_error("", None, "The schema holds characters that are no text.", "Write it in UTF-8."),)
+        return (config_error("", None, "The schema contains invalid characters.", "Write it in UTF-8."),)
     try:
         _for_this_draft(source)
         checks_formats = assert_formats or _asks_for_formats(source)
@@ -191,14 +191,14 @@ def _steps_of_pattern(pattern: str) -> int:
 def _flaw_of(error: jsonschema_rs.ValidationError) -> ConfigError:
     place = tuple(error.instance_path)
     if error.kind.name == "format":
-        message = "The pattern is no regular expression that can be used, or is too large."
-        remedy = "Look-around and back references are not allowed, nor counts in the hundreds of large classes."
+        message = "The pattern is too large, or is not a supported regular expression."
+        remedy = "Do not use look-around, back references, or large character classes repeated hundreds of times."
     elif error.kind.name == "$ref":
-        message, remedy = "A $ref leads nowhere, or out of the document.", "Put what it refers to into $defs."
+        message, remedy = "A $ref points to nothing, or outside the document.", "Put its target into $defs."
     else:
         value = error.instance
         message = f"{dotted_path(place) or 'The schema'} is {show(value)}, which JSON Schema does not allow there."
-        remedy = "Write it as draft 2020-12 has it."
+        remedy = "Follow draft 2020-12 of JSON Schema."
     return config_error(dotted_path(place), None, message, remedy)
 
 
@@ -207,7 +207,7 @@ def _invalid(found: ConfigError) -> Issue:
     return make(
         SCHEMA,
         "invalid_schema",
-        message=f"The schema given cannot be used, and nothing was held against it.{place} {found.message}",
+        message=f"The schema cannot be used, so the data was not checked against it.{place} {found.message}",
         hint=found.remedy,
         severity=Severity.WARNING,
         schema_path=found.place,
@@ -300,7 +300,7 @@ def _sort_issues(issues: list[Issue], *, whole: bool) -> list[Issue]:
     )
     if listed and not whole:
         last = listed[-1]
-        message = f"{last.message} The data is large: there may be more of this."
+        message = f"{last.message} The data is large, so there may be more findings like this."
         listed[-1] = replace(last, message=message, metadata={**last.metadata, "more": True})
     return listed
 
@@ -313,8 +313,8 @@ def _report_too_costly(size: int) -> Issue:
     return make(
         SCHEMA,
         "too_costly",
-        message=f"The data, {size:,} bytes, was not held against its schema: it could take longer than is allowed.",
-        hint="Send less data, or less deeply nested; or use a schema with fewer alternatives and references.",
+        message=f"The data, {size:,} bytes, was not checked against its schema, because the check could take too long.",
+        hint="Send less data or less deeply nested data, or use a schema with fewer alternatives and references.",
         actual=size,
     )
 
@@ -323,8 +323,8 @@ def _report_unlisted(size: int) -> Issue:
     return make(
         SCHEMA,
         "not_listed",
-        message=f"The data does not keep to its schema; at {size:,} bytes it is too large for its errors to be listed.",
-        hint="Hold a part of it against the schema, to be told what is wrong there.",
+        message=f"The data does not match its schema. At {size:,} bytes, it is too large to list its errors.",
+        hint="Check a part of the data against the schema to see the errors of that part.",
         actual=size,
     )
 

@@ -94,7 +94,7 @@ def test_a_required_field_can_have_a_condition() -> None:
     (one,) = broken({"direction": "LONG"}, **required)
     assert (
         one.message
-        == "The stop is below the entry: reason is missing; it must be there and not empty when direction is LONG."
+        == "The stop is below the entry: reason is missing; it must be present and not empty when direction is LONG."
     )
     assert broken({"direction": "SHORT"}, **required) == []
 

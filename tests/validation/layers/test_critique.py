@@ -88,7 +88,7 @@ def test_the_other_triggers() -> None:
     [
         (output(), {}, "not triggered"),
         (RICH, {"critique": CritiquePolicy.OFF}, "switched off for this type"),
-        (payload(), {"critique_score_floor": 2.0}, "asked for outputs only"),
+        (payload(), {"critique_score_floor": 2.0}, "the critique covers only outputs"),
         (output({"notional_usd": 75_000}), {"critique_notional_usd": 80_000.0}, "not triggered"),
     ],
     ids=["nothing at stake", "off", "another format", "a higher limit"],
@@ -225,7 +225,7 @@ def test_without_a_model_it_is_pending() -> None:
 def test_the_amount_is_seen_in_the_data_of_any_format() -> None:
     document = payload(data={"notional_usd": 90_000, "text": "Three sources agree."})
     assert critique.triggered_by(subject_of(document)) == "high_notional:90000"
-    assert critique.skip(subject_of(document)) == "asked for outputs only"
+    assert critique.skip(subject_of(document)) == "the critique covers only outputs"
     assert critique.skip(subject_of(document, policy={"critique": CritiquePolicy.TRIGGERED})) is None
     assert critique.triggered_by(subject_of(payload(data={"notional_usd": "90000"}))) == "high_notional:90000"
 

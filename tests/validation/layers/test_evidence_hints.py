@@ -79,7 +79,7 @@ def test_with_nothing_supplied_the_form_of_evidence_is_shown() -> None:
 @pytest.mark.parametrize("beside", [payload(data=SAID, evidence_refs={"summary": "offers"})])
 def test_refs_that_stand_where_they_are_not_read_are_to_be_moved(beside) -> None:
     found = hints(beside, OFFERS)
-    assert found["uncited_claim"].startswith("Move evidence_refs to data.evidence_refs: elsewhere it is not read. ")
+    assert found["uncited_claim"].startswith("Move evidence_refs to data.evidence_refs: it is not read elsewhere. ")
 
 
 def test_refs_beside_the_working_part_are_to_be_moved() -> None:

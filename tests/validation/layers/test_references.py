@@ -51,7 +51,7 @@ def test_existence_is_checked_only_where_files_can_be_seen() -> None:
     assert codes(unseen) == []
     assert (unseen.layers[3].status, unseen.layers[3].why) == (
         "skipped",
-        "the sender's files cannot be seen here: whether they exist was not checked",
+        "the existence of the files was not checked: the server cannot see the sender's files",
     )
     verdict = judge(naming("a", "b"), files=Disk([True, False]))
     assert [issue.field_path for issue in verdict.issues] == ["handoff.payload.references.files[1].path"]
@@ -80,7 +80,7 @@ def test_files_that_may_not_be_looked_at_are_never_a_pass() -> None:
     some = judge(naming("a", "b"), files=Disk([True, None]))
     assert (some.layers[3].status, some.layers[3].why) == (
         "passed",
-        "not checked: 1 file outside the folders that may be looked at",
+        "not checked: 1 file outside the allowed folders",
     )
 
 

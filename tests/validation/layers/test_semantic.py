@@ -85,7 +85,7 @@ def test_a_strict_type_is_asked_about_with_all_that_it_rests_on() -> None:
 @pytest.mark.parametrize(
     ("document", "policy", "why"),
     [
-        (payload(), {"strictness": Strictness.LENIENT}, "only strict types are put to the model"),
+        (payload(), {"strictness": Strictness.LENIENT}, "the LLM checks only strict types"),
         (payload(), {"layers_off": frozenset({"semantic"})}, "switched off for this type"),
         (payload(handoff_id=7), {}, "structure failed"),
         (
@@ -158,9 +158,7 @@ def test_a_finding_without_its_place_stands_at_the_data() -> None:
 
 def test_no_reason_at_all() -> None:
     verdict, _ = checked({"valid": False, "issues": []})
-    assert [issue.message for issue in verdict.issues] == [
-        "The model does not find the data valid, and gives no reason."
-    ]
+    assert [issue.message for issue in verdict.issues] == ["The LLM considers the data invalid, but gives no reason."]
 
 
 def test_valid_is_taken_at_its_word_and_doubts_are_warnings() -> None:
@@ -215,7 +213,7 @@ def test_an_outage_lets_it_pass_and_says_so(reason: Reason) -> None:
     assert verdict.issues[0].metadata["http_status"] == 529
     assert (verdict.outcome, verdict.unverified, verdict.validator_model) == ("accepted", True, None)
     assert verdict_to_dict(verdict)["semantic_issues"] == ["semantic_validation_unavailable"]
-    assert layer(verdict).why == "the model could not be asked: Nobody answers."
+    assert layer(verdict).why == "the LLM could not be asked: Nobody answers."
 
 
 @pytest.mark.parametrize("document", [payload(), DELEGATION], ids=["payload", "delegation"])
@@ -320,7 +318,7 @@ def test_a_long_deliverable_passes_with_the_word_that_not_all_of_it_was_looked_a
 def test_that_a_secret_was_masked_is_told() -> None:
     verdict, _ = checked({"valid": True, "issues": []}, payload(data={"credentials": {"claim": "Revenue doubled."}}))
     [why] = [layer.why for layer in verdict.layers if layer.name == "semantic"]
-    assert why == "What looks like a secret was masked, and the model did not see it."
+    assert why == "Values that look like secrets were masked, so the LLM did not see them."
 
 
 @pytest.mark.parametrize(("reason", "when"), [(Reason.NO_KEY, "set a key"), (Reason.TIMEOUT, "the model answers")])

@@ -124,7 +124,7 @@ def test_an_accepting_critique_finds_nothing() -> None:
 
 def test_a_low_score_is_an_error() -> None:
     (issue,) = validate({"overall_score": 0.599, "reasoning": "One close proves no trend."})
-    assert issue.message == "The second model gives the output 0.599, below 0.6."
+    assert issue.message == "The second LLM gives the output 0.599, below 0.6."
     assert (issue.layer, issue.severity, issue.code) == ("critique", "error", "critique.low_score")
     assert (issue.actual, issue.expected, issue.metadata["reasoning"]) == (0.599, 0.6, "One close proves no trend.")
 

@@ -87,7 +87,7 @@ def test_long_parts_are_cut_and_marked() -> None:
         ('{"valid": true}', (True, [])),
         ('```json\n{"valid": false, "issues": ["made up"]}\n```', (False, ["made up"])),
         ('\n```\n{"valid": false, "issues": ["made up"]}```\n', (False, ["made up"])),
-        ('{"valid": false, "issues": []}', (False, ["The model does not find the data valid, and gives no reason."])),
+        ('{"valid": false, "issues": []}', (False, ["The LLM considers the data invalid, but gives no reason."])),
     ],
 )
 def test_answers(content: str, expected: tuple[bool, list[str]]) -> None:

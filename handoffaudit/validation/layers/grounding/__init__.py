@@ -31,57 +31,57 @@ _PER_CLAIM = 200
 _SHOWN_SOURCES = 3
 _SHOWN_TEXTS = 3
 _DESCRIBES_ITSELF = frozenset({"summary", "problem_type"})
-_HINT: Final = "Supply the source that it comes from as context or evidence, or take it out."
+_HINT: Final = "Supply its source as context or evidence, or remove it."
 # The rule codes by the kind of the value in a claim.
 BY_KIND: Final = {
     "number": Code(
         "grounding.number",
         Severity.WARNING,
-        "A number that is in no source",
-        what="A number in a claim stands nowhere in the context or the evidence, and does not follow from those there.",
-        why="A number from nowhere is the most expensive kind of mistake: it looks exact and is believed.",
+        "Ungrounded number",
+        what="A number in a claim does not occur in the context or the evidence, and cannot be "
+        "calculated from numbers there.",
+        why="An invented number is the most expensive kind of mistake: it looks exact, so people believe it.",
         hint=_HINT,
     ),
     "date": Code(
         "grounding.date",
         Severity.WARNING,
-        "A date that is in no source",
-        what="A date or time in a claim stands nowhere in the context or the evidence.",
-        why="Deadlines and orders are set by dates; one that stands nowhere was made up or mixed up.",
+        "Ungrounded date",
+        what="A date or time in a claim does not occur in the context or the evidence.",
+        why="People set deadlines and orders by dates. An ungrounded date was invented or confused with another.",
         hint=_HINT,
     ),
     "name": Code(
         "grounding.name",
         Severity.WARNING,
-        "A name that is in no source",
-        what="A proper name in a claim stands nowhere in the context or the evidence.",
-        why="A name from nowhere brings a person or a firm into something that they have no part in.",
+        "Ungrounded name",
+        what="A proper name in a claim does not occur in the context or the evidence.",
+        why="An invented name involves a person or company that has no part in the matter.",
         hint=_HINT,
     ),
     "quote": Code(
         "grounding.quote",
         Severity.WARNING,
-        "A quotation that is in no source",
-        what="A quoted text in a claim stands nowhere in the context or the evidence.",
-        why="Words put into somebody's mouth are taken for what they said.",
+        "Ungrounded quote",
+        what="A quoted text in a claim does not occur in the context or the evidence.",
+        why="Readers believe that the quoted person said these words.",
         hint=_HINT,
     ),
     "identifier": Code(
         "grounding.identifier",
         Severity.WARNING,
-        "An identifier that is in no source",
-        what="An address, a link or an identifier in a claim stands nowhere in the context or the evidence.",
-        why="Mail to an address that was made up goes to nobody, or to a stranger.",
+        "Ungrounded identifier",
+        what="An address, a link or an identifier in a claim does not occur in the context or the evidence.",
+        why="A message to an invented address reaches nobody, or a stranger.",
         hint=_HINT,
     ),
     "wording": Code(
         "grounding.wording",
         Severity.WARNING,
-        "Words that the source does not say",
-        what="A claim restates its source, but with words that the source does not hold or contradicts.",
-        why="A word or two turn a source into its opposite, while everything around them is right.",
-        hint="Say it as the source does; or supply the source that it comes from as context or evidence, or take it "
-        "out.",
+        "Unsupported wording",
+        what="A claim restates its source, but with words that the source does not contain or that contradict it.",
+        why="One or two words can reverse the meaning of a source, while the rest of the sentence is correct.",
+        hint="Use the words of the source, supply the source of the new words as context or evidence, or remove them.",
     ),
 }
 CODES: Final = tuple(BY_KIND.values())
@@ -97,11 +97,11 @@ _KINDS: Final = {
 
 def skip(subject: Subject) -> str | None:
     if subject.policy.strictness is Strictness.LENIENT:
-        return "lenient types are not asked what their claims rest on"
+        return "claims of lenient types are not checked"
     if subject.policy.grounding is GroundingPolicy.OFF:
         return "switched off for this type"
     if not _has_sources(subject.record):
-        return "neither context nor evidence is given"
+        return "the handoff has neither context nor evidence"
     return brings_facts(subject.record)
 
 
@@ -138,7 +138,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     ]
     subject.findings.claims = tuple(_with_marks(claim, marks) for claim, marks in marked)
     if not statements:
-        subject.findings.notes.setdefault(name, "what is said about the data was not judged: there is too much of both")
+        subject.findings.notes.setdefault(name, "the wording was not checked: the claims and the sources are too long")
     elif most < MAX_VALUES and any(len(marks) >= most for _, marks in marked):
         subject.findings.notes.setdefault(
             name, f"of each claim only the first {pluralize(most, 'value')} were looked up"
@@ -235,7 +235,7 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
     texts = list(dict.fromkeys(show(one.text) for one in same))
     statement = f"{claimed} gives {_KINDS[mark.kind]} {_list_texts(texts)}"
     often = f" {times:,} times" if times > 1 and len(texts) == 1 else ""
-    reason = f", said differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
+    reason = f", worded differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
     return make(
         BY_KIND[mark.kind],
         location=claim.place,
@@ -261,10 +261,10 @@ def _hint(mark: Mark) -> str | None:
     near = quote_text(mark.closest) if mark.closest else ""
     if not near:
         return None
-    supply = f"supply the source of {quote_text(mark.text) or show(mark.text)}, or take it out"
+    supply = f"supply the source of {quote_text(mark.text) or show(mark.text)}, or remove it"
     if mark.kind == "wording":
-        return f"The source says {near}: say so, {supply}."
-    return f"Did you mean {near}, which is there? If not, {supply}."
+        return f"The source says {near}: use these words, {supply}."
+    return f"Did you mean {near}, which is in the sources? If not, {supply}."
 
 
 def _list_texts(texts: Sequence[str]) -> str:
@@ -279,7 +279,7 @@ def _describe_sources(sources: Sequence[Source]) -> str:
     For example: `context.question, context.earlier or 2 other parts of the sources`.
     """
     if not sources:
-        return "the context or the evidence, which hold no text"
+        return "the context or the evidence, which contain no text"
     parts = list(dict.fromkeys(_name_part(source.name) for source in sources))
     if len(parts) > _SHOWN_SOURCES:
         rest = len(parts) - _SHOWN_SOURCES + 1

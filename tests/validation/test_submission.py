@@ -69,7 +69,7 @@ def test_what_is_no_envelope_is_the_document(sent: bytes) -> None:
         ({"context": []}, "structure.wrong_type", "context", "an object"),
         ({"evidence": {}}, "structure.wrong_type", "evidence", "a list"),
         ({"step": 2.5}, "structure.wrong_type", "step", "step is a number (2.5), not an integer."),
-        ({"step": 1e300}, "structure.out_of_range", "step", "no step number"),
+        ({"step": 1e300}, "structure.out_of_range", "step", "not a valid step number"),
     ],
 )
 def test_what_is_wrong_with_an_envelope_is_said_with_its_place(

@@ -160,7 +160,7 @@ def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
     yield make(
         UNAVAILABLE,
         message=f"The LLM check was not made: {error.detail}",
-        hint=f"Nothing to do for the sender: {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
+        hint=f"The sender need not do anything: {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
         reason=error.reason.value,
         http_status=error.status,
     )

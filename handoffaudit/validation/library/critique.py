@@ -1,4 +1,4 @@
-"""The critique: a second LLM's opinion of an output, asked for where the stakes justify the cost."""
+"""The critique: a second LLM's opinion of an output, requested only if the stakes justify the cost."""
 
 import inspect
 import time
@@ -34,9 +34,9 @@ _IMPLAUSIBLE_COST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """The end of a critique: its issues and the LLM's whole opinion.
+    """The result of a critique: its issues and the LLM's whole opinion.
 
-    `result` is None if no opinion was given; `why` then says the reason.
+    If the LLM gave no opinion, `result` is None and `why` gives the reason.
     """
 
     issues: list[ValidationIssue]
@@ -47,12 +47,12 @@ class Critique:
 class CritiqueValidator:
     """A validator that asks a second LLM for its opinion of the output.
 
-    `trigger_config` says when the LLM is asked; None: the shipped settings.
+    `trigger_config` says when the LLM is asked. None stands for the shipped settings.
     `call_llm(instructions=…, context=…, model=…)` asks the LLM: `instructions` and `model` are texts, `context` maps
     the names of the parts to texts of at most 10,000 characters each, with secrets masked. The function returns
     `{"overall_score", "issues", "reasoning"}`, with the score from 0.0 to 1.0, and may add `cost_usd`. The validator
     calls the function in the caller's thread and does not await the result: a coroutine function raises TypeError.
-    Without `call_llm`, a critique that is due is logged and skipped.
+    Without `call_llm`, the validator logs each due critique and skips it.
     """
 
     layer_name = ValidationLayer.CRITIQUE.value
@@ -96,7 +96,7 @@ class CritiqueValidator:
         *,
         prior_quality_score: float = 1.0,
     ) -> list[ValidationIssue]:
-        """Return the issues of the critique; an empty list where no critique is due."""
+        """Return the issues of the critique, or an empty list if no critique is due."""
         return self.assess(parsed_output, envelope, prior_quality_score=prior_quality_score).issues
 
     def assess(
@@ -112,29 +112,29 @@ class CritiqueValidator:
             return Critique([], why=reason)
         if self._call_llm is None:
             get_logger(__name__).warning("a critique is due, but no call_llm is given", triggered_by=reason)
-            return Critique([], why="no callable is given that asks a model")
+            return Critique([], why="call_llm is not set")
         question = _question(parsed_output, envelope, reason)
         cost = estimate_call_cost(self._config.critique_model, _size(question), _ANSWER_TOKENS)
         if cost > self._config.max_cost_usd:
-            return self._too_dear(cost)
+            return self._report_over_budget(cost)
         started = time.monotonic()
         try:
-            answer = _answered(self._call_llm(model=self._config.critique_model, **question))
-        except Exception as error:  # noqa: BLE001  (the callable is the caller's: whatever fails in it is an outage)
+            answer = _check_answer(self._call_llm(model=self._config.critique_model, **question))
+        except Exception as error:  # noqa: BLE001  (the function belongs to the caller: any failure in it is an outage)
             get_logger(__name__).exception("the call for a critique failed")
             return _call_failed(error)
-        return self._judged(answer, reason, cost, (time.monotonic() - started) * 1000)
+        return self._build_result(answer, reason, cost, (time.monotonic() - started) * 1000)
 
-    def _too_dear(self, cost: float) -> Critique:
+    def _report_over_budget(self, cost: float) -> Critique:
         limit = self._config.max_cost_usd
-        message = f"The critique would cost about {cost:.4f} USD, over its limit of {limit:g} USD, and was not made."
+        message = f"The critique was skipped: it would cost about {cost:.4f} USD, over its limit of {limit:g} USD."
         hint = "Raise max_cost_usd, or choose a cheaper critique_model."
         issue = _issue("skipped_budget", message, hint, expected=limit, actual=round(cost, 6))
         return Critique([issue], why="over the limit of its cost")
 
-    def _judged(self, answer: dict[str, Any], reason: str, cost: float, latency_ms: float) -> Critique:
+    def _build_result(self, answer: dict[str, Any], reason: str, cost: float, latency_ms: float) -> Critique:
         accepted = answer["overall_score"] >= self._config.acceptance_threshold
-        found = _found(answer.get("issues"), at_most_warning=accepted)
+        found = _read_issues(answer.get("issues"), at_most_warning=accepted)
         charged = answer.get("cost_usd")
         result = CritiqueResult(
             model_used=self._config.critique_model,
@@ -145,14 +145,14 @@ class CritiqueValidator:
             cost_usd=float(charged) if _is_number(charged) and 0 <= charged < _IMPLAUSIBLE_COST else cost,
             latency_ms=latency_ms,
         )
-        return Critique([*([] if accepted else [self._low(result)]), *found], result)
+        return Critique([*([] if accepted else [self._report_low_score(result)]), *found], result)
 
-    def _low(self, result: CritiqueResult) -> ValidationIssue:
+    def _report_low_score(self, result: CritiqueResult) -> ValidationIssue:
         threshold = self._config.acceptance_threshold
         issue = _issue(
             "low_score",
             f"The second LLM gives the output {result.overall_score:.4g}, below {threshold:g}.",
-            "Mend what the critique names, and have the output validated again.",
+            "Fix the weaknesses that the critique names, and validate the output again.",
             severity=ValidationSeverity.ERROR,
             expected=threshold,
             actual=result.overall_score,
@@ -185,7 +185,7 @@ def _issue(
 
 
 def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[str, Any]:
-    """Return each part of the question as text of a bounded length, the most relevant evidence first."""
+    """Return the parts of the question as texts of limited length, with the most relevant evidence first."""
     evidence = sorted(envelope.retrieved_evidence, key=lambda item: -item.relevance)
     return {
         "instructions": build_instructions(Use.CRITIQUE, default_prompt(Use.CRITIQUE)),
@@ -200,7 +200,7 @@ def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[st
 
 
 def _notional(parsed_output: Any, envelope: LLMEnvelope) -> float | None:
-    """Return the largest amount that the context or the output gives, or None if neither gives one."""
+    """Return the largest amount that the context or the output gives, or None if neither gives an amount."""
     given = [envelope.context.get(_NOTIONAL)]
     if isinstance(parsed_output, dict):
         given.append(parsed_output.get(_NOTIONAL))
@@ -211,7 +211,7 @@ def _size(question: dict[str, Any]) -> int:
     return len(question["instructions"]) + sum(len(part) for part in question["context"].values())
 
 
-def _answered(answer: Any) -> dict[str, Any]:
+def _check_answer(answer: Any) -> dict[str, Any]:
     """Return the answer with its score, from 0.0 to 1.0, as a float.
 
     Raises ValueError if the answer is an awaitable or has no such score.
@@ -227,15 +227,15 @@ def _answered(answer: Any) -> dict[str, Any]:
 
 
 def _call_failed(error: Exception) -> Critique:
-    message = f"The second model could not be asked ({type(error).__name__}); validation went on without it."
-    hint = "The log has the error; the output can be validated again when the model answers."
+    message = f"The second LLM could not be asked ({type(error).__name__}); validation continued without the critique."
+    hint = "The log contains the error. Validate the output again when the LLM is available."
     return Critique([_issue("call_failed", message, hint)], why="the call failed")
 
 
-def _found(issues: object, *, at_most_warning: bool) -> list[ValidationIssue]:
-    """Return the LLM's own findings, which it gives as objects or plain sentences.
+def _read_issues(issues: object, *, at_most_warning: bool) -> list[ValidationIssue]:
+    """Return the LLM's own findings, which may be objects or plain sentences.
 
-    With `at_most_warning`, errors become warnings: an output that the LLM accepts does not fail by one of its remarks.
+    With `at_most_warning`, errors become warnings, because a remark must not fail an output that the LLM accepts.
     """
     listed = [{"message": one} if isinstance(one, str) else one for one in issues] if isinstance(issues, list) else []
     found = []

@@ -11,9 +11,9 @@ from handoffaudit.validation.prompts.masking import mask_secrets
 def get_logger(name: str) -> Any:
     """Return the structlog logger of that name.
 
-    An application that configured structlog decides what happens to the events. Without a configuration, structlog
-    would print to standard output, which a library must not do: events then go to the `logging` logger of that name, as
-    one line of `key=value`, and appear only where the application asks for them.
+    If the application has configured structlog, its configuration applies. Without a configuration, structlog would
+    print to standard output, which a library must not do. In that case, events go to the `logging` logger of that name
+    as one line of `key=value`, and appear only if the application enables them.
     """
     if structlog.is_configured():
         return structlog.get_logger(name)

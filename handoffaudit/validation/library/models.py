@@ -34,7 +34,7 @@ class EvidenceItem(BaseModel):
     """A piece of evidence that the LLM was given.
 
     `source` is the name that claims cite; `content` is any JSON value. `relevance` lies from 0.0 to 1.0 (not checked):
-    a critique is sent the most relevant evidence first. `retrieved_at` defaults to now, in UTC.
+    a critique receives the most relevant evidence first. `retrieved_at` defaults to now, in UTC.
     """
 
     source: str
@@ -46,8 +46,8 @@ class EvidenceItem(BaseModel):
 class LLMEnvelope(BaseModel):
     """The instructions, context and evidence that an LLM was given for one output.
 
-    `expected_output_schema` is a JSON Schema (draft 2020-12) that the output must be valid for; the empty object
-    demands nothing, and a boolean is a schema too. `envelope_id` and `trace_id` default to new UUIDs. Fields of your
+    `expected_output_schema` is a JSON Schema (draft 2020-12) that the output must match. The empty object
+    requires nothing, and a boolean is a schema, too. `envelope_id` and `trace_id` default to new UUIDs. Fields of your
     own are kept.
     """
 
@@ -88,7 +88,7 @@ class LLMResult(BaseModel):
 class RemediationAction(StrEnum):
     """The action that the library recommends after a validation.
 
-    A pass without any finding is `accept_with_warnings` too.
+    The action is `accept_with_warnings` even if a passed output has no findings.
     """
 
     RETRY = Action.RETRY.value
@@ -101,9 +101,9 @@ class RemediationAction(StrEnum):
 class RemediationPolicy(BaseModel):
     """The limits of remediation for one output type; `*` stands for all types without a policy of their own.
 
-    `max_retries` and `max_re_retrievals` (0 or more) say how often the sender is asked to try again; a critical finding
-    is escalated at once where `auto_escalate_on_critical` is set. Findings below `min_severity_to_remediate` ask for no
-    new try. A negative number raises `pydantic.ValidationError`.
+    `max_retries` and `max_re_retrievals` (0 or more) say how often the sender is asked to try again; with
+    `auto_escalate_on_critical`, a critical finding is escalated at once. Findings below `min_severity_to_remediate` do
+    not require a new try. A negative number raises `pydantic.ValidationError`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -154,7 +154,7 @@ GRAVE = (ValidationSeverity.ERROR, ValidationSeverity.CRITICAL)
 
 
 class ValidationLayer(StrEnum):
-    """The names of the shipped layers. A validator of your own has a name of its own."""
+    """The names of the shipped layers. Your own validators need other names."""
 
     SCHEMA = "schema"
     EVIDENCE = "evidence"
@@ -186,9 +186,9 @@ class ValidationIssue(BaseModel):
 class ClaimType(StrEnum):
     """The kind of support that a claim of the output has.
 
-    A claim is `cited` where it cites a supplied source, `assumption` where the output lists it under `assumptions` or
-    its text contains that word, `derived` where it is a number without a citation, else `uncited`. A claim that cites
-    only sources that were not supplied is `uncited`.
+    A claim is `cited` if it cites a supplied source, `assumption` if the output lists it under `assumptions` or its
+    text contains the word "assumption", `derived` if it is a number without a citation, and otherwise `uncited`. A
+    claim that cites only sources that were not supplied is `uncited`.
     """
 
     CITED = ClaimKind.CITED.value
@@ -201,8 +201,8 @@ class ClaimAnnotation(BaseModel):
     """A claim: a field of the output that states something, with the sources that the field cites.
 
     `field_path` is a dotted path into the output. `claim_text` and `field_path` are cut at 500 characters each.
-    `validator_confidence`, from 0.0 to 1.0, is the share of the cited sources that were supplied; 0.0 without a
-    citation.
+    `validator_confidence`, from 0.0 to 1.0, is the share of the cited sources that were supplied, and 0.0
+    without a citation.
     """
 
     field_path: str
@@ -218,7 +218,7 @@ class CritiqueResult(BaseModel):
     """The opinion of a second LLM on the output.
 
     `overall_score` lies from 0.0 to 1.0. `triggered_by` is the reason of `CritiqueValidator.should_trigger`. `cost_usd`
-    is the charge that the callable returned, else the estimate made before the call; `latency_ms` is in milliseconds.
+    is the cost that the callable returned, or else the estimate made before the call; `latency_ms` is in milliseconds.
     """
 
     model_config = ConfigDict(protected_namespaces=())
@@ -235,9 +235,9 @@ class CritiqueResult(BaseModel):
 
 
 class LayerRun(BaseModel):
-    """The end of one layer in one run.
+    """The result of one layer in one run.
 
-    `status` is `passed`, `failed`, `skipped` or `error`; `why` gives the reason of the last two. `duration_ms` is in
+    `status` is `passed`, `failed`, `skipped` or `error`; `why` gives the reason for the last two. `duration_ms` is in
     milliseconds.
     """
 
@@ -250,9 +250,9 @@ class LayerRun(BaseModel):
 class ValidationResult(BaseModel):
     """The outcome of one validation of an output; the defaults describe an output that has not passed.
 
-    `schema_passed`, `evidence_passed` and `business_rules_passed` are true where the layer ran and found no error. They
-    are false where the layer was skipped or could not run; `layers` tells these cases apart. `critique_passed` is None
-    where no critique was made. `overall_passed` is true where no issue is an error or critical.
+    `schema_passed`, `evidence_passed` and `business_rules_passed` are true if the layer ran and found no error. They
+    are false if the layer was skipped or could not run; `layers` distinguishes these cases. `critique_passed` is None
+    if no critique was made. `overall_passed` is true if no issue is an error or critical.
 
     `quality_score` lies from 0.0 to 1.0: 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning, and 0.0
     with any error of the schema layer. `latency_ms` is in milliseconds. `output_hash` is the first 16 hex digits of the
@@ -302,9 +302,10 @@ class ValidationResult(BaseModel):
     def raise_for_errors(self) -> None:
         """Raise an error unless the output passed.
 
-        Raises RemediationExhaustedError if the remediation has no try left, else the error of the first layer that
-        failed: SchemaValidationError, EvidenceValidationError, BusinessRuleValidationError or CritiqueValidationError,
-        and HandoffValidationError for a layer of your own. The message has the lines of `error_lines`.
+        Raises RemediationExhaustedError if the remediation has no try left, and otherwise the error of the first layer
+        that failed: SchemaValidationError, EvidenceValidationError, BusinessRuleValidationError or
+        CritiqueValidationError, and HandoffValidationError for a layer of your own. The message contains the lines of
+        `error_lines`.
         """
         if self.overall_passed:
             return
@@ -332,10 +333,10 @@ FAST_MODEL = "claude-haiku-5-5"
 class CritiqueTriggerConfig(BaseModel):
     """The settings of a critique: when a second LLM is asked, at what cost, and which score passes.
 
-    `notional_usd_threshold` (USD): a larger or equal amount triggers a critique. `confidence_floor` (0.0 to 1.0): a
-    lower quality score triggers one. `always_critique_types`: output types that are always critiqued. `max_cost_usd`
-    (USD): a call whose estimated cost is higher is not made. `acceptance_threshold` (0.0 to 1.0): a critique that
-    scores lower is an error. The ranges are not checked.
+    An amount of at least `notional_usd_threshold` (USD) triggers a critique, and so does a quality score below
+    `confidence_floor` (0.0 to 1.0). Outputs of `always_critique_types` always get a critique. A call is skipped if its
+    estimated cost is above `max_cost_usd` (USD). A critique with a score below `acceptance_threshold` (0.0 to 1.0) is
+    an error. The ranges are not checked.
     """
 
     notional_usd_threshold: float = 50_000.0
@@ -350,8 +351,8 @@ class CritiqueTriggerConfig(BaseModel):
 class ValidationConfig(BaseModel):
     """The settings of a whole pipeline, as `ValidationPipeline.from_config` takes them.
 
-    `max_uncited_ratio`, from 0.0 to 1.0, is the share of claims that may lack a source; another value raises
-    `pydantic.ValidationError`. `enabled` and `skip_types` are read by `applies_to` alone.
+    `max_uncited_ratio` is the share of claims that may lack a source. A value outside 0.0 to 1.0 raises
+    `pydantic.ValidationError`. Only `applies_to` reads `enabled` and `skip_types`.
     """
 
     enabled: bool = True
@@ -361,8 +362,8 @@ class ValidationConfig(BaseModel):
     skip_types: list[str] = Field(default_factory=list)
 
     def applies_to(self, output_type: str) -> bool:
-        """Return whether outputs of this type are to be validated.
+        """Return whether outputs of this type must be validated.
 
-        An output that is not validated has no result: it has not passed.
+        An output that is not validated has no result, so it has not passed.
         """
         return self.enabled and output_type not in self.skip_types

@@ -1,4 +1,4 @@
-"""The library's pipeline, which runs an LLM's output through validators, and its remediation engine."""
+"""The library's pipeline, which runs validators over the output of an LLM, and its remediation engine."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ from handoffaudit.validation.verdict import LayerResult, LayerStatus, Verdict, e
 
 @dataclass
 class Run:
-    """The input of one run and everything that its layers have found so far.
+    """The input of one run, and all findings of its layers so far.
 
     `counted` holds the same issues in the engine's form; `stopped_by` is the reason why later layers are skipped.
     """
@@ -69,7 +69,7 @@ class Run:
         return counted
 
 
-class AskedValidator:
+class ValidatorLayer:
     """One validator in the form of an engine layer."""
 
     def __init__(self, validator: IValidator, state: Run) -> None:
@@ -85,8 +85,8 @@ class AskedValidator:
         why = ""
         try:
             found, claims = self._found(), self._claims()
-        except Exception as error:  # noqa: BLE001  (the validator may be a user's: what fails in it is no pass)
-            why = _logged(self.layer_name, error)
+        except Exception as error:  # noqa: BLE001  (a user's validator may raise anything: an output must not pass because of it)
+            why = _log_failure(self.layer_name, error)
             found, claims = [_could_not_run(self.layer_name, why)], []
             if self.layer_name == ValidationLayer.SCHEMA:
                 self._state.stopped_by = "schema could not run"
@@ -98,7 +98,7 @@ class AskedValidator:
     def _found(self) -> list[ValidationIssue]:
         state = self._state
         found = self._validator.validate(state.parsed_output, state.envelope, state.llm_result)
-        return _issues_only(found)
+        return _check_issues(found)
 
     def _claims(self) -> list[ClaimAnnotation]:
         extract = getattr(self._validator, "extract_claims", None)
@@ -108,7 +108,7 @@ class AskedValidator:
         return list(extract(output, output_type_of(output), sources))
 
 
-class AskedCritique:
+class CritiqueLayer:
     """The critique in the form of the last engine layer, which receives the score of the layers before it."""
 
     name = ValidationLayer.CRITIQUE.value
@@ -127,9 +127,9 @@ class AskedCritique:
     def check(self, subject: Subject) -> Iterable[Issue]:
         state = self._state
         try:
-            critique = self._assessed()
+            critique = self._assess()
         except Exception as error:  # noqa: BLE001  (as above)
-            why = _logged(self.name, error)
+            why = _log_failure(self.name, error)
             critique = Critique([_could_not_run(self.name, why)], why=why)
         yield from state.add(self.name, critique.issues)
         if critique.why:
@@ -137,22 +137,22 @@ class AskedCritique:
         state.critique = critique.result
         state.critique_passed = not any(issue.severity in GRAVE for issue in critique.issues)
 
-    def _assessed(self) -> Critique:
-        """Return the critique; a subclass that overrides `validate` is called through its own method."""
+    def _assess(self) -> Critique:
+        """Return the critique. A subclass that overrides `validate` is called through that method."""
         asked, state, so_far = self._validator, self._state, score(self._state.counted)
         if getattr(type(asked), "validate", None) is CritiqueValidator.validate:
             return asked.assess(state.parsed_output, state.envelope, prior_quality_score=so_far)
         found = asked.validate(state.parsed_output, state.envelope, state.llm_result, prior_quality_score=so_far)
-        return Critique(_issues_only(found))
+        return Critique(_check_issues(found))
 
 
-def _logged(layer: str, error: Exception) -> str:
-    """Return why a layer could not run, and log the whole error."""
+def _log_failure(layer: str, error: Exception) -> str:
+    """Log the whole error of a layer and return a short reason."""
     get_logger(__name__).error("a validator failed", layer=layer, exc_info=error)
     return clean(f"{type(error).__name__}: {error}")
 
 
-def _issues_only(found: Any) -> list[ValidationIssue]:
+def _check_issues(found: Any) -> list[ValidationIssue]:
     if not isinstance(found, list | tuple) or not all(isinstance(one, ValidationIssue) for one in found):
         raise TypeError("validate returned something other than a list of ValidationIssue")
     return list(found)
@@ -164,12 +164,12 @@ def _could_not_run(layer: str, why: str) -> ValidationIssue:
         severity=ValidationSeverity.ERROR,
         code=f"{layer}.could_not_run",
         message=f"The layer {layer} could not run: {why}",
-        metadata={"hint": "Mend the validator; the log has the error."},
+        metadata={"hint": "Fix the validator. The log contains the error."},
     )
 
 
 class RemediationEngine:
-    """The decision which action follows a failed or passed validation.
+    """The engine that decides which action follows a validation.
 
     `policies` holds one policy per output type, in any iterable or as the values of a mapping; the policy of type `*`
     applies to all other types. The order of the decisions is the table in `docs/repair.md`.
@@ -192,7 +192,7 @@ class RemediationEngine:
     ) -> tuple[RemediationAction, RemediationRecord]:
         """Return the action due now, and the record with that action added.
 
-        `record` is the record of the previous tries, None for the first try; the record given is not changed.
+        `record` is the record of the previous tries, or None for the first try. The method does not change it.
         `current_record` is another name for `record`. Raises TypeError if both are given. A pass is always
         `accept_with_warnings`: the library has no `accept`.
         """
@@ -210,17 +210,17 @@ class RemediationEngine:
         return RemediationAction(action), RemediationRecord.of(log)
 
 
-# The published result has a short hash; the server's verdict keeps all 64 digits.
+# The published result has a short hash. The server's verdict keeps all 64 digits.
 _HASH_DIGITS = 16
 
 
 class ValidationPipeline:
     """A pipeline that runs validators over the parsed output of an LLM.
 
-    `validators` run in their order (None: schema, evidence and business rules as shipped), then the critique, where a
-    `critique_validator` is given. Errors of the layer named `schema` skip the rest. A validator that raises has passed
-    nothing: the result has an error `<layer>.could_not_run`, and the other validators still run. With a
-    `remediation_engine`, the result has a recommended action.
+    `validators` run in their order, and None stands for the shipped ones: schema, evidence and business rules. The
+    critique runs last, if there is a `critique_validator`. Errors of the layer `schema` skip all later validators. If a
+    validator raises an exception, the result has an error `<layer>.could_not_run`, and the other validators still run.
+    With a `remediation_engine`, the result has a recommended action.
     """
 
     def __init__(
@@ -289,9 +289,9 @@ class ValidationPipeline:
 
     def _layers(self, state: Run) -> Iterable[Layer]:
         for validator in self._validators:
-            yield AskedValidator(validator, state)
+            yield ValidatorLayer(validator, state)
         if self._critique_validator is not None:
-            yield AskedCritique(self._critique_validator, state)
+            yield CritiqueLayer(self._critique_validator, state)
 
 
 def _result(verdict: Verdict, state: Run) -> ValidationResult:
@@ -328,7 +328,7 @@ def _result(verdict: Verdict, state: Run) -> ValidationResult:
 
 
 def _layer_run(layer: LayerResult, verdict: Verdict) -> LayerRun:
-    """Return how a layer ended, under the library's layer names instead of the engine's."""
+    """Return the result of a layer under its name in the library."""
     schema_failed = any(
         library_layer(one.name) == ValidationLayer.SCHEMA and one.status is LayerStatus.FAILED for one in verdict.layers
     )

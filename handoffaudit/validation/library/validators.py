@@ -37,7 +37,7 @@ from handoffaudit.validation.verdict import engine_layer, library_layer
 
 _OUTPUT = "parsed_output"
 
-# A caller that puts a validator into a pipeline asks for its check, also where the shipped policy would skip it.
+# A caller that adds a validator to a pipeline wants its check, even if the shipped policy would skip it.
 _ALL_ASKED = TypePolicy("*", evidence=EvidencePolicy.REQUIRED)
 
 
@@ -107,14 +107,14 @@ _LONGEST_TEXT = 500
 
 
 class EvidenceValidator:
-    """A validator that checks which source each claim of the output rests on.
+    """A validator that checks whether the claims of the output cite supplied sources.
 
     `max_uncited_ratio`, from 0.0 to 1.0, is the share of claims that may lack a source. `claim_fields` maps an output
     type to the dotted paths of its claims (`*` stands for any list item or object value): at most 100 paths of at most
-    300 characters. The paths add to the shipped ones, and replace them for a type that both name. Of a type without
-    paths, every text and number at the top of the output is a claim.
+    300 characters. For a type in `claim_fields`, the given paths replace the shipped paths. For a type without paths,
+    every text and number at the top of the output is a claim.
 
-    Raises InvalidConfigError, which lists every flaw, where a path cannot be read. The rule is described in
+    Raises InvalidConfigError, which lists every flaw, if a path cannot be read. The rule is described in
     `docs/evidence.md`.
     """
 
@@ -138,9 +138,9 @@ class EvidenceValidator:
     ) -> list[ClaimAnnotation]:
         """Return every claim of the output, at most 500.
 
-        A claim is cited where at least one of its sources is in `available_sources`; its `validator_confidence`, from
-        0.0 to 1.0, is the share of its sources that are. A claim field that points at too many values to be read yields
-        no claims here, and `validate` reports the field. An output that is not an object has no claims.
+        A claim is cited if at least one of its sources is in `available_sources`. Its `validator_confidence`, from 0.0
+        to 1.0, is the share of its sources in `available_sources`. A claim field that selects too many values yields no
+        claims here, and `validate` reports the field. An output that is not an object has no claims.
         """
         data, supplied = to_json(parsed_output), set(available_sources)
         if not isinstance(data, dict):
@@ -194,8 +194,8 @@ class BusinessRuleValidator:
 class SchemaValidator:
     """A validator that checks the output against a JSON Schema and a pydantic model.
 
-    The JSON Schema (draft 2020-12) is the envelope's `expected_output_schema`; the model is the one registered for the
-    output's `_output_type`. The validator reports every error, at most 100 per model. A schema that cannot be used is
+    The JSON Schema (draft 2020-12) is the envelope's `expected_output_schema`; the model is registered for the output's
+    `_output_type`. The validator reports every error, at most 100 per model. A schema that cannot be used is
     an error too, and so is an output nested more than 64 levels deep.
     """
 
@@ -205,7 +205,7 @@ class SchemaValidator:
         self._models: dict[str, type[BaseModel]] = dict(pydantic_models or {})
 
     def register_model(self, output_type: str, model_class: type[BaseModel]) -> None:
-        """Register the pydantic model that outputs of this type must be valid for; the last one wins."""
+        """Register the pydantic model for outputs of this type. The last registered model counts."""
         self._models[output_type] = model_class
 
     def validate(
@@ -228,8 +228,8 @@ class SchemaValidator:
 def _as_error(issue: Issue) -> Issue:
     """Return the issue as an error.
 
-    A schema that cannot be used lets a sender's handoff pass with a warning; in the library a warning would read as a
-    pass.
+    On the server, a handoff passes with a warning if its schema cannot be used. In the library, the output would count
+    as passed, so the issue is an error.
     """
     return replace(issue, severity=Severity.ERROR)
 
@@ -251,17 +251,17 @@ def _model_issue(error: ErrorDetails, model: type[BaseModel]) -> Issue:
         f"pydantic.{error['type']}",
         location=location,
         message=f"{place}{error['msg']}.",
-        hint=f"Change it so that it is valid for {model.__name__}.",
+        hint=f"Change the value so that it is valid for {model.__name__}.",
         actual=None if missing else to_json(error["input"]),
         model=model.__name__,
     )
 
 
 def _fields_for(model: type[BaseModel], output: dict[str, Any]) -> dict[str, Any]:
-    """Return the output as the model is given it.
+    """Return the output in the form that the model receives.
 
-    Where the model forbids unknown fields, `_output_type`, `evidence_refs` and `assumptions` are left out unless the
-    model knows them: they describe the output and are no part of it.
+    If the model forbids unknown fields, `_output_type`, `evidence_refs` and `assumptions` are removed unless the model
+    defines them, because they describe the output and are not part of it.
     """
     if model.model_config.get("extra") != "forbid":
         return output

@@ -27,7 +27,7 @@ TRACE_EVENTS: Final = (
 class Kind(StrEnum):
     """The forms of log lines.
 
-    `OLDER` is a health line in its older form, `BAD` a line in no known form.
+    `OLDER` is a health line in the older form, and `BAD` a line in an unknown form.
     """
 
     HEALTH = "health"
@@ -41,8 +41,8 @@ class Kind(StrEnum):
 class HealthLine:
     """The result of one handoff file.
 
-    `reason` is None if the file was used. `fallback` is None if the response's text was not tried, or the line
-    does not say. An empty text is an unknown value.
+    `reason` is None if the file was used. `fallback` is None if the response's text was not tried, or if the
+    line does not tell. An empty text is an unknown value.
     """
 
     at: datetime
@@ -99,7 +99,7 @@ class TraceLine:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line in no known form.
+    """A line in an unknown form.
 
     `why` says in one sentence what was expected and what was found.
     """
@@ -121,7 +121,7 @@ _SAME_LEVEL: Final = {"warn": "warning", "err": "error"}
 
 
 def agents_of(line: Line) -> tuple[str, ...]:
-    """Return the agents that a line names; the component of a gate line counts as an agent."""
+    """Return the agents that a line names. The component of a gate line counts as an agent."""
     match line:
         case HealthLine():
             return (line.agent,) if line.agent else ()
@@ -159,7 +159,7 @@ def events_of(line: Line) -> tuple[str, ...]:
 def level_of(line: Line) -> str:
     """Return the level in lower case, or an empty text if the line has none.
 
-    A trace line has a level of its own; a gate line has one where its event type is a level.
+    A trace line states its level. A gate line has a level if its event type is a level.
     """
     match line:
         case TraceLine():

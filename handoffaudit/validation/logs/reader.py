@@ -1,4 +1,4 @@
-"""The parser of one log line; the first characters decide the form, so that a bad line can say what is wrong."""
+"""The parser of one log line. The first characters decide the form, so that the error of a bad line is specific."""
 
 import math
 import re
@@ -19,7 +19,7 @@ class Fault(Exception):
 
 
 def unknown(what: str, found: object, choices: Iterable[str]) -> Fault:
-    """Return the error for a word that is not among `choices`, with the nearest choice or all of them."""
+    """Return the error for a word that is not among `choices`. The error names the nearest choice or all choices."""
     known = tuple(choices)
     near = closest(found, known)
     hint = f"did you mean {near}?" if near else f"it is one of {either(known)}"
@@ -37,20 +37,20 @@ LAST_YEAR: Final = 9000
 
 
 def read_time(text: str) -> datetime:
-    """Return the time in UTC; a time without a zone is taken as UTC.
+    """Return the time in UTC. A time without a zone is in UTC.
 
-    Raises `Fault` for a text that is no time, and for a year outside 1970 to 9000, which a search cannot name.
+    Raises `Fault` for a text that is not a time, and for a year outside 1970 to 9000, which filters do not support.
     """
     match = _TIME.fullmatch(text)
     if match is None:
-        raise Fault(f"a time like 2026-02-15T00:15:00Z is expected, and there is {show(text)}")
+        raise Fault(f"expected a time like 2026-02-15T00:15:00Z, found {show(text)}")
     day, clock, fraction, zone = match.groups("")
     try:
         at = _parse_iso(f"{day}T{clock}{'' if zone in ('Z', 'z', 'UTC') else zone}")
     except (ValueError, OverflowError):
-        raise Fault(f"there is no such time as {show(text)}") from None
+        raise Fault(f"{show(text)} is not a valid time") from None
     if not FIRST_YEAR <= at.year <= LAST_YEAR:
-        raise Fault(f"a year from {FIRST_YEAR} to {LAST_YEAR} is expected, and there is {show(text)}")
+        raise Fault(f"expected a year from {FIRST_YEAR} to {LAST_YEAR}, found {show(text)}")
     return at.replace(microsecond=int(fraction[:6].ljust(6, "0"))) if fraction else at
 
 
@@ -72,17 +72,17 @@ _SHORT = {char: "\\" + letter for letter, char in _ESCAPED.items()}
 def read_pairs(text: str) -> dict[str, str]:
     """Return the key=value pairs of a text.
 
-    Raises `Fault` for a part that is no pair, and for a key that occurs twice.
+    Raises `Fault` for a part that is not a pair, and for a key that occurs twice.
     """
     found: dict[str, str] = {}
     at = 0
     while at < len(text):
         match = _PAIR.match(text, at)
         if match is None:
-            raise Fault(f"key=value pairs are expected, and there is {show(text[at:])}")
+            raise Fault(f"expected key=value pairs, found {show(text[at:])}")
         key, quoted, plain = match.groups()
         if key in found:
-            raise Fault(f"the key {key}= is expected once, and is there twice")
+            raise Fault(f"the key {key}= occurs twice")
         found[key] = unquote(quoted) if quoted is not None else plain or ""
         at = match.end()
     return found
@@ -93,7 +93,7 @@ def unquote(text: str) -> str:
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(_unescape, text)
-    # Two halves of a surrogate pair are one character; half a pair becomes a replacement character.
+    # Two halves of a surrogate pair become one character, and half a pair becomes a replacement character.
     return plain if plain.isascii() else plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -104,7 +104,7 @@ def _unescape(match: re.Match[str]) -> str:
 def write_value(value: str) -> str:
     """Return the value as a health line writes it, quoted where needed.
 
-    Half a surrogate pair, which no text file can hold, becomes a question mark.
+    Half a surrogate pair becomes a question mark, because a text file cannot contain it.
     """
     value = value.encode("utf-8", "replace").decode()
     if value and value.isprintable() and not any(char in value for char in ' "\\') and not _has_space(value):
@@ -160,16 +160,16 @@ _TEXTS = ("workflow", "phase", "level", "span_id", "parent_span_id")
 def read_bytes(line: bytes) -> Line:
     """Return the line that the bytes hold; the bytes come from a file, without the line end."""
     if len(line) >= LONGEST_LINE:
-        return BadLine(f"A line of less than {LONGEST_LINE:,} bytes is expected, and this one is longer: it is cut.")
+        return BadLine(f"The line is longer than the limit of {LONGEST_LINE:,} bytes, so it is cut.")
     try:
         return read_line(line.decode())
     except UnicodeDecodeError as error:
         found = line[error.start : error.start + 4].hex(" ")
-        return BadLine(f"UTF-8 is expected, and at byte {error.start + 1:,} there is {found}.")
+        return BadLine(f"Expected UTF-8, found {found} at byte {error.start + 1:,}.")
 
 
 def read_line(text: str) -> Line:
-    """Return the parsed line, in whichever form; a line in no known form is a `BadLine` and raises nothing."""
+    """Parse a line in any form. Return a `BadLine`, and do not raise, if the form is unknown."""
     line = text.strip(" \t\r\n\ufeff")
     reader = _reader_of(line)
     try:
@@ -180,7 +180,7 @@ def read_line(text: str) -> Line:
         return BadLine(f"{said[0].upper()}{said[1:].rstrip('.')}{'' if said.endswith('?') else '.'}")
     if not line:
         return BadLine("The line is empty.")
-    return BadLine(f"A line like {_FORMS} is expected, and there is {show(line)}.")
+    return BadLine(f"Expected a line like {_FORMS}; found {show(line)}.")
 
 
 def _reader_of(line: str) -> Callable[[str], Line] | None:
@@ -211,7 +211,7 @@ def _health(line: str) -> HealthLine:
 
 
 def _why(fields: dict[str, str]) -> tuple[Reason | None, Fallback | None]:
-    """Return the reason and the fallback, in any case of letters; a fallback may stand as the reason."""
+    """Return the reason and the fallback, ignoring case. Some lines give the fallback as the reason."""
     reason, fallback = fields.get("reason", ""), fields.get("fallback", "")
     if reason.lower() in _FALLBACKS and not fallback:
         reason, fallback = "", reason
@@ -227,14 +227,14 @@ def _older(line: str) -> HealthLine:
     for part in parts:
         key, equals, value = part.partition("=")
         if not equals:
-            raise Fault(f"key=value between the | is expected, and there is {show(part)}")
+            raise Fault(f"expected key=value between the |, found {show(part)}")
         quoted = len(value) > 1 and value[0] == value[-1] == '"'
         fields[key.strip()] = unquote(value[1:-1]) if quoted else value.strip()
     _demand(fields, ("phase", "agent", "handoff_json"), "a health line in the older form")
     found = fields["handoff_json"]
     if found not in OLDER_FOUND:
         raise unknown("handoff_json", found, ("found", "missing", "unparsable"))
-    # The form has no reason of its own, so one of another program's words is not a fault.
+    # The older form defines no reason, so an unknown word from another program is not a fault.
     known = {name: fields[name] for name in ("reason", "fallback") if fields.get(name, "").lower() in _WHY}
     given, fallback = _why(known)
     reason = given or OLDER_FOUND[found]
@@ -257,7 +257,7 @@ def _demand(fields: dict[str, Any], needed: tuple[str, ...], where: str) -> None
     missing = [name for name in needed if name not in fields]
     if missing:
         there = ", ".join(show(name)[1:-1] for name in list(fields)[:12]) or "nothing"
-        raise Fault(f"{where} needs {' and '.join(missing)}, and there is {there}")
+        raise Fault(f"{where} needs {' and '.join(missing)}, found {there}")
 
 
 def _source(text: str) -> Source:
@@ -290,7 +290,7 @@ _WHY = frozenset((*_REASONS, *_FALLBACKS))
 def _gate(line: str) -> GateLine:
     match = _GATE.fullmatch(line)
     if match is None:
-        raise Fault(f"[TIME] [EVENT] [COMPONENT] DETAILS is expected, and there is {show(line)}")
+        raise Fault(f"expected [TIME] [EVENT] [COMPONENT] DETAILS, found {show(line)}")
     time, event, component, details = match.groups()
     written = event.strip().upper()
     event_type = SAME_EVENT.get(written, written)
@@ -304,25 +304,25 @@ def _trace(line: str) -> TraceLine:
         # The length of the line bounds the cost; orjson refuses NaN and lone surrogates.
         fields = orjson.loads(line)
     except (orjson.JSONDecodeError, RecursionError) as error:
-        raise Fault(f"a JSON object is expected, and the line is no valid JSON ({error})") from None
+        raise Fault(f"expected a JSON object, but the line is not valid JSON ({error})") from None
     return trace_of(fields)
 
 
 def trace_of(given: dict[str, Any]) -> TraceLine:
-    """Return the trace line in a JSON object; raises `Fault` where a field is missing or of a wrong type."""
+    """Return the trace line of a JSON object. Raises `Fault` if a field is missing or has a wrong type."""
     fields = dict(given)
     event = fields.pop("event_type", None)
     if event is None:
         event = fields.pop("event", None)
     if event is None:
-        raise Fault(f"a trace line needs event_type, and there is {_names(given)}")
+        raise Fault(f"a trace line needs event_type, found {_names(given)}")
     if event not in TRACE_EVENTS:
         raise unknown("event type", event, TRACE_EVENTS)
     trace_id, time = fields.pop("trace_id", None), fields.pop("timestamp", None)
     if not isinstance(trace_id, str) or not trace_id:
-        raise Fault(f"the trace_id is expected to be a text, and is {_describe(trace_id)}")
+        raise Fault(f"the trace_id must be a text, but is {_describe(trace_id)}")
     if not isinstance(time, str):
-        raise Fault(f"the timestamp is expected to be a text like 2026-02-15T00:15:00Z, and is {_describe(time)}")
+        raise Fault(f"the timestamp must be a text like 2026-02-15T00:15:00Z, but is {_describe(time)}")
     texts = {name: _text(name, fields.pop(name, None)) for name in _TEXTS}
     return TraceLine(
         at=read_time(time),
@@ -345,7 +345,7 @@ def _describe(value: object) -> str:
 
 def _text(name: str, value: object) -> str:
     if value is not None and not isinstance(value, str):
-        raise Fault(f"the {name} is expected to be a text, and is {type_name(value)}")
+        raise Fault(f"the {name} must be a text, but is {type_name(value)}")
     return value or ""
 
 
@@ -353,5 +353,5 @@ def _duration(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise Fault(f"the duration_ms is expected to be a number of 0 and more, and is {show(value)}")
+        raise Fault(f"the duration_ms must be a number of at least 0, but is {show(value)}")
     return value

@@ -1,4 +1,4 @@
-"""Sums over many log lines: the count of each key, and the names that occur in the lines."""
+"""Sums of many log lines: the count of each key, and the names that occur in the lines."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ LineKey = tuple[datetime, str, str, str, str]
 class Counts:
     """The count of each key in one or several texts.
 
-    Lines in their usual spelling are counted as the patterns found them; their keys are made once, at the end.
+    Lines in the usual spelling are counted by the groups of their pattern. Their keys are created once, at the end.
     """
 
     def __init__(self) -> None:
@@ -93,9 +93,9 @@ class Counts:
 class Tally:
     """The sum of some lines.
 
-    Blank lines are not counted; bad lines have no key. `first_at` and `last_at` bound the times, to the minute. The
-    sets hold the names that occur in any line, and `runs` the runs of health lines. `counts` may be shared by several
-    texts.
+    Blank lines are not counted, and bad lines have no key. `first_at` and `last_at` are the first and the last time,
+    to the minute. The sets hold the names that occur in any line, and `runs` the runs of health lines. Several texts
+    may share `counts`.
     """
 
     counts: Counts = field(default_factory=Counts, compare=False)
@@ -140,7 +140,7 @@ class Tally:
         self.traces.add(trace_of(line))
 
     def span(self, minute: datetime) -> None:
-        """Extend the bounds of the times to include a minute."""
+        """Extend `first_at` and `last_at` to include a minute."""
         if self.first_at is None or minute < self.first_at:
             self.first_at = minute
         last = minute + _ALMOST_A_MINUTE
@@ -158,7 +158,7 @@ def key_of(line: HealthLine) -> HealthKey:
 def _hour(hour: str, zone: str) -> datetime:
     """Return the hour in UTC.
 
-    The zones here are whole hours. Raises ValueError if the hour is no time.
+    The offset of the zone must be a whole number of hours. Raises ValueError if the hour is not a valid time.
     """
     at = minute_of(hour, "00", zone)
     if at is None:
@@ -168,7 +168,7 @@ def _hour(hour: str, zone: str) -> datetime:
 
 @lru_cache(maxsize=4096)
 def minute_of(hour: str, minute: str, zone: str) -> datetime | None:
-    """Return the minute in UTC, or None if the values are no time."""
+    """Return the minute in UTC, or None if the values are not a valid time."""
     try:
         return read_time(f"{hour}:{minute}:00{zone}")
     except Fault:

@@ -1,7 +1,7 @@
-"""Bulk counting of log lines: a gigabyte has millions of lines, and one object per line would take minutes.
+"""Bulk counting of log lines. A gigabyte has millions of lines, and creating an object per line would take minutes.
 
-Lines of each form in their usual spelling go through one search. `reader` parses the few other lines one by one; that
-module alone defines the meaning of a line and its errors.
+One pattern search counts all lines of a form in the usual spelling. `reader` parses the few other lines one by one;
+only that module defines the meaning of a line and its errors.
 """
 
 import math
@@ -28,7 +28,7 @@ from handoffaudit.validation.logs.sums import (
 
 
 def tally(text: bytes, counts: Counts | None = None) -> Tally:
-    """Return the sum of the lines of a text; add to `counts` where they are given."""
+    """Return the sum of the lines of a text. If `counts` is given, add the counts to it."""
     made = Tally(counts or Counts())
     plain = text.replace(b"\r\n", b"\n") if b"\r" in text else text
     lines = _decode(plain, made)
@@ -166,7 +166,7 @@ _AGENTS: Final = tuple(sorted(AGENT_FIELDS))
 
 _NAME = str | int | float | bool | None
 
-# Frozen structs are hashable, so that the few distinct values can be told from the many.
+# Frozen structs are hashable, so a set can collect the few distinct values.
 _Named = msgspec.defstruct("_Named", [(name, _NAME, None) for name in _AGENTS], frozen=True, gc=False)
 
 _Fields = msgspec.defstruct(
@@ -232,7 +232,7 @@ def _all_sound(rows: list[Any], found: _Found) -> bool:
 
 
 def _is_sound(row: Any) -> bool:
-    """Return whether the fields make a trace line in the usual spelling."""
+    """Return whether the fields form a valid trace line in the usual spelling."""
     took = row.duration_ms
     stamp = _STAMP.fullmatch(row.timestamp)
     return bool(
@@ -245,9 +245,9 @@ def _is_sound(row: Any) -> bool:
 
 
 def _trace_rows(lines: list[str], made: Tally) -> tuple[list[Any], list[str]]:
-    """Return the lines that are JSON objects with the fields of a trace line, both parsed and as text."""
+    """Return the lines that are JSON objects with the fields of a trace line, parsed and as text."""
     text = "\n".join(lines)
-    # A single broken line would send all lines to the slow path; most broken lines are cut off.
+    # A single broken line would send all lines to the slow path. Most broken lines are cut, so filter these first.
     if text.count("}\n") + text.endswith("}") < len(lines):
         _each((line for line in lines if not line.endswith("}")), made)
         lines = [line for line in lines if line.endswith("}")]
@@ -270,7 +270,7 @@ def _trace_rows(lines: list[str], made: Tally) -> tuple[list[Any], list[str]]:
 
 
 def _span(stamps: Iterable[tuple[str, ...]], made: Tally) -> None:
-    """Extend the bounds of the times to include these times (hour, minute, zone)."""
+    """Extend the time range of the tally to include the stamps (hour, minute, zone)."""
     for stamp in set(stamps):
         at = minute_of(*stamp)
         if at is not None:

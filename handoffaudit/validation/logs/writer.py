@@ -1,4 +1,4 @@
-"""Writing of log lines that can be read back, and the health line of a report on a handoff file."""
+"""The writing of log lines that `reader` can parse, and the health line of a report about a handoff file."""
 
 import json
 import re
@@ -21,7 +21,7 @@ _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 def write_health(line: HealthLine) -> str:
     """Return the health line in the current form, without a line end.
 
-    A line without a reason has no `reason=`, so that a search for `reason=` finds the files that were not used.
+    A line without a reason has no `reason=`, so a search for `reason=` finds the unused files.
 
     >>> from datetime import UTC, datetime
     >>> from handoffaudit.validation.formats.file_report import Reason, Source
@@ -47,7 +47,7 @@ def write_gate(line: GateLine) -> str:
 
 
 def write_trace(line: TraceLine) -> str:
-    """Return a JSON object, without a line end; empty fields are left out."""
+    """Return a JSON object without empty fields and without a line end."""
     fields: dict[str, Any] = {
         "trace_id": line.trace_id,
         "span_id": line.span_id,
@@ -95,23 +95,23 @@ def _iteration(value: object) -> str:
 def has_phase_failed(finding: FileFinding, *, strict: bool) -> bool:
     """Return whether the phase failed.
 
-    With `strict`, only the handoff file counts, not the text of the response.
+    With `strict`, only the handoff file counts, and the text of the response is ignored.
     """
     return finding.blocks or (strict and finding.source is not Source.HANDOFF_JSON)
 
 
 def why(finding: FileFinding, *, strict: bool) -> str:
-    """Return the result of the file in a sentence or two."""
+    """Describe the result of the file in one or two sentences."""
     if finding.reason is None:
         return "The handoff file was used."
-    unusable = f"The handoff file can't be used ({finding.reason})"
+    unusable = f"The handoff file cannot be used ({finding.reason})"
     if finding.fallback is None:
-        return f"{unusable}, and no response was sent along to read a {MARK} block from."
+        return f"{unusable}, and no response with a {MARK} block was sent."
     if finding.fallback is Fallback.FAILED:
         return f"{unusable}. {finding.no_block}"
     if strict:
-        return f"{unusable}; the {MARK} block of the response was read, but the policy lets only the file count."
-    return f"{unusable}; the {MARK} block of the response was read in its place."
+        return f"{unusable}; the response has a {MARK} block, but the policy accepts only the file."
+    return f"{unusable}; the {MARK} block of the response was read instead."
 
 
 def describe_report(finding: FileFinding, *, strict: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The critique question: a second LLM's opinion of an output before others act on it."""
+"""The critique question, which asks a second LLM for its opinion of an output."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ LONGEST_CODE = 80
 class Remark:
     """One objection of the LLM to the output.
 
-    `code` is the LLM's own short name for the objection.
+    `code` is the short name that the LLM chose for the objection.
     """
 
     code: str
@@ -88,7 +88,7 @@ def question(
 ) -> Question:
     """Return the question about `output`; `evidence` and `context` may be empty.
 
-    The question is not asked where it would cost more than `max_cost_usd`.
+    The question is not asked if it would cost more than `max_cost_usd`.
     """
     chosen = custom or default_prompt(Use.CRITIQUE)
     parts = [fence("output", as_text(output))]

@@ -1,4 +1,4 @@
-"""The questions of the semantic layer: is the data supported, and does a deliverable meet its objective."""
+"""The questions of the semantic layer: whether data is supported, and whether a deliverable meets its objective."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Doubt(StrEnum):
 class Doubted:
     """One claim that the LLM doubts.
 
-    `field` is its dotted path in the data as the LLM wrote it, `quote` the words of the claim; each may be empty.
+    `field` is the dotted path of the claim as the LLM wrote it, and `quote` the words of the claim. Both may be empty.
     """
 
     kind: Doubt
@@ -81,7 +81,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 def question(
     data: Any, context: Any, evidence: Any, custom: Prompt | None = None, *, role: Role = Role.FAST
 ) -> Question:
-    """Return the question whether `data` is supported; `context` and `evidence` may be empty."""
+    """Return the question whether `data` is supported. `context` and `evidence` may be empty."""
     chosen = custom or default_prompt(Use.GROUNDING)
     return Question(
         use=Use.GROUNDING,
@@ -95,7 +95,7 @@ def question(
 
 
 def content(data: Any, context: Any, evidence: Any = None) -> str:
-    """Return the text that agents wrote, each part between tags of its own."""
+    """Return the texts of agents, each part between its own tags."""
     parts = [fence("context", select_relevant(context, data)) if context else "No context is given."]
     if evidence:
         parts.append(fence("evidence", select_relevant(evidence, data)))

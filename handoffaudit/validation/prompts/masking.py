@@ -53,7 +53,7 @@ _KEYS += ("credential", "seedphrase", "recoverycode", "backupcode")
 
 _TOKENS = ("token", "authorization", "cookie", "bearer", "jwt")
 
-# Names for several tokens: a plain `tokens` counts or lists words.
+# Names of several tokens need another word, because a plain `tokens` counts or lists words.
 _TOKEN_LISTS = ("accesstokens", "refreshtokens", "apitokens", "authtokens", "bearertokens", "sessiontokens")
 
 # These words are too short or too common to be matched at the end of a word.
@@ -72,7 +72,7 @@ def of_text(name: str) -> bool:
 
 
 def of_number(name: str) -> bool:
-    """Return whether a number under that name is a secret; a `token` that is a number is a count."""
+    """Return whether a number under that name is a secret. A numeric `token` is a count."""
     return _ends(name, _PASSWORDS) or _last_word(name) in _WORDS
 
 
@@ -95,7 +95,7 @@ def _last_word(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _words(name: str) -> tuple[str, ...]:
-    """Return the words of a name in lower case and without accents; of an overlong name, only those at its end."""
+    """Return the words of a name in lower case and without accents. Of an overlong name, use only the end."""
     plain = unicodedata.normalize("NFKD", name[-_LONGEST_NAME:])
     # Characters that are letters of their own, such as й, 비 and パ, are composed again.
     bare = unicodedata.normalize("NFC", "".join(char for char in plain if not "\u0300" <= char <= "\u036f"))
@@ -135,7 +135,7 @@ def _mask_object(held: Mapping[str, Any]) -> dict[str, Any]:
 def _under_distinct_keys(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return all entries, with a number after repeated keys.
 
-    Two keys that are equal once masked must not hide the value under one of them.
+    Otherwise, two keys that are equal after masking would lose one of their values.
     """
     kept: dict[str, Any] = {}
     number = 1

@@ -7,7 +7,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
 
-# Current LLMs think before they answer, and the tokens of their thoughts are billed as answer.
+# Current LLMs think before they answer, and the service bills these tokens as answer tokens.
 ROOM_FOR_THINKING: Final = 4096
 
 # The densest prose has about 2.5 characters per token with current LLMs. Other scripts have fewer characters per token,
@@ -51,7 +51,7 @@ SHIPPED: Final[Mapping[str, Price]] = MappingProxyType(
 
 
 def price_of(model: str, prices: Mapping[str, Price] = SHIPPED) -> Price:
-    """Return the price of an LLM; an unknown name has the price of the dearest LLM."""
+    """Return the price of an LLM. An unknown LLM has the price of the most expensive one."""
     name = model.lower()
     found = next((price for part, price in prices.items() if part in name), None)
     return found or max([*prices.values(), *SHIPPED.values()], key=lambda price: price.output)
@@ -69,7 +69,7 @@ def cost(
 
 
 def estimate_call_cost(model: str, sent_size: int, answer_tokens: int, prices: Mapping[str, Price] = SHIPPED) -> float:
-    """Return the estimated cost of a call in USD, rather too high than too low.
+    """Estimate the cost of a call in USD. The estimate is more likely too high than too low.
 
     `sent_size` is the size of the prompt in bytes (or in characters, of plain English); `answer_tokens` are the tokens
     of the answer. The estimate adds the tokens of the LLM's thoughts.
@@ -83,8 +83,8 @@ def read_prices(text: str) -> Mapping[str, Price]:
     """Return the shipped prices, preceded by the prices in `text`.
 
     `text` is a JSON object such as `{"sonnet-5-5": {"input": 2, "output": 10, "cached": 0.1}}`; empty text changes
-    nothing. Without `cached`, cached tokens cost as much as others. Raises ValueError for text that is not such an
-    object and for a price that is negative or no finite number.
+    nothing. Without `cached`, cached tokens cost as much as other tokens. Raises ValueError for any other text, and for
+    a price that is negative or not finite.
     """
     if not text.strip():
         return SHIPPED

@@ -1,4 +1,4 @@
-"""Selection of the part of a context that is relevant for some data, where the whole context is too long to send."""
+"""The selection of the relevant part of a context if the whole context is too long to send."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ _DEEPEST = 12
 # The most characters of a part that are compared.
 _COMPARED = 20_000
 
-# A smaller remaining room is not worth a part of a value.
+# Less room than this is too small for a part of a value.
 _LEAST_ROOM = 200
 
 _SHORTEST_WORD = 3
@@ -31,8 +31,8 @@ _OVER_LINES = ("-----BEGIN ", "PuTTY-User-Key-File-")
 def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
     """Return the context as text of at most `limit` characters.
 
-    A longer context is reduced: the parts that share the most words and numbers with the data come first, the rest is
-    left out, and a mark at the end says so. Parts are the fields of an object, the entries of a list and the paragraphs
+    A longer context is reduced to the parts that share the most words and numbers with the data. A mark at the end
+    shows the cut. Parts are the fields of an object, the entries of a list and the paragraphs
     of a text, each on its own level.
     """
     if _size(context) <= limit:
@@ -64,7 +64,7 @@ def _fit(value: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
 
 
 def _narrow(part: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
-    """Return the best parts of a bundle that is too long, or the best content of a single part that is."""
+    """Return the best parts of a bundle that is too long, or the best content of a single part that is too long."""
     if len(part) > 1:
         return _fit(part, wanted, room, deepest)
     if isinstance(part, list):
@@ -88,7 +88,7 @@ def _fit_text(text: str, wanted: frozenset[str], room: int) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a text, or its lines or sentences where it has a single paragraph."""
+    """Return the paragraphs of a text, or its lines or sentences if the text has a single paragraph."""
     found = next((parts for split in _BREAKS if len(parts := split.split(text)) > 1), [text])
     bundled = ["\n".join(bundle) for bundle in _bundles(found)]
     return [part for part in bundled if part]
@@ -111,7 +111,7 @@ def _size(value: Any) -> int:
 
 
 def _count_shared_words(part: Any, wanted: frozenset[str]) -> int:
-    """Return how many of the wanted words the part has; a number counts as two."""
+    """Count the wanted words in the part. A number counts as two words."""
     found = wanted.intersection(_words(_text(part)[:_COMPARED]))
     return len(found) + sum(1 for word in found if word[0].isdecimal())
 

@@ -33,7 +33,7 @@ _HEAD = r"""
 # One of these characters follows every name.
 _SIGNS = (":", "=", " ", "\t", "\uff1a")
 
-# Only the beginning of a value is judged, so that hostile texts are not read again and again.
+# Only the beginning of a value is judged, because a hostile text could make the same characters be read many times.
 _JUDGED = 100
 
 _LONGEST_QUOTED = 4000
@@ -106,7 +106,7 @@ def _places(text: str) -> list[int]:
 
 
 def _end_of_value(text: str, head: re.Match[str]) -> int:
-    """Return the end of the value after `head`; its start where the text after `head` is no value."""
+    """Return the end of the value after `head`, or the end of `head` if no value follows."""
     start = head.end()
     if head["open"]:
         return _end_of_quoted(text, start, head["open"])
@@ -130,7 +130,7 @@ def _closing_quote(text: str, start: int, closing: str) -> int:
     """Return the position of the first quote that is not escaped, or -1.
 
     Each level of quoting doubles the backslashes and adds one before a quote. A quote closes the value if it has as
-    many backslashes as the opening quote, or these after whole escaped backslashes.
+    many backslashes as the opening quote, apart from complete escaped backslashes.
     """
     depth = len(closing) - 1
     place = text.find(closing, start, start + _LONGEST_QUOTED)
@@ -163,14 +163,14 @@ def _is_value(run: str, text: str, head: re.Match[str]) -> bool:
     if "=" in head["sign"]:
         return not _is_folder(head["password"], run)
     if head["password"]:
-        # A single plain word is a password where nothing follows; otherwise it begins a sentence.
+        # A single plain word is a password if nothing follows. Otherwise, the word begins a sentence.
         end = head.end() + len(run)
         return not run.isalpha() or text[end : end + 1] in _ENDS
     return len(run) >= _SHORTEST_KEY and _has_digit(run)
 
 
 def _is_folder(name: str | None, run: str) -> bool:
-    """Return whether the value is a shell's working directory, whose name looks like a password's."""
+    """Return whether the value is a shell's working directory, because `PWD=` looks like a password."""
     return name is not None and name.upper().endswith("PWD") and run.startswith("/")
 
 
@@ -183,7 +183,7 @@ class Look:
     """The form of a kind of key.
 
     `starts` are fixed texts that the key may begin with; `pattern` is matched at the position of such a text, or `back`
-    characters before it. The group of the pattern, where it has one, is the secret.
+    characters before it. If the pattern has a group, the group is the secret.
     """
 
     starts: tuple[str, ...]
@@ -197,7 +197,7 @@ def _key(starts: str, rest: str) -> Look:
     return Look(words, rf"\b(?:{'|'.join(word.replace('.', '[.]') for word in words)}){rest}")
 
 
-# Require a digit nearby: a text without one is words with hyphens between them.
+# Require a digit nearby, because a text without digits consists of hyphenated words.
 _DIGIT_AHEAD = r"(?=[\w-]{0,60}\d)"
 
 _HEX = r"[0-9a-fA-F]"
@@ -259,7 +259,7 @@ LOOKS: Final = (
     _key("key-", r"[0-9a-f]{32}\b"),
     Look(("-us",), r"\b[0-9a-f]{32}-us\d{1,2}\b", back=32),
     _key("xkeysib-", r"[0-9a-f]{40,}[\w-]*+"),
-    # Other keys with a telling prefix.
+    # Other keys with a recognisable prefix.
     _key("ntn_ lin_api_ figd_ figo_ figu_ tfp_ aio_", rf"{_DIGIT_AHEAD}[\w-]{{24,}}+"),
     _key("PMAK- NRAK- CFPAT-", r"[\w-]{24,}+"),
     _key("glsa_ glc_ sntrys_ sntryu_", r"[\w=+/-]{30,}+"),
@@ -302,7 +302,7 @@ def mask_text(text: str) -> str:
     """Return the text with a mark in place of each secret."""
     for _ in range(_MOST_PASSES):
         before, text = text, _mask_once(text)
-        # A secret directly behind another one is recognised only once that one is masked.
+        # A secret directly after another one is recognised only after the first one is masked.
         if text == before or not _GLUED.search(text):
             break
     return text
@@ -323,7 +323,7 @@ def _mask_once(text: str) -> str:
 
 
 def _runs(text: str) -> str:
-    """Return the long words of a long text: most forms of keys are searched for in them alone."""
+    """Return the long words of a long text. Most kinds of keys can occur only in these."""
     return "\n".join(_LONG_RUN.findall(text)) if len(text) > _LONG else text
 
 

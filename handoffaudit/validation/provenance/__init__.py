@@ -1,4 +1,4 @@
-"""Provenance of the findings along a trace: the step that introduced each value, and the steps that carried it on."""
+"""The provenance of findings in a trace: which step introduced each value, and which steps inherited it."""
 
 from handoffaudit.validation.provenance.attribution import Attributed, Flaw, Step, attribute, flaws_of, step_of, tainted
 from handoffaudit.validation.provenance.origins import (

@@ -23,7 +23,7 @@ _VALUES: Final = ("text", "quote")
 
 _CUT: Final = "…"
 
-# No agent causes an LLM to be unavailable.
+# An agent does not cause this finding.
 _NOT_ASKED: Final = semantic.UNAVAILABLE.code
 
 
@@ -45,8 +45,8 @@ class Step:
     """One handoff of a trace.
 
     `data` and `context` hold all texts and numbers of its data, and of its context and evidence, one per line.
-    `brings_facts`: its source is a person or a tool, or its whole text is the output of a program; its values then come
-    from outside.
+    `brings_facts` is true if the values come from outside: the source is a person or a tool, or the whole text is the
+    output of a program.
     """
 
     key: str
@@ -61,7 +61,7 @@ class Step:
 def step_of(key: str, record: Record, flaws: Sequence[Flaw] = ()) -> Step:
     """Return the record as a step.
 
-    Of a long handoff, the first 100,000 characters of the data and 300,000 of the context count.
+    Only the first 100,000 characters of the data and the first 300,000 characters of the context count.
     """
     return Step(
         key=key,
@@ -87,7 +87,7 @@ def _join_texts(texts: Iterable[str], most: int) -> str:
 def flaws_of(issues: Iterable[Mapping[str, Any]]) -> tuple[Flaw, ...]:
     """Return the findings of severity warning and above from a verdict's issues, as the API shows them.
 
-    Findings that say nothing about the handoff, such as an unavailable LLM, are left out.
+    Findings that are not about the handoff, such as an unavailable LLM, are excluded.
     """
     return tuple(
         Flaw(str(issue["code"]), str(issue.get("field_path") or ""), _value(issue), str(issue["severity"]))
@@ -112,13 +112,13 @@ _INDEX = re.compile(r"\[\d+\]")
 
 @dataclass(frozen=True, slots=True)
 class Attributed:
-    """One finding of the step at `step`, with its origin; all steps are indexes into the trace.
+    """One finding of the step at `step`, with its origin. All steps are indexes into the trace.
 
-    `origin` is the earliest step that contains the value; for a finding without a value, the earliest step with the
-    same code at the same kind of place. `caused`: the source of this step introduced the finding, in this step or in an
-    earlier step of the same source that did not receive the value. `from_outside`: a person or a tool brought the value
-    at `origin`, or the context of that step contains it. `carriers` are the steps after the origin that contain the
-    value, or have the same finding.
+    `origin` is the earliest step that contains the value. For a finding without a value, `origin` is the earliest step
+    with the same code at the same kind of place. `caused` is true if the source of this step introduced the finding, in
+    this step or in an earlier step of the same source that did not receive the value. `from_outside` is true if a
+    person or a tool supplied the value at `origin`, or if the context of that step contains the value. `carriers` are
+    the steps after the origin that contain the value or have the same finding.
     """
 
     step: int
@@ -132,7 +132,7 @@ class Attributed:
 def attribute(steps: Sequence[Step]) -> list[Attributed]:
     """Return every finding of the first 1,000 steps with its origin, in order.
 
-    Values are compared by meaning: `1,200` is 1200, and 12 is not in 120. After 20,000 different values, the remaining
+    Values are compared by meaning: `1,200` equals 1200, and `120` does not contain 12. Beyond 20,000 different values,
     findings are treated as findings without a value.
     """
     steps = steps[:MOST_STEPS]
@@ -151,9 +151,9 @@ def attribute(steps: Sequence[Step]) -> list[Attributed]:
 
 
 def tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int, tuple[str, ...]]:
-    """Return the steps that carry a wrong value of an earlier step, each with the values.
+    """Return the steps that inherited wrong values from earlier steps, each with these values.
 
-    The values are spelled as they were first found, in the order of the findings. A value from outside taints nothing.
+    The values are spelled as they were first found, in the order of the findings. Values from outside are excluded.
     """
     found: dict[int, dict[str, None]] = {}
     for one in attributed:
@@ -196,8 +196,8 @@ class _Values:
                 self._places.setdefault(form, []).append(at)
             for forms in {self._forms.get(flaw.value, frozenset()) for flaw in step.flaws}:
                 self._flagged.add((at, forms))
-                # A layer saw the value in this step, also where it is read otherwise here; a date with its year does
-                # not match a date without one.
+                # A layer found the value in this step, even if this module reads the value differently: a date with its
+                # year does not match a date without one.
                 for form in forms:
                     if form[0] != YEARLESS:
                         self._places.setdefault(form, []).append(at)
@@ -228,7 +228,7 @@ class _Values:
     def _is_given(self, at: int, forms: frozenset[Form]) -> bool:
         """Return whether the step received the value instead of introducing it.
 
-        A value that a layer flagged in the step was not in its context.
+        A value that a layer flagged in the step was not in its context, so the step did not receive it.
         """
         if (at, forms) in self._flagged:
             return False

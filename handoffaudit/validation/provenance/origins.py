@@ -1,4 +1,4 @@
-"""The wrong values of a trace, each once: who introduced them, and a ranking of the handoffs that went wrong."""
+"""The wrong values of a trace with the steps that introduced them, and a ranking of suspect handoffs."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _WEAKEST: Final = BY_KIND["wording"].code
 _SPREAD_VALUES: Final = 3
 _SPREAD_CARRIERS: Final = 2
 _MEASURED: Final = frozenset({"number", "date", "day", "month", "time"})
-# A whole sentence in quotation marks is a manner of speaking more often than a value.
+# A whole sentence in quotation marks is more often a figure of speech than a value.
 _SOFT: Final = frozenset({BY_KIND["quote"].code, _WEAKEST})
 _LONGEST: Final = 50_000
 _ASSUMES = re.compile(
@@ -28,7 +28,7 @@ _ASSUMES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One wrong value; all steps are indexes into the trace.
+    """One wrong value. All steps are indexes into the trace.
 
     `step` is the first step that contains the value, `flagged` are the steps with a finding about the value, and
     `carriers` the steps after `step` that contain it.
@@ -44,7 +44,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The number of findings in an agent's handoffs that the agent introduced, and the number that it inherited."""
+    """The number of findings that an agent introduced, and the number that the agent inherited."""
 
     agent: str
     caused: int
@@ -84,11 +84,11 @@ def shares(steps: Sequence[Step], attributed: Iterable[Attributed]) -> list[Shar
 
 
 def first_wrong(attributed: Sequence[Attributed]) -> Attributed | None:
-    """Return the finding that the others may follow from, or None without any finding.
+    """Return the finding that may have caused the others, or None if there are no findings.
 
-    Values that did not come from outside take precedence over all other findings. Among them, the earliest origin wins;
-    within one origin, numbers come first, then values with the most carriers. Mere wording ranks after all other
-    values.
+    Values that did not come from outside take precedence over all other findings. Among these values, the earliest
+    origin wins. Within one origin, numbers come first, then values with the most carriers. Wording ranks after all
+    other values.
     """
     own = [one for one in attributed if one.flaw.value and not one.from_outside]
     return min(own or attributed, key=_weight, default=None)
@@ -111,7 +111,7 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One suspect handoff; handoffs of people or tools are never suspects.
+    """One suspect handoff. Handoffs of people or tools are never suspects.
 
     `step` is an index into the trace. `values` are the wrong values that the step introduced, as they were found.
     """
@@ -124,9 +124,9 @@ class Suspect:
 def suspects(
     steps: Sequence[Step], attributed: Sequence[Attributed], signs: Iterable[Sign] = tuple(Sign)
 ) -> list[Suspect]:
-    """Return the handoffs that have any of `signs`, the ones with the most signs first, then the earlier ones.
+    """Return the handoffs with any of `signs`, those with the most signs first, and earlier ones before later ones.
 
-    The ranking is no verdict: nothing is held or rejected for it.
+    The ranking is not a verdict: it neither holds nor rejects a handoff.
     """
     counted = frozenset(signs)
     by_step: dict[int, list[Origin]] = {}

@@ -1,4 +1,4 @@
-"""Search for values in a text: numbers by value, dates by day, everything else word by word."""
+"""The search for values in a text: numbers by value, dates by day, and everything else word by word."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,12 +9,12 @@ from handoffaudit.validation.layers.grounding.sources import plain_words
 from handoffaudit.validation.layers.grounding.values import TextValue, moments_in, number_of, readings_of, values_in
 from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS, WORDS_OF_NUMBERS, Day, days_of, minutes_of
 
-# One normal form of a value: the kind of reading, and its content.
+# One normal form of a value: its kind and its content.
 Form: TypeAlias = tuple[str, object]
 
 LONGEST_PHRASE: Final = 16
 
-# The form of a date that is searched for where no year is written.
+# The form of a date without a year.
 YEARLESS: Final = "yearless"
 
 _LONGEST_VALUE: Final = 500
@@ -25,16 +25,16 @@ _LONGEST_FIGURE: Final = 60
 
 _FIGURES = re.compile(r"(?<![^\W_])(\d+(?:[.,]\d+)*)(?:[ ]?(thousand|million|billion|trillion|bn|[kKmMB])(?![^\W_]))?")
 
-# The figures of dates and versions belong to something else; only the year of a date is kept as a figure.
+# The figures of dates and versions are not numbers. Only the year of a date counts as a figure.
 _DATES_AND_VERSIONS = re.compile(r"(?<!\d)(\d{4})-\d\d-\d\d(?!\d)|(?<![^\W_])()[vV]\d+(?:\.\d+)*")
 
 _END: Final = ""
 
 
 def forms_of(value: str) -> frozenset[Form]:
-    """Return the forms of a value; a text contains the value if it contains any of the forms.
+    """Return the forms of a value. A text contains the value if it contains any of the forms.
 
-    The result is empty if the value has nothing to search for.
+    The result is empty if the value contains nothing to search for.
     """
     text = value[:_LONGEST_VALUE].strip()
     found = values_in(text, quotes=False, most=1)
@@ -67,14 +67,14 @@ def _forms_of_value(value: TextValue) -> Iterator[Form]:
 
 
 class Wanted:
-    """A set of values that are searched for together: a text is read once, however many values there are."""
+    """A set of values to search for together. The search reads a text once, however many values there are."""
 
     def __init__(self, forms: Iterable[Form]) -> None:
         self._forms = frozenset(forms)
         kinds = {kind for kind, _ in self._forms}
         self._has_numbers = "number" in kinds
         self._has_moments = bool(kinds - {"number", "words"})
-        # A tree of the words of each phrase, by first word; a phrase ends where `_END` holds its form.
+        # A tree of the words of the phrases, by first word. `_END` marks the end of a phrase and holds its form.
         self._tree: dict[str, dict[str, object]] = {}
         for form in self._forms:
             if form[0] == "words" and isinstance(form[1], tuple):
@@ -116,7 +116,7 @@ class Wanted:
 
 
 def _numbers(text: str) -> Iterator[Form]:
-    # Most figures occur several times.
+    # Cache the forms, because most figures occur several times.
     for figure, unit in set(_FIGURES.findall(_DATES_AND_VERSIONS.sub(r"\1\2 ", text))):
         if len(figure) > _LONGEST_FIGURE:
             continue

@@ -1,6 +1,6 @@
-"""Repair: candidates for a rejected document, in three tries, each judged; after the third a person is asked.
+"""The repair of a rejected document: three tries, each with a judged candidate, and then a person has to decide.
 
-This package applies no candidate: its caller decides.
+This package does not apply a candidate. Its caller decides.
 """
 
 import re
@@ -39,13 +39,13 @@ _MOST_ROUNDS = 5
 class DefaultsAndHints:
     """The try that adds defaults for missing fields and follows every hint that needs no person.
 
-    New findings that these changes reveal are fixed too, in at most five rounds.
+    It also fixes new findings that these changes reveal, in at most five rounds.
     """
 
     name = "defaults and hints"
 
     def idle(self, draft: Draft, work: Work) -> str:
-        return "No hint could be followed without knowing more than the document says."
+        return "Following the hints requires information that the document does not contain."
 
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
         for _ in range(_MOST_ROUNDS):
@@ -86,7 +86,7 @@ class WorkingOnly:
     name = "working only"
 
     def idle(self, draft: Draft, work: Work) -> str:
-        return "There is nothing beside payload.working."
+        return "The payload contains only payload.working."
 
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
         place = ("handoff", "payload")
@@ -110,7 +110,7 @@ TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
 def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[Try]:
     """Return the three tries for one repair with an LLM.
 
-    The LLM replaces the first try after the hints that finds nothing to do.
+    The LLM replaces the first try after the hints that has nothing to do.
     """
     hints, *others = TRIES
     author = Author(model, prompt)
@@ -118,7 +118,7 @@ def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[T
 
 
 def is_left_to_model(result: Repair, form: str) -> bool:
-    """Return whether an LLM might fix what the rules could not, in a try that the rules left idle."""
+    """Return whether the rules left a try idle and errors that an LLM might fix."""
     if result.status is not RepairStatus.ESCALATED or not any(attempt.is_idle for attempt in result.attempts[1:]):
         return False
     last = result.attempts[-1]
@@ -130,15 +130,15 @@ def repair(
 ) -> Repair:
     """Return the candidates for `document`, up to the first one without errors.
 
-    `verdict` is the verdict on `document`; `form` is the name of its format, empty if none was recognised. Each try
-    continues from the one before. The document is never changed, and a candidate with a lower quality score than the
-    document's is never offered.
+    `verdict` is the verdict on `document`; `form` is the name of its format, or empty if the format is unknown. Each
+    try continues from the previous candidate. The document itself is never changed, and the result never offers a
+    candidate with a lower quality score.
     """
     if verdict.valid:
         return Repair(RepairStatus.NOT_NEEDED, why="There are no errors to repair.")
     if any(issue.code == _ONLY_SENDER for issue in verdict.issues):
         return Repair(
-            RepairStatus.NOT_POSSIBLE, why="Only the agent can write the handoff file that the policy demands."
+            RepairStatus.NOT_POSSIBLE, why="Only the agent can write the handoff file that the policy requires."
         )
     if not isinstance(document, dict) or form not in BY_NAME or deeper_than(document, MAX_DEPTH):
         return Repair(RepairStatus.NOT_POSSIBLE, why=_why_not(document))
@@ -147,8 +147,8 @@ def repair(
 
 def _why_not(document: object) -> str:
     if isinstance(document, dict):
-        return "The document could not be read as one of the formats, so that no rule says what to change."
-    return "There is no JSON object to repair: rules cannot guess what the text was to mean."
+        return "The document has no known format, so there are no repair rules for it."
+    return "There is no JSON object to repair, and rules cannot guess the intended content."
 
 
 def _try_each(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try]) -> Repair:
@@ -166,7 +166,7 @@ def _try_each(document: Document, verdict: Verdict, work: Work, tries: Sequence[
         attempts.append(Attempt(number, one.name, found.document, found.changes, current, note, is_idle))
         if current.valid and current.quality_score >= verdict.quality_score:
             return Repair(RepairStatus.REPAIRED, tuple(attempts), attempts[-1])
-    why = f"{len(attempts)} tries did not come to a document without errors: a person must look at it."
+    why = f"{len(attempts)} tries did not produce a document without errors. A person must fix the document."
     return Repair(RepairStatus.ESCALATED, tuple(attempts), why=why)
 
 
@@ -189,18 +189,17 @@ __all__ = [
 
 
 def check_inside(path: str) -> None:
-    """Raise `PermissionError` for a session file whose folder leads upwards, in the notation of any system."""
+    """Raise `PermissionError` for a session file in a folder that leads upwards, in the notation of any system."""
     if ".." in re.split(r"[/\\]", path):
         folder = path.removesuffix(f"/{SESSION_FILE}")
-        raise PermissionError(0, f"{folder} leads out of its folder")
+        raise PermissionError(0, f"{folder} leads outside its folder")
 
 
 @dataclass(slots=True)
 class HeldFiles:
     """A `FileStore` in memory, for callers that return the files beside the candidate.
 
-    A path that `handoffaudit repair` would not write to is refused here too: the receiver of the response writes the
-    file.
+    It refuses the paths that `handoffaudit repair` refuses, because the receiver of the response writes the file.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -208,7 +207,7 @@ class HeldFiles:
     def write(self, path: str, content: bytes) -> str:
         check_inside(path)
         if "\0" in path:
-            raise ValueError("the path has a NUL character")
+            raise ValueError("the path contains a NUL character")
         self.files[path] = content
         return path
 
@@ -216,8 +215,8 @@ class HeldFiles:
 def session_context(result: Repair, files: Mapping[str, bytes]) -> dict[str, Any] | None:
     """Return `path` and `content` of the file that the offered candidate refers to.
 
-    `files` are the files that the repair made. None if the session stayed in the document, was dropped, or no
-    candidate is offered.
+    `files` are the files that the repair created. Returns None if the session stayed in the document or was dropped, or
+    if the repair offers no candidate.
     """
     if result.repaired is None:
         return None

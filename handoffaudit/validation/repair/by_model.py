@@ -1,4 +1,4 @@
-"""The LLM's try at a document: the question, the fields that the LLM may not change, and the restored secrets."""
+"""The repair by an LLM: the question, the protected fields, and the restored secrets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ from handoffaudit.validation.verdict import Verdict
 
 MAX_TOKENS = 8192
 
-# The LLM would return only a part of a longer document.
+# For a longer document, the LLM would return only a part.
 LONGEST_DOCUMENT = 20_000
 
 _SCHEMA: Final[Mapping[str, Any]] = {"type": "object"}
@@ -68,8 +68,8 @@ _HANDOFF: Final = "handoff"
 
 _META: Final = (_HANDOFF, "meta")
 
-# A change of these fields would undo a check: an approval or a reason that nobody gave, a chain without its loop, a
-# hash that fits.
+# Changing these fields would bypass a check: the LLM could invent an approval or a reason, remove a loop from the
+# chain, or adjust a hash.
 ALWAYS: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
     {
         "payload": (
@@ -99,8 +99,8 @@ ALWAYS: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
     }
 )
 
-# These fields are the base of the checks, or known to the sender alone: the LLM may change them only where their form
-# is wrong.
+# Checks depend on these fields, or only the sender knows their values. The LLM may change a field only if its format is
+# wrong.
 UNLESS_FAULTY: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
     {
         "payload": (("confidence",), ("timestamp",), ("context_refs",)),
@@ -148,7 +148,7 @@ def _holds(place: Location, inner: Location) -> bool:
 
 
 def _restore(answer: Document, before: Document, place: Location, faulty: Sequence[Location]) -> Document:
-    """Return `answer` with one place restored; at and below a faulty place, the LLM's value stays."""
+    """Return `answer` with one place restored. At and below a faulty place, the LLM's value stays."""
     if any(_holds(wrong, place) for wrong in faulty):
         return answer
     was, now = at(before, place, _ABSENT), at(answer, place, _ABSENT)
@@ -182,12 +182,12 @@ def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
     """Return `answer` with the values of `before` in place of the masks in `masked`, the copy that the LLM received.
 
     A value is restored at its own place, or among the entries of its list. Raises `LostSecretError` if a mask is
-    left: a secret that moved is not guessed.
+    left, because a moved secret cannot be assigned safely.
     """
     if same(answer, masked):
         return before
     if isinstance(answer, dict) and isinstance(masked, dict):
-        # A secret can be a key, and then nothing says which secret the masked key was.
+        # If a secret is a key, the masked key does not identify it.
         _free_of_masks(dict.fromkeys(answer))
         return {key: restore_secrets(value, masked.get(key), before.get(key)) for key, value in answer.items()}
     if isinstance(answer, list) and isinstance(masked, list):
@@ -198,8 +198,8 @@ def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
 def _entries(answer: list[Any], masked: list[Any], before: list[Any]) -> list[Any]:
     """Return the entries of a list with their secrets.
 
-    Entries are matched by position where the length is unchanged; otherwise only unchanged entries are, wherever they
-    are now.
+    If the length is unchanged, entries are matched by position. Otherwise, only unchanged entries are matched, at any
+    position.
     """
     if len(answer) == len(masked):
         return [restore_secrets(*three) for three in zip(answer, masked, before, strict=True)]
@@ -235,7 +235,8 @@ def _free_of_masks(value: Any) -> Any:
 class Author:
     """An LLM as the author of one candidate, asked at most once per repair.
 
-    `name` says which LLM wrote the candidate, `note` why there is none; both are empty until the LLM was due.
+    `name` is the LLM that wrote the candidate, and `note` the reason if there is no candidate. Both are empty before
+    the LLM is asked.
     """
 
     model: LanguageModel
@@ -248,7 +249,7 @@ class Author:
         return bool(self.name or self.note)
 
     def mended(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
-        """Return the draft as the LLM corrected it, or the same draft where the LLM gave no usable correction."""
+        """Return the draft corrected by the LLM, or the same draft if the LLM gave no usable correction."""
         issues = [issue for issue in verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL)]
         self.note = why_not_asked(draft.document, issues, work.form)
         if self.note:
@@ -284,7 +285,7 @@ class Author:
 
 @dataclass(slots=True)
 class OrModel:
-    """A try by rule that falls back to the LLM where the rule finds nothing to do.
+    """A rule-based try that falls back to the LLM if the rule has nothing to do.
 
     An instance serves one repair.
     """
@@ -322,7 +323,7 @@ def _is_masked(issue: Issue, document: Document, masked: Document) -> bool:
 
 
 def _without_words(issue: Issue) -> Issue:
-    return replace(issue, message="The value is masked: what is wrong with it is not told.", hint="")
+    return replace(issue, message="The value is masked, so the message is hidden.", hint="")
 
 
 def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
@@ -347,7 +348,7 @@ def _read(answer: Answer, before: Document, form: str) -> Document | None:
     document = answer.value
     if not isinstance(document, dict) or deeper_than(document, MAX_DEPTH):
         return None
-    # A document whose format only its submission names is not recognised before the repair either.
+    # If only the submission names the format, the document is not recognised before the repair, either.
     if _format(before) == form != _format(document):
         return None
     found: Document = restore_secrets(document, mask_secrets(before), before)

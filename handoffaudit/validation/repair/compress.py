@@ -1,4 +1,4 @@
-"""Compression of a document to its token budget, in a fixed order per format, until the budget is met."""
+"""The compression of a document to its token budget, in a fixed order of steps per format."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,9 +26,9 @@ from handoffaudit.validation.tokenizers import TokenCounter
 class Plan:
     """The parts of a format's document that compression may remove or shorten.
 
-    `dropped` are removed in this order. `session` is the one of them that can be stored as a file instead, in the
-    folder named at `session_path`. Then `summary` is shortened, `prompts` are reduced to their key phrases, and the
-    long texts under `texts` are cut after whole sentences.
+    First, the parts in `dropped` are removed, in this order. Instead of being removed, the part `session` can be stored
+    as a file in the folder named at `session_path`. Then `summary` is shortened, `prompts` are reduced to their key
+    phrases, and the long texts under `texts` are cut after whole sentences.
     """
 
     dropped: tuple[Location, ...] = ()
@@ -66,7 +66,7 @@ _UNIVERSAL = Plan(
     chain=(_HANDOFF, "meta", "handoff_chain"),
 )
 
-# Evidence, the context, references and a schema of the sender stay: other fields are checked against them.
+# Evidence, context, references and the sender's schema stay, because other fields are checked against them.
 PLANS: Mapping[str, Plan] = MappingProxyType(
     {
         "universal": _UNIVERSAL,
@@ -95,8 +95,8 @@ _ABSENT = object()
 class Budget:
     """A token budget.
 
-    `limit` is in tokens as `counter` counts them. A chain is cut to `chain_length` entries; that length must be above
-    the approval length, so that a chain that a person must approve does not become one that passes.
+    `limit` is in tokens as `counter` counts them. A chain is cut to `chain_length` entries. The length must be above
+    the approval length, so that cutting does not bypass the approval of a long chain.
     """
 
     limit: int
@@ -108,8 +108,8 @@ class Budget:
 class Compressed:
     """The result of a compression.
 
-    `document` is the original where nothing had to be changed, or nothing could be. `saved` maps each step to the
-    tokens that the step removed, as estimated while it ran.
+    `document` is the original if no change was needed or possible. `saved` maps each step to the estimated number of
+    tokens that it removed.
     """
 
     document: Document
@@ -119,12 +119,12 @@ class Compressed:
     saved: Mapping[str, int] = field(default_factory=dict)
 
     def shortfall(self, limit: int) -> str:
-        """Return how much each step saved and what is left, or an empty text if the document meets its budget."""
+        """Describe the savings of each step and the remaining excess, or return an empty text if the budget is met."""
         if self.fits:
             return ""
         steps = ", ".join(f"{step} (about {tokens:,})" for step, tokens in self.saved.items())
         left = f"{self.tokens:,} tokens are left, {self.tokens - limit:,} over the budget of {limit:,}."
-        return f"Saved tokens: {steps}. {left}" if steps else f"No step could take anything out. {left}"
+        return f"Saved tokens: {steps}. {left}" if steps else f"No step could remove anything. {left}"
 
 
 def count(document: Document, counter: TokenCounter) -> int:
@@ -140,11 +140,10 @@ def compress(
     store: FileStore | None = None,
     summarizer: Summarizer | None = None,
 ) -> Compressed:
-    """Return the document within its budget, or as short as possible; the original is not changed.
+    """Return the document within its budget, or as short as possible. The original is not changed.
 
-    `form` is the name of its format; a document of an unknown format is not changed. With a `store`, the session is
-    written to a file instead of being dropped; where the write fails, the session is dropped. The token count and the
-    payload hash that the document declares are recomputed.
+    `form` is the name of its format. A document of an unknown format is not changed. With a `store`, the session is
+    written to a file, and dropped only if writing fails. The declared token count and payload hash are recomputed.
     """
     tokens = count(document, budget.counter)
     if tokens <= budget.limit:
@@ -160,8 +159,8 @@ def compress(
 class _Press:
     """One document during its compression.
 
-    `left` is the token count, estimated from the changed parts and made exact where the estimate meets the budget:
-    counting a megabyte after each step would take minutes.
+    `left` is the token count, estimated from the changed parts. An exact count follows only when the estimate meets the
+    budget, because counting a megabyte after each step would take minutes.
     """
 
     document: Document
@@ -181,7 +180,7 @@ class _Press:
                 return
 
     def _steps(self, plan: Plan) -> Iterator[None]:
-        """Run one step per iteration, in order; the caller continues while the budget is not met."""
+        """Run one step per iteration, in order. The caller stops when the budget is met."""
         self._cut_chain(plan)
         yield
         for location in plan.dropped:
@@ -206,7 +205,7 @@ class _Press:
     def _copy_roots(self, roots: Sequence[Location]) -> None:
         """Copy the values under the roots, so that later steps can change them in place.
 
-        A new document for each of thousands of texts would take minutes.
+        Creating a new document for each of thousands of texts would take minutes.
         """
         for root in roots:
             value = at(self.document, root)
@@ -272,7 +271,7 @@ class _Press:
             self._record_step("cut the chain", place_value(self.document, plan.chain, shorter), change, chain, shorter)
 
     def _store_session(self, plan: Plan) -> str | None:
-        """Store the session as a file that the document refers to; return why that was not possible, else None.
+        """Store the session as a file that the document refers to. Return the reason on failure, or else None.
 
         The reason is empty if there is no store, or no session.
         """
@@ -305,9 +304,9 @@ class _Press:
 
 
 def cut_chain(chain: list[Any], length: int, kept: Sequence[Any] = ()) -> list[Any]:
-    """Return a chain of at most `length` entries, one of which says how many were removed.
+    """Return a chain of at most `length` entries. One of them states the number of removed entries.
 
-    The ends stay. A chain with an agent of `kept` in its middle stays whole: a loop must not vanish.
+    Both ends stay. If the middle contains an agent of `kept`, the whole chain stays, so that a loop does not vanish.
 
     >>> cut_chain(["a", "b", "c", "d", "e", "f", "g"], 5)
     ['a', 'b', '... 3 more ...', 'f', 'g']

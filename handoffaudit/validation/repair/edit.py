@@ -1,4 +1,4 @@
-"""Edits of a document by copy: drafts with their changes, shortened texts, recomputed hashes and token counts."""
+"""Edits of a copied document: drafts with their changes, shortened texts, recomputed hashes and token counts."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from handoffaudit.validation.tokenizers import estimate
 
 
 def place_value(document: Any, location: Location, value: Any) -> Any:
-    """Return the document with `value` at `location`; the field may be new, but its parent must exist."""
+    """Return the document with `value` at `location`. The field may be new, but its parent must exist."""
     if not location:
         return value
 
@@ -32,7 +32,7 @@ def remove_field(document: Any, location: Location) -> Any:
     """Return the document without the field at `location`, which must exist."""
 
     def drop(holder: Any) -> Any:
-        # Copy and delete instead of rebuilding: of a document with a hundred thousand fields, many may be removed one
+        # Copy and delete instead of rebuilding: many of a hundred thousand fields may be removed one
         # by one.
         rest = dict(holder)
         del rest[location[-1]]
@@ -81,7 +81,7 @@ class Draft:
     """A document under repair, with its changes.
 
     Each change returns a new draft, or None if the change is not possible, for example because the parent does not
-    exist. `moved` are fields that were renamed by a guess. `note` says which part of its goal the last try missed.
+    exist. `moved` holds the fields that were renamed by similarity. `note` says how the last try missed its goal.
     """
 
     document: Document
@@ -100,7 +100,7 @@ class Draft:
         return Draft(place_value(self.document, location, value), (*self.changes, change), self.moved)
 
     def drop(self, location: Location, why: str) -> "Draft | None":
-        """Remove a field; a list entry cannot be removed, since the later entries would change their places."""
+        """Remove a field. A list entry cannot be removed, because the later entries would change their places."""
         before = self.value(location)
         if before is ABSENT or not location or isinstance(location[-1], int):
             return None
@@ -131,8 +131,8 @@ _ABSENT = object()
 def recompute_hashes(before: Document, after: Document, form: str) -> tuple[Document, tuple[Change, ...]]:
     """Return `after` with its hash, size and token count recomputed, and the changes made.
 
-    Nothing is recomputed where both documents are the same. A hash or a size that was wrong before stays wrong: a
-    repair must not hide that the payload differs from the one that the sender sealed.
+    Nothing is recomputed if both documents are equal. A hash or a size that was wrong before stays wrong, because a
+    repair must not hide that the payload was changed.
     """
     if form not in BY_NAME or before is after:
         return after, ()
@@ -151,7 +151,7 @@ def _seal_changes(before: Document, after: Document, form: str) -> Iterator[Chan
     if was is None or now is None or was.value is now.value:
         return
     wrong = {issue.code for issue in integrity_issues(was)}
-    new, why = compact(now.value), "recomputed, since the payload changed"
+    new, why = compact(now.value), "recomputed, because the payload changed"
     digest = f"sha256:{sha256_hex(new)}"
     if now.declared_hash not in (None, digest) and "integrity.payload_hash_mismatch" not in wrong:
         yield replacement(now.hash_location, now.declared_hash, digest, why)
@@ -169,7 +169,7 @@ def _recount_tokens(document: Document, form: str) -> Change | None:
 
 
 def token_count(document: Document, place: Location) -> int:
-    """Return the token count that a document should declare at `place`, with the digits of the count included."""
+    """Return the token count that a document should declare at `place`, including the digits of the count itself."""
     count = MOST_TOKENS
     # The second round counts the digits of the count itself.
     for _ in range(2):
@@ -189,14 +189,14 @@ _LONGEST_PHRASES = 200
 
 _READ = 8000
 
-# The full stop of "3.5" or "e.g. x" ends no sentence: white space and no lower-case letter must follow.
+# A full stop ends a sentence only before white space without a lower-case letter after it, unlike in "3.5" or "e.g. x".
 _SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s+[^\sa-z])|[\u3002\uff01\uff1f]|\n\s*\n")
 
 _BREAK = re.compile(r"[.,;:!?()\[\]{}\"\n\r]+(?:\s|$)|\s[-\u2013\u2014]\s")
 
 _WORD = re.compile(r"[^\s.,;:!?()\[\]{}\"]+(?:[.,:][^\s.,;:!?()\[\]{}\"]+)*")
 
-# Words of grammar, which say nothing about the subject of a sentence.
+# Function words, which say nothing about the subject of a sentence.
 _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -212,7 +212,7 @@ _STOP_WORDS = frozenset(
 
 
 def cut(text: str, most: int) -> str:
-    """Return at most `most` characters of a text, with `...` at the cut included."""
+    """Return at most `most` characters of a text, including `...` at the cut."""
     if len(text) <= most:
         return text
     return text[: max(most - len(MARK), 0)].rstrip() + MARK
@@ -221,7 +221,7 @@ def cut(text: str, most: int) -> str:
 def whole_sentences(text: str, fits: Callable[[str], bool]) -> str:
     """Return as many whole sentences from the start as fit, followed by `...`.
 
-    Where the first sentence does not fit, as many of its words are returned; where no word fits, only the mark.
+    If the first sentence does not fit, return the words of it that fit. If no word fits, return only the mark.
     """
     if fits(text):
         return text
@@ -234,7 +234,7 @@ def within(most: int) -> Callable[[str], bool]:
 
 
 def _longest(text: str, ends: list[int], fits: Callable[[str], bool], joint: str) -> str | None:
-    """Return the longest beginning that fits, found by bisection, or None."""
+    """Return the longest fitting beginning, found by bisection, or None if none fits."""
     best, low, high = None, 0, len(ends)
     while low < high:
         middle = (low + high) // 2
@@ -255,7 +255,7 @@ def _word_ends(text: str) -> list[int]:
 
 
 def key_phrases(text: str) -> str:
-    """Return the key phrases of a text: runs of meaningful words, each once, in their order, with `...` at the end.
+    """Return the key phrases of a text, each once and in order, followed by `...`.
 
     >>> key_phrases("Please write the market overview for 2026, and compare the prices of all five suppliers.")
     'write; market overview; 2026; compare; prices; five suppliers...'

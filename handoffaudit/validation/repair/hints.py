@@ -1,4 +1,4 @@
-"""Hints that can be followed without knowledge beyond the document, one function per rule code."""
+"""The hints that can be followed with the document alone, one function per rule code."""
 
 from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
@@ -27,13 +27,13 @@ Mend = Callable[[Draft, Issue, Work], Draft | None]
 
 
 def follow(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Return the draft with the issue's hint followed, or None if only its sender could follow the hint."""
+    """Follow the hint of an issue and return the new draft, or None if only the sender can follow the hint."""
     mend = _MENDS.get(issue.code)
     found = mend(draft, issue, work) if mend else None
     if found is not None or mend is None:
         return found
     moved = next((place for place in draft.moved if issue.location[: len(place)] == place), None)
-    return draft.drop(moved, "its value does not fit the field whose name is the closest") if moved else None
+    return draft.drop(moved, "its value does not fit the field with the closest name") if moved else None
 
 
 def _places(work: Work) -> Places:
@@ -73,10 +73,10 @@ def _own_chain(draft: Draft, place: Location) -> Any:
 
 
 def _trace_id(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Put the id that the handoff was read with, so that the candidate stays in its trace."""
+    """Insert the trace id that the handoff was read with, so that the candidate stays in its trace."""
     given = issue.metadata.get("trace_id")
     if as_uuid(given) == given:
-        return draft.put(issue.location, given, "missing; the id that the handoff was stored with")
+        return draft.put(issue.location, given, "missing; the trace id that the handoff was stored with")
     return draft.put(issue.location, work.means.new_id(), "missing; a new id")
 
 
@@ -85,17 +85,17 @@ def _wrong_type(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     if place == places.token_count:
         return _count(draft, issue, work)
     if value is None:
-        return draft.drop(place, "null, where a field that is not there is meant")
+        return draft.drop(place, "null, which stands for a missing field")
     if place == _VERSION and value == 3 and not isinstance(value, bool):
         return draft.put(place, "3.0", "the version, as text")
     if place in (places.timestamp, places.expires_at):
         return _put_unless_none(draft, place, as_utc(value), "converted to a time in UTC")
     types = [issue.expected] if isinstance(issue.expected, str) else issue.expected or []
-    return _put_unless_none(draft, place, convert(value, types), "converted to the type asked for")
+    return _put_unless_none(draft, place, convert(value, types), "converted to the required type")
 
 
 def _count(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Put 0 as the token count; the count is recomputed when the draft is judged."""
+    """Insert 0 as the token count. The count is recomputed when the draft is judged."""
     return draft.put(issue.location, 0, "replaced by a count")
 
 
@@ -134,12 +134,12 @@ def _bad_format(draft: Draft, issue: Issue, work: Work) -> Draft | None:
         return _put_unless_none(draft, issue.location, as_utc(value), "written as a time in UTC")
     for word, how in (("UUID", as_uuid), ("checksum", as_checksum)):
         if word in form:
-            return _put_unless_none(draft, issue.location, how(value), "written in the form asked for")
-    return _put_unless_none(draft, issue.location, as_storable(value), "without characters that cannot be stored")
+            return _put_unless_none(draft, issue.location, how(value), "written in the required format")
+    return _put_unless_none(draft, issue.location, as_storable(value), "removed characters that cannot be stored")
 
 
 def _too_long(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Cut a text to its limit; names and ids are not cut, since two of them might become equal."""
+    """Cut a text to its limit. Names and ids are not cut, because two of them might become equal."""
     value, limit = draft.value(issue.location), issue.metadata.get("cut")
     if not isinstance(value, str) or not isinstance(limit, int):
         return None
@@ -157,7 +157,7 @@ def _unknown(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 def _is_similar(name: str, known: str) -> bool:
     """Return whether two names are similar enough to rename one without asking.
 
-    The limit is higher than for a hint, which a person reads before following it: "extra" is not "meta".
+    The limit is higher than for a hint, because a person reads a hint before following it: "extra" is not "meta".
     """
     return SequenceMatcher(None, name.lower(), known.lower()).ratio() >= _ALIKE
 
@@ -172,8 +172,8 @@ def _source_not_in_chain(draft: Draft, issue: Issue, work: Work) -> Draft | None
         return None
     for index in range(len(chain) - 1, -1, -1):
         if isinstance(chain[index], str) and _fold_spelling(chain[index]) == _fold_spelling(source):
-            return draft.put((*issue.location, index), source, "spelled as the source is")
-    return draft.put(issue.location, [*chain, source], "the source added as the last entry")
+            return draft.put((*issue.location, index), source, "spelled like the source")
+    return draft.put(issue.location, [*chain, source], "added the source as the last entry")
 
 
 def _fold_spelling(name: str) -> str:

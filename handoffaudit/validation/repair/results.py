@@ -21,7 +21,7 @@ from handoffaudit.validation.verdict import Verdict
 class RepairStatus(StrEnum):
     """The status of a repair.
 
-    `not_needed`: the document has no errors. `not_possible`: there is no document that rules could fix.
+    `not_needed` means that the document has no errors, and `not_possible` that there is no document to fix by rules.
     """
 
     NOT_NEEDED = "not_needed"
@@ -34,8 +34,8 @@ class RepairStatus(StrEnum):
 class Attempt:
     """One try: its candidate, all changes since the document that arrived, and the verdict on the candidate.
 
-    `note` says why the try found nothing to do, or where it fell short. `is_idle`: the try found nothing to do, so that
-    its candidate is the one before.
+    `note` says why the try had nothing to do, or how it missed its goal. `is_idle` is true if the try had nothing to
+    do, so its candidate is the previous one.
     """
 
     number: int
@@ -55,8 +55,8 @@ class Attempt:
 class Repair:
     """The result of a repair.
 
-    `repaired` is the attempt to offer: the first one without errors and with a quality score no lower than before.
-    Without such an attempt, `why` says what to do.
+    `repaired` is the attempt to offer: the first one without errors whose quality score is not lower than before. If
+    there is no such attempt, `why` says what to do.
     """
 
     status: RepairStatus
@@ -68,7 +68,7 @@ class Repair:
 def repair_to_dict(result: Repair) -> dict[str, Any]:
     """Return the result as the API and files show it.
 
-    `document` is the candidate, null where there is none.
+    `document` is the candidate, or null if there is none.
     """
     return {
         "status": result.status.value,
@@ -100,7 +100,7 @@ class Means:
     """The means of a repair.
 
     `new_id` makes UUIDs of version 4. `known` are values that the caller knows better than the sender, such as the
-    tenant. `store`, where given, writes files beside the sender's.
+    tenant. `store`, if given, writes files beside the sender's.
     """
 
     budget: Budget
@@ -112,7 +112,7 @@ class Means:
 
 
 def budget_of(policy: TypePolicy, counter: TokenCounter, format_name: str = "") -> Budget:
-    """Return the budget of a type in a format. A chain that a person must approve is not cut to one that passes."""
+    """Return the budget of a type in a format. Its chain length keeps long chains subject to approval."""
     return Budget(policy.budget_of(format_name), counter, max(policy.recommended_length, policy.approval_length + 1))
 
 
@@ -147,9 +147,9 @@ class Work:
 
 
 class Try(Protocol):
-    """One way to fix a document: returns a changed draft, or the given draft where there is nothing to do.
+    """One way to fix a document. It returns a changed draft, or the given draft if there is nothing to do.
 
-    `idle` returns a sentence that says why there is nothing to do for a draft.
+    `idle` returns a sentence that says why there is nothing to do.
     """
 
     @property

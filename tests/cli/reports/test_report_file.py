@@ -48,7 +48,7 @@ def test_exit_codes_say_how_the_phase_ended(tmp_path: Path) -> None:
     failed = called(tmp_path, *missing)
     assert failed.returncode == 1
     assert failed.stdout.startswith(f"{LINE}text_fallback reason=file_missing timestamp=")
-    assert 'One of that name is at "handoff.json".' in failed.stderr
+    assert 'A file of that name is at "handoff.json".' in failed.stderr
     fallback = called(tmp_path, *missing, "--response", "response.txt", "--run", "r 1", "--runtime", "claude")
     assert fallback.returncode == 0
     assert 'fallback=text_fallback_ok runtime=claude run="r 1"' in fallback.stdout

@@ -32,7 +32,7 @@ def test_two_reasons_where_the_fallback_ran() -> None:
 def test_a_file_that_is_there_and_cannot_be_read_is_not_missing() -> None:
     finding = judge_report(report(file={"exists": True, "error": "permission denied."}))
     assert finding.reason is Reason.JSON_PARSE_ERROR
-    assert finding.issues[0].message.endswith("is there, but can't be read: permission denied.")
+    assert finding.issues[0].message.endswith("exists, but cannot be read: permission denied.")
     assert judge_report(report(file={"exists": True})).issues[0].message.endswith("can't be read.")
 
 

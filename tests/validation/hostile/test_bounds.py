@@ -182,6 +182,6 @@ def test_a_path_without_end_fails_its_rule(path: str) -> None:
 
 def test_what_was_left_out_is_noted() -> None:
     notes = {layer.name: layer.why for layer in strictest(ALL["dates and days"](LARGE)).layers}
-    assert "not judged" in notes["grounding"]
+    assert "not checked" in notes["grounding"]
     notes = {layer.name: layer.why for layer in strictest(ALL["numbers in order"](LARGE)).layers}
     assert "only the first" in notes["grounding"]

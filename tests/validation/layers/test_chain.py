@@ -36,8 +36,8 @@ def test_circular(reason: str, policy: CircularPolicy, code: str | None) -> None
     ("policy", "hint"),
     [
         (CircularPolicy.HOLD, "so that a person can decide"),
-        (CircularPolicy.REJECT, "no reason is accepted"),
-        (CircularPolicy.ALLOW, "which is enough for this type"),
+        (CircularPolicy.REJECT, "accepts no reason"),
+        (CircularPolicy.ALLOW, "which this type accepts"),
     ],
 )
 def test_the_hint_at_a_loop_without_a_reason_is_what_passes_for_its_type(policy: CircularPolicy, hint: str) -> None:
@@ -177,7 +177,7 @@ def test_of_several_misspelt_names_one_is_asked_for_whatever_their_order() -> No
 def test_a_misspelt_reason_is_not_asked_for_where_none_is_accepted() -> None:
     document = payload(target_agent_id="planner", handof_reason="why")
     (issue,) = judge(document, policy={"circular_policy": CircularPolicy.REJECT}).issues
-    assert issue.hint.startswith("For this type no reason is accepted")
+    assert issue.hint.startswith("This type accepts no reason")
 
 
 def test_a_misspelt_approval_is_asked_for() -> None:

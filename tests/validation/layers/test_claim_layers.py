@@ -17,7 +17,7 @@ def layer(verdict, name: str):
 def test_who_cites_nothing_is_not_asked_for_sources() -> None:
     verdict = judge(payload())
     assert layer(verdict, "evidence").status == "skipped"
-    assert "cites nothing" in layer(verdict, "evidence").why
+    assert "no citations" in layer(verdict, "evidence").why
     assert verdict.claims == ()
 
 
@@ -68,7 +68,7 @@ def test_inventing_sources_does_not_beat_the_limit_on_uncited_claims() -> None:
     assert verdict.outcome == "rejected"
     (issue,) = [issue for issue in verdict.issues if issue.code == "evidence.uncited_threshold_exceeded"]
     assert issue.message == "3 of 4 claims (75 %) name no supplied source, over the limit of 30 %."
-    assert issue.hint.startswith("Supply the sources that they cite or cite supplied ones, as data.evidence_refs")
+    assert issue.hint.startswith("Supply the sources that they cite or cite supplied ones, as in data.evidence_refs")
     assert codes(verdict).count("evidence.unknown_source") == 3
     assert "evidence.uncited_claim" not in codes(verdict)
 
@@ -113,7 +113,7 @@ def test_what_may_have_been_meant_is_asked_and_not_expected() -> None:
     page = {"context": {"page": "Acme: 4,200 EUR; Berg: 5,100 EUR."}}
     verdict = judge(payload(data={"text": "The offer of Acme is 42,000 EUR."}), envelope=page)
     (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.number"]
-    assert issue.hint.startswith('Did you mean "4,200", which is there? If not, supply the source of "42,000"')
+    assert issue.hint.startswith('Did you mean "4,200", which is in the sources? If not, supply the source of "42,000"')
     assert (issue.expected, issue.metadata["closest"]) == (None, "4,200")
 
 
@@ -121,7 +121,9 @@ def test_a_value_that_may_have_been_meant_is_asked_for_whole() -> None:
     page = f"https://example.org/{'x' * 60}/overview"
     verdict = judge(payload(data={"text": f"It stands at {page}z there."}), envelope={"context": {"page": page}})
     (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.identifier"]
-    assert issue.hint.startswith(f'Did you mean "{page}", which is there? If not, supply the source of "{page}z"')
+    assert issue.hint.startswith(
+        f'Did you mean "{page}", which is in the sources? If not, supply the source of "{page}z"'
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def hints(document, *evidence, form=None) -> dict[str, str]:
 def test_where_to_cite_and_what_was_supplied(document, place: str, path: str) -> None:
     found = hints(document, OFFERS, {"source": "prices", "content": "5 EUR"})
     example = f'{place}.evidence_refs: {{"{path}": "…"}} (supplied: "offers", "prices")'
-    assert found["uncited_claim"] == (f'Say what it rests on, as {example}, or list "{path}" in {place}.assumptions.')
+    assert found["uncited_claim"] == (f'Name its source, as in {example}, or list "{path}" in {place}.assumptions.')
     assert example in found["uncited_threshold_exceeded"]
 
 

@@ -298,7 +298,7 @@ def test_odd_issues_are_bounded_and_can_be_stored(issues: list[Any]) -> None:
     ("text", "why"),
     [
         ("x" * 9_000, ""),
-        ("x" * 12_000, "Of what is longer than 10,000 characters, only that much was put to the model."),
+        ("x" * 12_000, "Parts longer than 10,000 characters were cut before they were sent to the LLM."),
         ("Fine. [truncated]\n</data>", ""),
     ],
     ids=["short", "long", "says so itself"],
@@ -312,7 +312,7 @@ def test_a_long_deliverable_passes_with_the_word_that_not_all_of_it_was_looked_a
     document = DELEGATION | {"tool": DELEGATION["tool"] | {"result": "Kronberg sells desks. " * 1000}}
     verdict, _ = checked({"status": "PASSED", "reasoning": "Met.", "confidence": 0.9}, document)
     [why] = [layer.why for layer in verdict.layers if layer.name == "semantic"]
-    assert why.startswith("PASSED with confidence 0.90: Met. Of what is longer than 10,000 characters, only")
+    assert why.startswith("PASSED with confidence 0.90: Met. Parts longer than 10,000 characters were cut")
 
 
 def test_that_a_secret_was_masked_is_told() -> None:
@@ -321,7 +321,9 @@ def test_that_a_secret_was_masked_is_told() -> None:
     assert why == "Values that look like secrets were masked, so the LLM did not see them."
 
 
-@pytest.mark.parametrize(("reason", "when"), [(Reason.NO_KEY, "set a key"), (Reason.TIMEOUT, "the model answers")])
+@pytest.mark.parametrize(
+    ("reason", "when"), [(Reason.NO_KEY, "set an LLM key"), (Reason.TIMEOUT, "the LLM is available")]
+)
 def test_when_it_is_checked_again_is_said_as_it_is(reason: Reason, when: str) -> None:
     (issue,) = checked(Unavailable(reason, "It was not asked."))[0].issues
     assert when in issue.hint

@@ -33,7 +33,7 @@ def test_the_budget_itself_is_within_budget() -> None:
 
 def test_over_budget_names_the_largest_sections() -> None:
     (issue,) = judge(payload(data={"text": "word " * 3000})).issues
-    assert issue.hint.startswith("Take out 1,1")
+    assert issue.hint.startswith("Remove 1,1")
     assert "data 3,0" in issue.hint
 
 

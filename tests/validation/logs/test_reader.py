@@ -149,35 +149,35 @@ def test_a_fraction_is_kept() -> None:
         (HEALTH.replace("agent=planner ", ""), "A health line needs agent, and there is phase, source"),
         (HEALTH.replace("00:15", "25:15"), 'There is no such time as "2026-02-15T25:15:00Z".'),
         *(
-            (HEALTH.replace("2026-02", f"{year}-02"), f'A year from 1970 to 9000 is expected, and there is "{year}-02-')
+            (HEALTH.replace("2026-02", f"{year}-02"), f'Expected a year from 1970 to 9000, found "{year}-02-')
             for year in ("0001", "1969", "9001", "9999")
         ),
         (HEALTH.replace("2026-02-15T", "yesterday:"), 'and there is "yesterday:00:15:00Z".'),
-        (HEALTH + " agent=other", "The key agent= is expected once, and is there twice."),
-        (HEALTH + ' run="7', 'Key=value pairs are expected, and there is "run="7".'),
+        (HEALTH + " agent=other", "The key agent= occurs twice."),
+        (HEALTH + ' run="7', 'Expected key=value pairs, found "run="7".'),
         ("2026-02-15T00:15:00Z | phase=a | agent=b | handoff_json=lost", 'The handoff_json "lost" is not known'),
         (
             "2026-02-15T00:15:00Z | phase=a | agent=b",
             "A health line in the older form needs handoff_json, and there is",
         ),
-        ("2026-02-15T00:15:00Z | phase", 'Key=value between the | is expected, and there is "phase".'),
+        ("2026-02-15T00:15:00Z | phase", 'Expected key=value between the |, found "phase".'),
         ("[2026-02-15T00:15:00Z] [VALIDATON] [g] d", "did you mean VALIDATION?"),
-        ("[2026-02-15T00:15:00Z] INFO g", "[TIME] [EVENT] [COMPONENT] DETAILS is expected"),
+        ("[2026-02-15T00:15:00Z] INFO g", "Expected [TIME] [EVENT] [COMPONENT] DETAILS"),
         ('{"trace_id":"t","timestamp":"2026-02-15T00:15:00Z","event":"phase_start"}', "did you mean phase_started?"),
         ('{"trace_id":"t","timestamp":"2026-02-15T00:15:00Z"}', "A trace line needs event_type"),
         (
             '{"event":"error","timestamp":"2026-02-15T00:15:00Z"}',
-            "The trace_id is expected to be a text, and is missing.",
+            "The trace_id must be a text, but is missing.",
         ),
-        ('{"event":"error","trace_id":"t","timestamp":1771114500}', "The timestamp is expected to be a text"),
-        ('{"event":"error","trace_id":"t"', "A JSON object is expected, and the line is no valid JSON"),
+        ('{"event":"error","trace_id":"t","timestamp":1771114500}', "The timestamp must be a text"),
+        ('{"event":"error","trace_id":"t"', "Expected a JSON object, but the line is not valid JSON"),
         (
             '{"event":"error","trace_id":"t","timestamp":"2026-02-15T00:15:00Z","duration_ms":-1}',
-            "The duration_ms is expected to be a number of 0 and more, and is -1.",
+            "The duration_ms must be a number of at least 0, but is -1.",
         ),
         (
             '{"event":"error","trace_id":"t","timestamp":"2026-02-15T00:15:00Z","phase":{}}',
-            "The phase is expected to be a text, and is an object.",
+            "The phase must be a text, but is an object.",
         ),
     ],
 )
@@ -187,7 +187,7 @@ def test_a_bad_line_says_why(text: str, said: str) -> None:
 
 def test_bytes_that_are_no_text_are_bad() -> None:
     line = read_bytes(b"agent=\xff\xfe phase=p")
-    assert line == BadLine("UTF-8 is expected, and at byte 7 there is ff fe 20 70.")
+    assert line == BadLine("Expected UTF-8, found ff fe 20 70 at byte 7.")
 
 
 def test_a_line_that_is_too_long_is_bad() -> None:

@@ -168,7 +168,7 @@ def test_what_only_the_sender_knows_goes_to_a_person(document: Document) -> None
     assert found.repaired is None
     assert [attempt.number for attempt in found.attempts] == [1, 2, 3]
     assert all(attempt.errors for attempt in found.attempts)
-    assert "a person must look at it" in found.why
+    assert "A person must fix the document" in found.why
 
 
 def test_a_hash_that_does_not_match_is_never_made_to() -> None:

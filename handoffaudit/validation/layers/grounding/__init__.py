@@ -1,4 +1,4 @@
-"""The grounding layer: values and wording of the claims, looked up in the context and the evidence."""
+"""The grounding layer, which looks up the values and the wording of claims in the context and the evidence."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +25,8 @@ name: Final = "grounding"
 MOST_SOURCES = 20_000
 MOST_MARKS = 200
 MOST_VALUES = 5_000
-# Limit on the facts of the data times the characters of all claims, as the cost of judging them grows with both.
+# The cost of judging grows with the facts of the data and with the characters of all claims. This is the limit of their
+# product.
 MOST_WEIGHED = 10_000_000
 _PER_CLAIM = 200
 _SHOWN_SOURCES = 3
@@ -168,7 +169,7 @@ def _affordable(claims: Sequence[Claim], index: SourceIndex) -> tuple[int, bool]
 
 
 def sources_of(record: Record) -> Iterator[Source]:
-    """Yield every text and number that claims may rest on, named by its path: first the context, then the evidence.
+    """Yield every text and number of the context, then of the evidence, each named by its path.
 
     The names of the sources (the keys of the context, the `source` of evidence) are not included.
     """
@@ -187,7 +188,7 @@ def _names_of(record: Record) -> SourceNames:
 
 
 def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:
-    """Return the claim with its marks; of more than 200 marks, keep 200 and prefer the ungrounded ones."""
+    """Return the claim with at most 200 marks. Ungrounded marks take precedence over other marks."""
     if not marks:
         return claim
     if len(marks) > MOST_MARKS:
@@ -256,7 +257,7 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
 def _hint(mark: Mark) -> str | None:
     """Return a hint that names the nearest text of the sources, or None if there is none.
 
-    Only the sender knows whether the near value was meant. The hint therefore asks, instead of naming a correction.
+    The hint is a question, because only the sender knows whether the near value was meant.
     """
     near = quote_text(mark.closest) if mark.closest else ""
     if not near:

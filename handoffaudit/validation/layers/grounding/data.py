@@ -80,7 +80,7 @@ _STRIPPED = ".,;:!?()\"'"
 class DataWord:
     """A word of a text.
 
-    `content` is True if the word has a meaning of its own; `new` is True if no word of the data has this meaning.
+    `content` is True for a content word, and `new` if no word of the data has the same meaning.
     """
 
     start: int
@@ -296,9 +296,9 @@ def data_marks(text: str, judge: DataJudge, values: Sequence[TextValue], marks: 
 
 
 def most_doubtful(sums: Sequence[float]) -> list[bool]:
-    """Return for each word whether the word is above the limit.
+    """Return for each word whether its doubt is above the limit.
 
-    The limit is lowered if no word is clearly doubtful, because a doubted text must have a doubted place.
+    The limit is lowered if no word is clearly doubtful, because a doubted text must have at least one mark.
     """
     limit = min(0.0, max(sums, default=0.0) - _MARGIN)
     return [one > limit for one in sums]
@@ -307,7 +307,7 @@ def most_doubtful(sums: Sequence[float]) -> list[bool]:
 def text_doubt(
     judge: DataJudge, findings: Sequence[Finding], words: Sequence[DataWord], marks: Sequence[Mark]
 ) -> float:
-    """Return how much speaks against the text as a whole; above zero, the text is doubted."""
+    """Return the doubt about the text as a whole. A text with a doubt above zero is marked."""
     return _weigh(text_features(judge, findings, words, marks), TEXT) + TEXT_START
 
 

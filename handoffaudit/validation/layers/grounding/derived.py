@@ -1,7 +1,7 @@
 """Derived numbers: roundings, percentages, multiples, sums, differences and means of the numbers in the sources.
 
-Most claimed numbers follow from nothing. A cheap test on data that is prepared once for all claims detects them first.
-Only if a derivation is likely is it searched for, and the first one found is reported.
+Most claimed numbers cannot be derived. A cheap test, on data that is prepared once for all claims, excludes them first.
+For the others, the module searches for a derivation and reports the first one.
 """
 
 from bisect import bisect_left
@@ -13,11 +13,11 @@ from handoffaudit.validation.layers.grounding.values import Number
 _MAX_OPERANDS = 150
 _MAX_WHOLE_OPERANDS = 40
 _MAX_PARTS = 100
-# Ten is left out, because a digit too many is a typical slip.
+# Ten is not included, because an extra digit is a typical mistake.
 _TIMES = (2, 3, 4, 5, 6, 7, 8, 9, 11, 12)
 _LONGEST_RUN = 12
 _SHORTEST_RUN = 3
-# Beyond this size, numbers of this precision cannot be told apart, and no sum means anything.
+# Beyond this size, floats cannot distinguish numbers of this precision, so sums mean nothing.
 _LARGEST = 1e12
 _HALF = 0.5000001
 # Up to this many steps, a difference of floats is off by far less than one step.
@@ -26,7 +26,7 @@ _EXACTLY = 1e-6
 
 
 def rounded_from(claimed: Number, given: Sequence[float]) -> float | None:
-    """Return a given number that equals the claimed number at the places of the claim, or None; `given` is sorted."""
+    """Return a number of the sorted `given` that rounds to the claimed number at its precision, or None."""
     return _find_within(claimed.value, claimed.step * _HALF, given)
 
 
@@ -69,7 +69,7 @@ class _Places:
         self._step = step
         self._taken: set[int] = set()
         self._exact: list[int] = []
-        # Numbers between two positions, and numbers too large to place.
+        # Numbers between two positions, and numbers that are too large for a position.
         self._between: list[float] = []
         for number in numbers:
             self.add(number)

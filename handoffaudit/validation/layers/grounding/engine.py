@@ -44,7 +44,7 @@ _CODE_BEFORE = re.compile(r"\b([A-Z]{2,6}) \([\w/' -]{0,30}$")
 
 
 class Found(NamedTuple):
-    """The result of looking up one value; `part` narrows the span of the value to the part that was not found."""
+    """The result of looking up one value. `part` is the span of the part that was not found."""
 
     status: Status
     where: str = ""
@@ -55,7 +55,7 @@ class Found(NamedTuple):
 class Lookup:
     """The lookup of the values of one claim in the sources.
 
-    The lookup keeps the numbers of the claim that rest on the sources, because other numbers may be sums of them.
+    The lookup keeps the grounded numbers of the claim, because other numbers may be sums of them.
     """
 
     def __init__(self, text: str, index: SourceIndex) -> None:
@@ -67,7 +67,7 @@ class Lookup:
         self.likenesses = _MAX_LIKENESSES
 
     def find(self, value: TextValue) -> Found | None:
-        """Return what the value rests on, or None if nothing can be said about the value."""
+        """Return the result for the value, or None if the value cannot be judged."""
         kind = value.kind
         if kind == "number":
             return self.number(value)
@@ -243,7 +243,7 @@ _MOST_READ = 20_000
 
 _FEWEST_VALUES = 3
 
-# A longer text is a document of its own.
+# A longer text is a separate document, not a statement.
 _MOST_JUDGED = 10_000
 
 _LISTED = re.compile(r"\*\*|\n[ \t]*(?:[-*\u2022]|\d+[.)])[ \t]")
@@ -252,7 +252,7 @@ _LISTED = re.compile(r"\*\*|\n[ \t]*(?:[-*\u2022]|\d+[.)])[ \t]")
 def ground(text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements: bool = True) -> list[Mark]:
     """Return the marks of the text of one claim, in order.
 
-    The marks cover every value with what the value rests on, and the wording that departs from the sources. At most
+    There is a mark for every value, with its sources, and for wording that departs from the sources. At most
     `most` values are looked up. Without `statements`, statements about structured data are not judged.
     """
     is_json = text.lstrip()[:1] in _BRACKETS
@@ -281,8 +281,8 @@ def _drop_foreign_marks(marks: list[Mark]) -> list[Mark]:
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
     """Return the wording marks that are neither a value nor part of a value.
 
-    An ungrounded value is marked only once. If the sources have 2024-03-12 or 80 %, the parts `03` and `80` mean
-    nothing.
+    An ungrounded value is marked only once. If the sources have 2024-03-12 or 80 %, the parts `03` and `80` have
+    no meaning of their own.
     """
     return [mark for mark in wording if not any(_is_part(mark, value) for value in marks)]
 
@@ -294,7 +294,7 @@ def _is_part(mark: Mark, value: Mark) -> bool:
 
 
 def _is_descriptive(text: str) -> bool:
-    """Return whether a text may describe data; a bare value, a list, a conversation or a question does not."""
+    """Return whether a text may describe data. A bare value, a list, a conversation or a question does not."""
     words = text[:_MOST_READ].lower().split()
     if _LISTED.search(text, 0, _MOST_READ):
         return False

@@ -30,7 +30,7 @@ _AROUND = "".join(_BREAKS) + _TRAILING + " \t\n"
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[!-~]+", re.IGNORECASE)
 
-# Scripts that put no blanks between words are left out: there a whole sentence has the form of an identifier.
+# Scripts without blanks between words are excluded, because a whole sentence would look like an identifier.
 _LATIN = "a-zA-ZÀ-ÖØ-öø-ɏ"
 
 _IDENTIFIER = re.compile(rf"(?=.*[0-9_/@.#])(?:[{_LATIN}]|(?=.*[{_LATIN}]{{4}}))[{_LATIN}0-9_/@.#-]{{1,100}}")
@@ -78,19 +78,19 @@ class SourceNames:
     """The names of the supplied sources, indexed to find their mentions.
 
     A name without blanks that looks like an identifier (`survey_7`, `https://example.com/2024`) is a mention wherever
-    the name is a whole token. Any other name (`Annual Report 2025`) could also be ordinary wording: such a name is a
-    mention only where the claim cites, as in "according to Annual Report 2025" or "[Annual Report 2025]". A name that
-    is itself a number, an amount or a date is never a mention.
+    the name is a whole token. Any other name (`Annual Report 2025`) could also be ordinary wording. Such a name is a
+    mention only after words that cite it, as in "according to Annual Report 2025" or "[Annual Report 2025]". A number,
+    an amount or a date is never a mention.
 
-    The sender chooses the names and could choose a whole statement, so a name supports few figures: an identifier is
-    written in Latin letters and is not all of the claim, unless it is a path or an address; any other name supports
-    only the year at its end.
+    The sender chooses the names and could choose a whole statement as a name. Therefore, an identifier must be written
+    in Latin letters and must not be the whole claim, unless it is a path or an address. Any other name supports only
+    the year at its end.
     """
 
     __slots__ = ("_identifiers", "_phrases", "names")
 
     def __init__(self, places: Iterable[tuple[str, str]] = ()) -> None:
-        """Index pairs of a name and the location of its source; only the first 20,000 pairs count."""
+        """Index the first 20,000 pairs of a name and the location of its source."""
         self._identifiers: dict[str, str] = {}
         self._phrases: dict[str, list[tuple[str, str]]] = {}
         pairs = [(name.strip()[: _MAX_NAME_LENGTH + 1], place) for name, place in islice(places, _MAX_NAMES)]
@@ -144,7 +144,7 @@ class SourceNames:
 
 
 def _covers(mention: Mention, value: TextValue) -> bool:
-    """Return whether the value is part of the mention, and no figure but the year of a title."""
+    """Return whether the value is part of the mention. Of the figures in a title, only the year counts."""
     if not (mention.start <= value.start and value.end <= mention.end):
         return False
     is_figure = value.kind in _VALUE_KINDS or any(map(str.isdigit, value.text))
@@ -158,7 +158,7 @@ def _is_identifier(name: str) -> bool:
 
 
 def _is_whole(text: str, token: str) -> bool:
-    """Return whether the text is the token and nothing else, apart from brackets and punctuation."""
+    """Return whether the text consists of the token, apart from brackets and punctuation."""
     return text.strip(_AROUND) == token
 
 
@@ -206,11 +206,11 @@ def brings_facts(record: Record) -> str | None:
     """
     name = record.source_agent_id.lower().translate(_SEPARATORS)
     if name in PEOPLE:
-        return "a person's words bring facts of their own"
+        return "the source is a person, whose statements are new facts"
     if name in PROGRAMS or record.data.get("role") == "tool" or _was_called(record):
-        return "a tool's answer brings facts of its own"
+        return "the source is a tool, whose answer contains new facts"
     if _is_order(record):
-        return "an order says what is to be made: it rests on nothing unless a prompt or evidence comes with it"
+        return "the handoff is an order without a prompt or evidence, so it has no sources"
     return None
 
 
@@ -222,8 +222,8 @@ def _is_order(record: Record) -> bool:
 def states_nothing(claim: Claim) -> bool:
     """Return whether the text of a claim states nothing that a source can confirm.
 
-    This holds for the output of a program (JSON, or a single word in a field that can hold anything), and for the
-    confidence of the sender.
+    This is true for the output of a program (JSON, or a single word in a field for any value), and for the confidence
+    of the sender.
     """
     text = claim.text.strip()
     if claim.location[-1:] == _HOW_SURE:

@@ -45,7 +45,7 @@ _EPOCHS = (5e8, 2.2e9)
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One of two parties; `role` is the word that its groups share (`home` for `homeTeam` and `homeScore`)."""
+    """One of two parties. `role` is the word that its groups share (`home` for `homeTeam` and `homeScore`)."""
 
     role: str
     names: frozenset[str]
@@ -112,7 +112,7 @@ def _start(mention: _Mention) -> int:
 
 
 def _between(mentions: Sequence[_Mention], start: int, end: int) -> Sequence[_Mention]:
-    """Return the mentions that start at or after `start` and before `end`; `mentions` are in order."""
+    """Return those of the ordered `mentions` that start at or after `start` and before `end`."""
     return mentions[bisect_left(mentions, start, key=_start) : bisect_left(mentions, end, key=_start)]
 
 

@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?$")
 class Fact(NamedTuple):
     """A value of structured data with the words of its key.
 
-    `key` holds the lower-case words of the last name on the path of the value, `group` those of the name before.
+    `key` holds the lower-case words of the last name on the path of the value, and `group` those of the name before it.
     `record` counts rows and list items from 1; a value outside of them has record 0.
     """
 
@@ -105,7 +105,7 @@ def _parse_literal(text: str) -> object | None:
 
 
 def _facts_of(value: object) -> Iterator[Fact]:
-    """Yield the leaves in order; leave out values that are nested deeper than 40 levels."""
+    """Yield the leaves in order, without values that are nested deeper than 40 levels."""
     records = 0
     waiting: list[tuple[object, str, str, int, int]] = [(value, "", "", 0, 0)]
     while waiting:

@@ -32,7 +32,7 @@ _BEFORE = 14
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of checking one statement: `agrees` is True if the data confirms the text from `start` to `end`."""
+    """The result of checking one statement. `agrees` is True if the data confirms the text from `start` to `end`."""
 
     check: Check
     start: int
@@ -61,7 +61,7 @@ class Sentence:
 
 
 def sentences_of(text: str, values: Sequence[TextValue]) -> list[Sentence]:
-    """Return the sentences of a claim with the days and amounts that each states; `values` are in order."""
+    """Return the sentences of a claim, each with its days and amounts. `values` are in order."""
     stated = [one for value in values if (one := _read_stated(text, value)) is not None]
     sentences = []
     for match in _SENTENCE.finditer(text):

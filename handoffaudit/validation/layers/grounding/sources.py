@@ -1,4 +1,4 @@
-"""The index of the sources of one handoff; expensive parts of the index are built on first use."""
+"""The index of the sources of one handoff. Its expensive parts are built on first use."""
 
 import re
 from bisect import bisect_right
@@ -259,7 +259,7 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
 def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Records] | None:
     """Return the facts of the sources that are lines of data, by source position, or None if there is prose.
 
-    JSON and Python literals are left out here, so that prose is detected before any literal is parsed.
+    This step skips JSON and Python literals, so that prose is detected before any literal is parsed.
     """
     read: dict[int, Records] = {}
     prose = facts = 0
@@ -282,7 +282,7 @@ def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Recor
 def _together(sources: Sequence[Source], read: Mapping[int, Records], most_prose: float) -> Records | None:
     """Return the facts of all sources in order, or None if there is prose.
 
-    The records of each source are numbered on from those of the source before.
+    The record numbers of each source continue those of the previous source.
     """
     prose, first = 0, 0
     facts: list[Fact] = []
@@ -319,7 +319,7 @@ def _is_sentence(text: str) -> bool:
 def _unescape(text: str) -> str:
     """Return `text` with a space for each escaped space of JSON.
 
-    Without this, the characters of the escape would run into the digits beside it.
+    Otherwise, the characters of the escape would join the digits beside it.
     """
     return _ESCAPED_SPACE.sub(" ", text)
 

@@ -1,4 +1,4 @@
-"""General English words: months, number words, words that are no names; and the days and times a text may mean."""
+"""General English words (months, number words, words that are not names), and the meaning of dates and times."""
 
 import re
 from collections.abc import Iterable
@@ -73,7 +73,7 @@ MULTIPLIERS = {
     "trillion": 1e12,
 }
 
-# Words that English capitalizes although they name nothing that a source would have to hold.
+# Words that English capitalizes although they are not names that a source must contain.
 _NOT_NAMES = """
     a about above according accordingly additionally after afterwards again all also although always am an and
     another any anyone anything are as at based be because been before being below best besides between both but by

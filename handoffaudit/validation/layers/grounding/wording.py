@@ -25,7 +25,7 @@ from handoffaudit.validation.layers.grounding.wording_text import (
 
 _MOST = 3
 
-# This counts content words: `Yes!` has none.
+# The number of content words: `Yes!` has none.
 _SHORTEST_SENTENCE = 2
 
 
@@ -108,7 +108,7 @@ def _stands_in(word: Word, source: Prose) -> bool:
 # The kinds of claims that are judged.
 # - answer: A few words about a snippet of a few sentences.
 # - digest: A longer text cut down and without capitals. Names look like other words, so every new word may be a name.
-# - summary: A longer text in words of its own.
+# - summary: A longer text restated in other words.
 Situation: TypeAlias = Literal["answer", "digest", "summary"]
 
 # All scorers are logistic regressions fitted on labelled data with equal weight for each file and label. Their
@@ -175,7 +175,7 @@ _SNIPPET_CHARACTERS = 2_000
 
 _ANSWER = 40
 
-# A summary is a text of its own, and shorter than its source.
+# A summary is long enough to be a text, and shorter than its source.
 _SHORTEST_SUMMARY = 12
 
 _SHORTEST_DIGEST = 6

@@ -42,7 +42,7 @@ _CACHED_STEMS = 50_000
 _MOST_SENTENCES = 2_000
 _MOST_PLACES = 500
 
-# Endings of words and their replacements; of two endings where one ends the other, the longer comes first.
+# Endings of words and their replacements. Longer endings come before their own endings.
 _ENDINGS = (
     ("isation", "iz"), ("ization", "iz"), ("ational", "at"), ("iveness", "iv"), ("fulness", "ful"), ("ousness", "ous"),
     ("ability", "abl"), ("ingly", ""), ("edly", ""), ("ments", ""), ("ment", ""), ("ness", ""), ("ations", "at"),

@@ -27,7 +27,7 @@ def told(verdict: Verdict) -> list[str]:
 @pytest.mark.parametrize("source", ["user", "Customer", "User_Proxy", "human"])
 def test_a_person_is_not_asked_where_a_fact_comes_from(source: str) -> None:
     verdict = judged(source, {"text": "My user id is mia_4516, I fly on 12 May 2024."})
-    assert grounding(verdict) == ("skipped", "a person's words bring facts of their own")
+    assert grounding(verdict) == ("skipped", "the source is a person, whose statements are new facts")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,10 @@ def test_a_person_is_not_asked_where_a_fact_comes_from(source: str) -> None:
     ],
 )
 def test_a_tools_answer_brings_facts(source: str, data: dict[str, Any], context: dict[str, Any]) -> None:
-    assert grounding(judged(source, data, context)) == ("skipped", "a tool's answer brings facts of its own")
+    assert grounding(judged(source, data, context)) == (
+        "skipped",
+        "the source is a tool, whose answer contains new facts",
+    )
 
 
 def test_an_agent_that_is_only_named_in_the_context_is_judged() -> None:

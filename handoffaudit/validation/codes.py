@@ -1,4 +1,4 @@
-"""Rule codes, which the layers and formats declare beside their checks, and the issues made from them.
+"""Rule codes, which layers and formats declare beside their checks, and the issues with these codes.
 
 `catalogue` collects the declared codes.
 """
@@ -17,9 +17,9 @@ _MAX_SENTENCE = 600
 class Code:
     """A rule code, or a family of generated codes that begin with it: `schema` of `schema.minimum`.
 
-    `what` says what is found, `why` why it matters, and `hint` what to do if a finding has no hint of its own. `layer`
-    is the part of `code` before the first dot if it is not given. `holds` is True if the handoff waits for the decision
-    of a person. `approvable` is True if a person may accept a handoff with a finding of this code.
+    `what` describes the defect, `why` says why it matters, and `hint` what to do. A finding may have a more specific
+    hint. `layer` defaults to the part of `code` before the first dot. `holds` is True if the handoff waits for the
+    decision of a person. `approvable` is True if a person may accept a handoff with a finding of this code.
     """
 
     code: str
@@ -49,10 +49,10 @@ def make(
     severity: Severity | None = None,
     **metadata: Any,
 ) -> Issue:
-    """Return an issue of a code, or of the code `member` of a family, with the layer and the default hint of the code.
+    """Return an issue with a code, or with the code `member` of a family.
 
-    Values that come from the document are cut to size and made storable. `severity` overrides the severity of the code
-    where the policy or a rule sets one.
+    The layer comes from the code, and so does the hint unless `hint` is given. Values from the document are shortened
+    and made storable. `severity` overrides the severity of the code, if the policy or a rule sets one.
     """
     return Issue(
         layer=code.layer,

@@ -1,4 +1,4 @@
-"""The requirements on handoffs: one policy per handoff type, one for any other type, and their prompts and rules."""
+"""The requirements on handoffs: a policy for each handoff type and for any other type, with prompts and rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.prompts.question import Prompt, Role, Use
 
-# Callers that use these types import them: pydantic's models alone take longer to load than everything else here.
+# Only callers that use these types import them, because pydantic's models take longer to load than all other imports.
 if TYPE_CHECKING:
     from handoffaudit.validation.business_rules.rules import BusinessRuleSet
     from handoffaudit.validation.schemas.schema import DataSchema
@@ -26,7 +26,7 @@ OPTIONAL_LAYERS = (
 )
 ANY_OTHER_TYPE = "*"
 OUTPUT: Final = "output"
-"""The name of the format of agents' outputs, which has a token budget and a critique of its own."""
+"""The name of the format of agents' outputs, which has its own token budget and critique."""
 
 
 class Strictness(StrEnum):
@@ -59,7 +59,7 @@ class GroundingPolicy(StrEnum):
 
 
 class EvidencePolicy(StrEnum):
-    """The handoffs whose claims must be cited: every handoff, or only those that cite at all.
+    """The handoffs whose claims must be cited: all handoffs, or only handoffs with citations or evidence.
 
     The reasons are in `docs/decisions/0014-evidence-where-given.md`.
     """
@@ -69,7 +69,7 @@ class EvidencePolicy(StrEnum):
 
 
 class FailMode(StrEnum):
-    """The treatment of a handoff when the LLM is unavailable: open accepts it unverified, closed holds it."""
+    """The treatment of a handoff if the LLM is unavailable: `open` accepts it unverified, `closed` holds it."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -78,8 +78,8 @@ class FailMode(StrEnum):
 class CritiquePolicy(StrEnum):
     """The condition for asking a second LLM.
 
-    `off`: never; `outputs`: where a trigger fires and the format is `output`; `triggered`: where one fires in any
-    format; `always`: for every handoff.
+    `off`: never. `outputs`: if a trigger applies and the format is `output`. `triggered`: if a trigger applies, in any
+    format. `always`: for every handoff.
     """
 
     OFF = "off"
@@ -91,11 +91,11 @@ class CritiquePolicy(StrEnum):
 def describe(
     title: str, text: str, *, ge: float | None = None, le: float | None = None, alias: str | None = None
 ) -> dict[str, Any]:
-    """Return the metadata of a field of a policy: the keyword arguments of pydantic's `Field`.
+    """Return the metadata of a policy field, as keyword arguments of pydantic's `Field`.
 
-    `{limits}` in the text stands for the lowest and the highest value. `handoffaudit.policy.values.model_of` makes the
+    `{limits}` in the text stands for the lowest and the highest value. `handoffaudit.policy.values.model_of` builds the
     pydantic model from the metadata. This module does not call `Field` itself, because loading pydantic takes a third
-    of the time in which the command line judges a file.
+    of the time that the command line needs to judge a file.
     """
     limits = "" if ge is None or le is None else f"{ge:,} to {le:,}"
     given = {"title": title, "description": text.replace("{limits}", limits), "ge": ge, "le": le, "alias": alias}
@@ -109,22 +109,23 @@ class TypePolicy:
     handoff_type: str = field(metadata=describe("Handoff type", "As senders write it, e.g. deal_data."))
     strictness: Strictness = field(
         default=Strictness.STRICT,
-        metadata=describe("Strictness", "lenient leaves out evidence, grounding and the model's check"),
+        metadata=describe("Strictness", "lenient skips evidence, grounding and the LLM check"),
     )
     mode: Mode = field(
-        default=Mode.ENFORCE, metadata=describe("Mode", "shadow accepts, and keeps what it would have decided")
+        default=Mode.ENFORCE,
+        metadata=describe("Mode", "shadow accepts, and records the verdict that enforce would give"),
     )
     layers_off: frozenset[str] = field(
         default_factory=frozenset, metadata=describe("Layers", "structure always runs", alias="layers")
     )
     token_budget: int = field(
-        default=2000, metadata=describe("Token budget", "tokens; above: rejected", ge=1, le=1_000_000)
+        default=2000, metadata=describe("Token budget", "tokens; a larger handoff is rejected", ge=1, le=1_000_000)
     )
     output_token_budget: int = field(
         default=20_000,
         metadata=describe(
             "Token budget of outputs",
-            "tokens of a handoff in the output format; above: rejected",
+            "tokens; a larger handoff in the output format is rejected",
             ge=1,
             le=1_000_000,
         ),
@@ -133,64 +134,67 @@ class TypePolicy:
         default=5, metadata=describe("Approval length", "agents; a longer chain is held", ge=1, le=1000)
     )
     recommended_length: int = field(
-        default=10, metadata=describe("Recommended length", "agents; a longer chain is warned of", ge=1, le=1000)
+        default=10, metadata=describe("Recommended length", "agents; a longer chain gets a warning", ge=1, le=1000)
     )
     circular_policy: CircularPolicy = field(
         default=CircularPolicy.HOLD,
-        metadata=describe("Circular chains", "when the target is in the chain already, and a reason is given"),
+        metadata=describe("Circular chains", "if the target is already in the chain and a reason is given"),
     )
     evidence: EvidencePolicy = field(
         default=EvidencePolicy.WHERE_GIVEN,
-        metadata=describe("Citations", "required asks every handoff, where_given those that cite at all"),
+        metadata=describe("Citations", "required: all handoffs; where_given: only handoffs with citations or evidence"),
     )
     max_uncited_ratio: float = field(
-        default=0.3, metadata=describe("Uncited share", "{limits} of all claims; above: rejected", ge=0.0, le=1.0)
+        default=0.3,
+        metadata=describe("Uncited share", "{limits} of all claims; a higher share is rejected", ge=0.0, le=1.0),
     )
     grounding: GroundingPolicy = field(
         default=GroundingPolicy.WARN,
-        metadata=describe("Grounding", "a value of a claim that stands in no source: warned of, or rejected"),
+        metadata=describe("Grounding", "what an ungrounded value in a claim causes: a warning, or a rejection"),
     )
     confidence_floor: float = field(
-        default=0.5, metadata=describe("Confidence floor", "{limits}; below: warned of", ge=0.0, le=1.0)
+        default=0.5,
+        metadata=describe("Confidence floor", "{limits}; a lower confidence gets a warning", ge=0.0, le=1.0),
     )
     repair: bool = field(
         default=False,
-        metadata=describe("Repair what is rejected", "without being asked; what passes is a new attempt"),
+        metadata=describe("Automatic repair", "of rejected handoffs; a successful repair becomes a new attempt"),
     )
     max_retries: int = field(
-        default=2, metadata=describe("Retries", "{limits}; how often the sender is asked to try again", ge=0, le=100)
+        default=2, metadata=describe("Retries", "{limits}; how often the sender may retry", ge=0, le=100)
     )
     max_re_retrievals: int = field(
         default=1,
         metadata=describe(
-            "Re-retrievals", "{limits}; how often it is asked for other sources after that", ge=0, le=100
+            "Re-retrievals", "{limits}; how often the sender may then retrieve other sources", ge=0, le=100
         ),
     )
     auto_escalate_on_critical: bool = field(
-        default=True, metadata=describe("Escalate what is critical", "to a person at once, without a retry")
+        default=True, metadata=describe("Escalate critical findings", "to a person at once, without a retry")
     )
     min_severity_to_remediate: Severity = field(
-        default=Severity.ERROR, metadata=describe("Remediate from", "issues less severe ask nothing of the sender")
+        default=Severity.ERROR,
+        metadata=describe("Remediate from", "less severe findings require no action of the sender"),
     )
     hold_limit_hours: int = field(
-        default=24, metadata=describe("Hold limit", "hours held until overdue", ge=1, le=8760)
+        default=24, metadata=describe("Hold limit", "hours until a held handoff is overdue", ge=1, le=8760)
     )
     four_eyes: bool = field(
         default=False,
-        metadata=describe("Four eyes", "a decision takes effect once a second person has made the same one"),
+        metadata=describe("Four eyes", "a decision takes effect when a second person makes the same decision"),
     )
     fail_mode: FailMode = field(
         default=FailMode.OPEN,
         metadata=describe(
-            "Without the model",
-            "when the model cannot be asked: open lets it pass, marked unverified; closed holds it",
+            "Without the LLM",
+            "if the LLM is unavailable: open accepts the handoff as unverified; closed holds it",
         ),
     )
     objective_confidence: float = field(
         default=0.0,
         metadata=describe(
             "Objective confidence",
-            "{limits}; an objective met with less counts as not met; 0.0: never; suggested: 0.7",
+            "{limits}; an objective met with a lower confidence counts as not met; 0.0: never; suggested: 0.7",
             ge=0.0,
             le=1.0,
         ),
@@ -198,8 +202,8 @@ class TypePolicy:
     careful_above: int = field(
         default=0,
         metadata=describe(
-            "Careful model above",
-            "characters of objective and deliverable together; above: the careful model judges; 0: never",
+            "Careful LLM above",
+            "characters of objective and deliverable together; the careful LLM judges longer texts; 0: never",
             ge=0,
             le=1_000_000,
         ),
@@ -208,14 +212,14 @@ class TypePolicy:
         default=CritiquePolicy.OUTPUTS,
         metadata=describe(
             "Critique",
-            "outputs: of the output format, where triggered; triggered: of any format; always: without a trigger",
+            "outputs: if triggered, in the output format; triggered: in any format; always: without a trigger",
         ),
     )
     critique_notional_usd: float = field(
         default=50_000.0,
         metadata=describe(
             "Critique from (USD)",
-            "USD in notional_usd of the context or the data; this and more triggers a critique",
+            "USD in notional_usd of the context or the data; this amount or more triggers a critique",
             ge=0,
             le=1e12,
         ),
@@ -223,25 +227,25 @@ class TypePolicy:
     critique_score_floor: float = field(
         default=0.5,
         metadata=describe(
-            "Critique below score", "{limits}; a score so far below it triggers a critique; 0.0: never", ge=0.0, le=1.0
+            "Critique below score", "{limits}; a lower quality score triggers a critique; 0.0: never", ge=0.0, le=1.0
         ),
     )
     critique_model: Role = field(
         default=Role.FAST,
-        metadata=describe("Critique by", "the fast model or the careful one; the settings name both"),
+        metadata=describe("Critique LLM", "the fast or the careful LLM, as named in the settings"),
     )
     critique_max_usd: float = field(
         default=0.10,
         metadata=describe(
-            "Critique may cost (USD)",
-            "USD for one critique, estimated before it is asked for; above: left out, and warned of",
+            "Critique cost limit (USD)",
+            "estimated USD for one critique; a more expensive critique is skipped with a warning",
             ge=0,
             le=100,
         ),
     )
     critique_threshold: float = field(
         default=0.6,
-        metadata=describe("Critique threshold", "{limits}; a critique's score below it rejects", ge=0.0, le=1.0),
+        metadata=describe("Critique threshold", "{limits}; a lower critique score is rejected", ge=0.0, le=1.0),
     )
 
     def budget_of(self, format_name: str) -> int:
@@ -249,11 +253,11 @@ class TypePolicy:
         return self.output_token_budget if format_name == OUTPUT else self.token_budget
 
 
-# In the order of `handoffaudit.policy.strictness.check_table`.
+# The rows have the order of `handoffaudit.policy.strictness.check_table`.
 ROWS_AS_SHIPPED: Final = (
     TypePolicy("customer_info"),
     TypePolicy("deal_data"),
-    # One agent writes to another in these three types: reports of some ten thousand characters are common.
+    # These three types are messages between agents, and reports of some ten thousand characters are common.
     TypePolicy("delegation", token_budget=20_000),
     TypePolicy("handoff", token_budget=20_000),
     TypePolicy("message", token_budget=20_000),
@@ -266,11 +270,11 @@ ROWS_AS_SHIPPED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """The requirements on one type's data besides its policy.
+    """The requirements on the data of one type, in addition to its policy.
 
-    `claim_fields` is None if none are configured: every text and number at the top of the data is then a claim.
-    `prompts` replace the shipped ones. `strict_files`: a report of a handoff file that was not used is rejected,
-    whatever was read in its place.
+    If `claim_fields` is None, every text and number at the top of the data is a claim. `prompts` replace the shipped
+    prompts. With `strict_files`, a report is rejected if its handoff file was not used, even if the response contains
+    the result.
     """
 
     rules: tuple["BusinessRuleSet", ...] = ()
@@ -282,10 +286,11 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Prompts of users, which replace the shipped ones.
+    """Prompts of users, which replace the shipped prompts.
 
-    A prompt for a workflow takes precedence over a prompt for a type, and that over a prompt for all. `by_workflow`
-    lists name, use and prompt, with the prompts of higher precedence last; one `*` in a name matches any text.
+    A prompt for a workflow takes precedence over a prompt for a type, which takes precedence over a prompt for all.
+    `by_workflow` lists name, use and prompt, with the prompts of higher precedence last. A `*` in a name matches any
+    text.
     """
 
     for_all: Mapping[Use, Prompt] = field(default_factory=dict)
@@ -307,10 +312,10 @@ def _fits(name: str, workflow: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ValidationConfig:
-    """The policies of all types, frozen, with the version of the strictness table.
+    """The policies of all types, with the version of the strictness table.
 
-    `rules` are evaluated for every type: each rule names the types that it applies to. `versions` has the version of
-    each kind of policy. `known_agents` are the names that a target may have without a warning; None allows any name.
+    `rules` holds the rules of all types, because each rule names its types. `versions` has the version of each kind of
+    policy. `known_agents` are the names that a target may have without a warning, or None to allow any name.
     """
 
     version: int

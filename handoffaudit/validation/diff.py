@@ -1,4 +1,4 @@
-"""Differences between two JSON documents, place by place."""
+"""The differences between two JSON documents, place by place."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,8 +31,8 @@ class ChangeKind(StrEnum):
 class Change:
     """One place that differs.
 
-    `before` and `after` are cut to a readable size; `why` is empty if no reason is given. `location` is a place in
-    the document after the change; for a removed value, a place in the document before.
+    `before` and `after` are cut to a readable size. `why` is empty if no reason is given. `location` is a place in the
+    document after the change, or, for a removed value, in the document before the change.
     """
 
     location: Location
@@ -82,7 +82,7 @@ def replacement(location: Location, before: Any, after: Any, why: str = "") -> C
 
 
 def _cut_common_start(before: str, after: str) -> tuple[str, str]:
-    """Return two long texts from shortly before the point where they differ, with `…` for the common part."""
+    """Replace the common start of two long texts with `…`, up to shortly before their first difference."""
     letters = enumerate(zip(before, after, strict=False))
     common = next((at for at, (one, other) in letters if one != other), min(len(before), len(after)))
     start = max(common - _LEAD, 0)
@@ -90,7 +90,7 @@ def _cut_common_start(before: str, after: str) -> tuple[str, str]:
 
 
 def difference(before: Any, after: Any, *, most: int = MOST_CHANGES) -> Difference:
-    """Return the places where `after` differs from `before`, in document order, at most `most` of them."""
+    """Return the first `most` places where `after` differs from `before`, in document order."""
     found = tuple(islice(_compare((), before, after), most + 1))
     return Difference(tuple(_readable(change) for change in found[:most]), complete=len(found) <= most)
 
@@ -111,7 +111,7 @@ def _compare(place: Location, before: Any, after: Any) -> Iterator[Change]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON: true is not 1, 1 equals 1.0, and the order of keys is ignored."""
+    """Return whether two values are equal as JSON: true differs from 1, 1 equals 1.0, and key order is ignored."""
     if isinstance(one, _SCALARS) or isinstance(other, _SCALARS):
         return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
     return one is other or (type(one) is type(other) and canonical(one) == canonical(other))

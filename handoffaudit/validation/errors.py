@@ -19,7 +19,7 @@ class SchemaValidationError(HandoffValidationError):
 
 
 class EvidenceValidationError(HandoffValidationError):
-    """Raised when too many claims of an output rest on no source."""
+    """Raised when too many claims of an output have no source."""
 
 
 class BusinessRuleValidationError(HandoffValidationError):
@@ -38,7 +38,8 @@ class RemediationExhaustedError(HandoffValidationError):
 class ConfigError:
     """One value of a configuration that cannot be saved.
 
-    `place` is its path in the configuration (`rules[2].threshold`); `remedy` says how to correct the value.
+    `place` is the path of the value in the configuration (`rules[2].threshold`). `remedy` says how to correct the
+    value.
     """
 
     place: str
@@ -51,7 +52,7 @@ class ConfigError:
 
 
 def config_error(place: str, value: Any, message: str, remedy: str) -> ConfigError:
-    """Return a flaw whose value and texts are cut to size and can be stored."""
+    """Return a flaw with a shortened and storable value and texts."""
     return ConfigError(clean(place), brief(value), clean(message, 400), clean(remedy, 400))
 
 

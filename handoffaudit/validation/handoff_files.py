@@ -1,4 +1,4 @@
-"""Handoffs as files: the standard name, and writing without overwriting."""
+"""Handoffs as files: their standard name, and a function that writes them without overwriting."""
 
 import os
 import re
@@ -26,7 +26,7 @@ FALLBACK_TEXT: Final = "Using fallback location."
 
 _FOLDER = "handoffs"
 _UNSAFE = re.compile(r"(?:[^\w.-]|\.(?=[^\w]))+")
-# In bytes: file systems allow 255 for both names and the rest.
+# In bytes: file systems allow 255 bytes for the whole file name, which contains both agents' names.
 _LONGEST_NAME = 100
 _NOBODY = "unknown"
 _MOST_OF_A_NAME = 1000
@@ -46,7 +46,7 @@ class Written:
 def file_name(source: str, target: str, at: datetime) -> str:
     """Return `{source}-to-{target}-{YYYYMMDD}T{HHMMSS}Z.json`, in UTC.
 
-    Characters that could lead out of a folder are left out of the names.
+    Characters that could lead outside the folder are removed from the names.
 
     >>> file_name("researcher", "../../etc/writer", datetime(2026, 2, 1, 8, 0, 5, tzinfo=UTC))
     'researcher-to-etc-writer-20260201T080005Z.json'
@@ -69,11 +69,11 @@ def write_handoff(
     root: Path | None = None,
     temporary: Path | None = None,
 ) -> Written:
-    """Write `content` to `handoff_path`, or else into the temporary folder with an issue that says so.
+    """Write `content` to `handoff_path`, or else into the temporary folder, and report the fallback as an issue.
 
-    With a `root`, the session path is relative to the root and must not lead out of it. An existing file is never
-    overwritten: a file with the same content is left as it is, and other content gets `-2`, `-3`, … before `.json`.
-    Raises OSError if the temporary folder cannot be written to either.
+    With a `root`, the session path is relative to the root and must not lead outside it. An existing file is never
+    overwritten. If an existing file has other content, the new name gets `-2`, `-3`, … before `.json`. Raises OSError
+    if the temporary folder is not writable, either.
     """
     path = handoff_path(session_path, source, target, at)
     try:
@@ -105,9 +105,9 @@ def _inside(root: Path | None, path: Path) -> Path:
 
 
 def write_new(content: bytes, path: Path) -> Path:
-    """Write a file and return its path, which differs from `path` where other content has that name.
+    """Write a file and return its path, which differs from `path` if a file with other content has that name.
 
-    The function writes through no existing file and no existing link.
+    The function never writes to an existing file or link.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for number in range(1, _MOST_OF_A_NAME + 1):

@@ -1,4 +1,4 @@
-"""An issue: one finding of a layer about a sender's document."""
+"""The issue: one finding of a layer about a sender's document."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,10 +20,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One finding: the defect, its place in the document, and the hint that makes the document pass.
+    """One finding: the defect, its place in the document, and a hint how to fix the document.
 
     `location` holds the keys and list positions from the root of the document. `holds` is True if the handoff waits for
-    the decision of a person; it follows from the code, so it is not stored.
+    the decision of a person; this follows from the code, so it is not stored.
     """
 
     layer: str
@@ -40,7 +40,7 @@ class Issue:
 
     @property
     def blocks(self) -> bool:
-        """Return whether the issue keeps the handoff from being accepted."""
+        """Return whether the issue prevents the acceptance of the handoff."""
         return self.holds or self.severity in (Severity.ERROR, Severity.CRITICAL)
 
     @property
@@ -52,8 +52,8 @@ class Issue:
         return pointer(self.location)
 
     def numbered(self, number: int) -> "Issue":
-        """Return a copy with the issue id of its position in the verdict, counted from 1."""
-        # dataclasses.replace looks at every field's definition on each call, at three times the cost.
+        """Return a copy with an issue id for its position in the verdict, counted from 1."""
+        # `dataclasses.replace` would take three times as long, because it inspects the definition of every field.
         return Issue(
             self.layer,
             self.code,
@@ -85,7 +85,7 @@ class Issue:
 
 
 def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue]:
-    """Return the first `limit` issues; the last one says so where there are more."""
+    """Return the first `limit` issues. If there are more, the message of the last issue says so."""
     kept = list(islice(issues, limit + 1))
     if len(kept) <= limit:
         return kept

@@ -1,4 +1,4 @@
-"""JSON text: values read from bytes, and values written for counting, hashing and comparing.
+"""JSON text: the parsing of bytes, and the writing of values for counting, hashing and comparing.
 
 >>> compact({"b": 1, "a": "é"}).decode()
 '{"b":1,"a":"é"}'
@@ -41,9 +41,9 @@ _NESTING = (dict, list)
 def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None, tuple[Issue, ...]]:
     """Return the parsed value, or None and a `structure.json_parse` issue.
 
-    A byte order mark is skipped. Of duplicate keys the last one counts; an integer beyond 64 bits becomes a float, as
-    in JavaScript; NaN, lone surrogates and bytes that are not UTF-8 are refused. More than `max_depth` levels of lists
-    and objects are refused too.
+    A byte order mark is skipped. If a key occurs twice, the last one counts. An integer beyond 64 bits becomes a float,
+    as in JavaScript. NaN, lone surrogates, bytes that are not UTF-8, and more than `max_depth` levels of lists and
+    objects are errors.
     """
     body = raw.removeprefix(_BOM)
     try:
@@ -60,7 +60,7 @@ def could_be_deeper(body: bytes, limit: int) -> bool:
 
 
 def deeper_than(value: Any, limit: int) -> bool:
-    """Return whether lists and objects are nested more than `limit` levels deep, without recursion."""
+    """Return whether lists and objects are nested more than `limit` levels deep. The function does not recurse."""
     level = [value]
     for _ in range(limit):
         level = [
@@ -156,7 +156,7 @@ def _printable(text: str) -> str:
 
 
 def too_deep() -> Issue:
-    """Return the issue of a document that another parser read and that is nested deeper than the engine checks."""
+    """Return the issue of a document from another parser that is nested deeper than the engine allows."""
     return make(
         JSON_PARSE,
         message=f"The document is nested more than {MAX_DEPTH} levels deep.",
@@ -182,7 +182,7 @@ def canonical(value: Any) -> bytes:
 
 
 def python_compact(value: Any) -> bytes:
-    """Return compact JSON with numbers spelled as Python's json does (1.5e-07 where others write 1.5e-7)."""
+    """Return compact JSON with numbers as Python's json writes them (1.5e-07 instead of 1.5e-7)."""
     return _dumps(value, sort_keys=False)
 
 
@@ -196,9 +196,9 @@ def data_hash(record: Record) -> str:
 
 
 def repetition_key(record: Record) -> str:
-    """Return the hash of the handoff's data, or an empty text if no value of the data holds anything.
+    """Return the hash of the handoff's data, or an empty text if all values are empty.
 
-    An empty answer given twice is no loop.
+    Repeated empty data does not count as a repetition.
     """
     return data_hash(record) if any(_holds(value) for value in record.data.values()) else ""
 

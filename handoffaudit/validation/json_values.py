@@ -1,4 +1,4 @@
-"""Conversion of Python values to the JSON values that the engine reads."""
+"""The conversion of Python values to the JSON values that the engine reads."""
 
 import dataclasses
 from datetime import date
@@ -17,10 +17,10 @@ _LONGEST_INTEGER = 14_000
 def to_json(value: Any) -> Any:
     """Return a copy of `value` in JSON types.
 
-    Models, dataclasses, enums and times are converted; other objects become their text. A value that JSON cannot
-    express (NaN, infinity, a number too long for any reader) becomes null, and half a surrogate pair a question mark. A
-    value nested deeper than the engine reads is cut just below that depth, so that the engine still sees that the value
-    is too deep.
+    Models, dataclasses, enums and times are converted. Other objects become their text. A value that JSON cannot
+    express (NaN, infinity, or an overlong number) becomes null, and half a surrogate pair becomes a question mark. A
+    value that is nested too deeply for the engine is cut one level below the limit, so that the engine still detects
+    the excess.
     """
     return _plain(value, (), MAX_DEPTH + 1)
 

@@ -1,4 +1,4 @@
-"""Places in a document: of the record's data, and of the values that an LLM quotes."""
+"""The places of the record's data, and of values that an LLM quotes, in a document."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ _MOST_LOOKED_AT = 2000
 def placer(record: Record) -> Callable[[Location], Location]:
     """Return a function that maps a place in the data to the same place in the document.
 
-    The data is a part of the document, or (`delegation`) is built from several parts: each value is found as the
-    identical object.
+    The data is a part of the document, or, for `delegation`, built from several parts. Its values are found in the
+    document by identity.
     """
     root = _find(record.document, record.data, _DEEPEST)
     if root is not None:
@@ -39,7 +39,7 @@ def hands_over(record: Record) -> bool:
 
 
 def _find(document: Any, wanted: Any, depth: int) -> Location | None:
-    """Return the place of the object `wanted` in the document, searched level by level, or None if it is not found."""
+    """Return the place of the object `wanted` in the document, or None. The search goes level by level."""
     if document is wanted:
         return ()
     level: list[tuple[Location, Any]] = [((), document)]
@@ -69,7 +69,7 @@ _LONGEST_FIELD = 1000
 
 _LONGEST_INTEGER = 190
 
-# The most characters of a text that are searched for a quotation whose spelling differs.
+# A quotation with another spelling is only searched for in this many characters of a text.
 _MOST_COMPARED = 100_000
 
 _ROOTS = frozenset({"data", "payload", "output", "document", "deliverable", "root", "$", "#", ""})
@@ -82,10 +82,10 @@ _CUT = ("…", "...")
 def place_of(field: str, quote: str, data: Any) -> Location:
     """Return the location in `data` that an LLM means by a path and a quotation.
 
-    The location is the first value below the path that contains the quotation, else the path itself. A path that leads
-    nowhere is ignored: the location is then the first value anywhere that contains the quotation, else the root. Paths
-    are read as LLMs write them: `items[0].price`, `$.items[0]`, `/items/0/price`, `items.0["unit price"]`. A leading
-    name for the whole data, such as `data` or `$`, is dropped where it leads nowhere.
+    The location is the first value below the path that contains the quotation, or else the path itself. If the path
+    does not exist, the location is the first value anywhere that contains the quotation, or else the root. Paths may
+    have any form that LLMs write: `items[0].price`, `$.items[0]`, `/items/0/price`, `items.0["unit price"]`. A leading
+    name for the whole data, such as `data` or `$`, is ignored if no such field exists.
     """
     named = _find_field(field[:_LONGEST_FIELD], data)
     if named is None:
@@ -114,7 +114,7 @@ def _find_field(field: str, data: Any) -> Location | None:
 
 
 def _readings(field: str) -> Iterator[list[str]]:
-    """Yield the steps of a path in each spelling that it may have; a key may itself contain dots and slashes."""
+    """Yield the steps of a path for each possible notation. A key itself may contain dots and slashes."""
     yield [field]
     yield [_plain(*groups) for groups in _STEP.findall(field)]
     if "/" in field:
@@ -126,7 +126,7 @@ def _plain(double: str, single: str, position: str, plain: str) -> str:
 
 
 def _follow(steps: list[str], data: Any) -> Location | None:
-    """Return the location at the end of the steps; `0` is a position in a list and a key in an object."""
+    """Return the location at the end of the steps, or None. `0` is a position in a list and a key in an object."""
     location: list[str | int] = []
     value = data
     for step in steps:
@@ -144,8 +144,8 @@ def _follow(steps: list[str], data: Any) -> Location | None:
 def _find_quote(quote: str, data: Any) -> Location | None:
     """Return the place of the first value that contains the quotation.
 
-    The search goes level by level, so that a deep document costs no more than a flat one. None if no value contains
-    the quotation, or the quotation is empty.
+    The search goes level by level, so that a deep document costs no more than a flat one. Returns None if no value
+    contains the quotation, or if the quotation is empty.
     """
     level: list[tuple[Location, Any]] = [((), data)] if _bare(quote) else []
     looked_at = 0
@@ -180,14 +180,15 @@ def _holds(value: Any, quote: str) -> bool:
 def _match_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return start and end of the quotation in a text, or None.
 
-    The quotation is searched for as written; then without the quotes around it and the mark of a cut, ignoring case and
-    differences in white space.
+    The first search is for the quotation as written. The second search ignores enclosing quotation marks, a mark of a
+    cut, case, and differences in white space.
     """
     if quote and (start := text.find(quote)) >= 0:
         return start, start + len(quote)
     words = _bare(quote).split()
     compared = text[:_MOST_COMPARED]
-    # The pattern takes a hundred times as long as this comparison, and nearly no text contains the quotation.
+    # This comparison comes first, because hardly any text contains the quotation and the pattern is a hundred times
+    # slower.
     if not words or " ".join(words).lower() not in " ".join(compared.split()).lower():
         return None
     found = re.search(r"\s+".join(map(re.escape, words)), compared, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Places in a JSON document, as dotted paths for people and as JSON Pointers for machines."""
+"""Places in a JSON document: dotted paths for people, and JSON Pointers for machines."""
 
 import re
 from typing import Any
@@ -23,7 +23,7 @@ _NUMBER_OF_KEY = re.compile(r"(?<=[_\-#])\d+(?![A-Za-z0-9])|(?<=[A-Za-z])\d{4,}(
 
 
 def dotted_path(location: Location) -> str:
-    """Return `("files", 2, "path")` as `files[2].path`; a key that is not a plain word is quoted."""
+    """Return a location as a dotted path: `("files", 2, "path")` becomes `files[2].path`. Unusual keys are quoted."""
     text = ""
     for part in location:
         if isinstance(part, int):
@@ -37,7 +37,7 @@ def dotted_path(location: Location) -> str:
 
 
 def last_name(location: Location) -> str:
-    """Return the last key with the list positions after it (`files[2]`), as a short label beside the path."""
+    """Return the last key with the list positions after it (`files[2]`), as a short label of the place."""
     start = len(location) - 1
     while start > 0 and isinstance(location[start], int):
         start -= 1
@@ -53,8 +53,8 @@ def shape(field_path: str) -> str:
     """Return a dotted path with its varying parts replaced by `*`.
 
     `data.items[3].price` and `data.items[12].price` both become `data.items[*].price`. Keys that are numbers, dates,
-    hashes, ids or addresses become `*` too, and so does the number in `step_12`. Any text is accepted; only its first
-    500 characters count.
+    hashes, ids or addresses also become `*`, and so does the number in `step_12`. The path may be any text, of which
+    only the first 500 characters count.
     """
     text = field_path[:LONGEST_SHAPED]
     while (shaped := _PART.sub(_shape_part, text)) != text:
@@ -63,7 +63,7 @@ def shape(field_path: str) -> str:
 
 
 def _shape_part(part: re.Match[str]) -> str:
-    """Return the shape of one part: never longer than the part, and unchanged when shaped again."""
+    """Return the shape of one part. It is never longer than the part, and its own shape is the same."""
     text, quoted = part[0], part[1]
     if quoted is None and text.startswith("["):
         return "[*]"
@@ -74,7 +74,7 @@ def _shape_part(part: re.Match[str]) -> str:
 
 
 def at(document: Any, location: Location, default: Any = None) -> Any:
-    """Return the value at `location`, or `default` where the document has no such place."""
+    """Return the value at `location`, or `default` if the document has no such place."""
     value = document
     for part in location:
         if isinstance(part, int):

@@ -1,7 +1,7 @@
 """Phase rules and their results: a workflow's requirements on the sender's files and commands.
 
-The client evaluates the rules; this module parses rules and results and computes the overall status. The module imports
-little, since the client starts on every tool call.
+The client evaluates the rules; this module parses rules and results and computes the overall status. It imports
+little, because the client starts on every tool call.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -101,8 +101,8 @@ def parse_rules(plain: object) -> tuple[PhaseRule, ...]:
 def parse_results(plain: object) -> tuple[RuleResult, ...]:
     """Return the results of a plain list, at most 200.
 
-    Raises InvalidConfigError with all flaws and their places. The rules that the results belong to are not checked:
-    `overall` ignores the results of unknown rules.
+    Raises InvalidConfigError with all flaws and their places. Results of unknown rules are allowed, and `overall`
+    ignores them.
     """
     results = _parse_list(plain, "results", MOST_RESULTS, _read_result)
     _refuse_repeated([result.result_id for result in results], "result_id", "result")
@@ -112,9 +112,9 @@ def parse_results(plain: object) -> tuple[RuleResult, ...]:
 def overall(rules: Sequence[PhaseRule], results: Iterable[RuleResult]) -> Overall:
     """Return the overall status of the rules.
 
-    The status is failed where any rule of severity error failed. Otherwise it is pending before the first result, in
-    progress while a rule has no result, and passed once every rule has one. Of several results of one rule the last one
-    counts; a skipped rule did not fail. An empty list of rules has passed.
+    The status is failed if any rule of severity error failed. Otherwise, the status is pending before the first result,
+    in progress while a rule has no result, and passed when every rule has a result. If a rule has several results, the
+    last one counts. A skipped rule did not fail. An empty list of rules has passed.
     """
     status = {result.rule_id: result.status for result in results}
     has_result = [rule.rule_id in status for rule in rules]
@@ -126,7 +126,7 @@ def overall(rules: Sequence[PhaseRule], results: Iterable[RuleResult]) -> Overal
 
 
 def failed_errors(rules: Iterable[PhaseRule], status: Mapping[str, RuleStatus]) -> list[PhaseRule]:
-    """Return the failed rules of severity error; `status` is by rule id."""
+    """Return the failed rules of severity error. `status` maps rule ids to statuses."""
     return [
         rule for rule in rules if rule.severity is RuleSeverity.ERROR and status.get(rule.rule_id) is RuleStatus.FAILED
     ]
@@ -148,7 +148,7 @@ class _Object:
         self.flaws.append(config_error(f"{self.place}.{name}", self.plain.get(name), message, remedy))
 
     def text(self, name: str, longest: int = LONGEST_TEXT, *, needed: bool = True) -> str:
-        """Return the text of a field; with `needed`, the field must be there and not be empty."""
+        """Return the text of a field. With `needed`, the field must exist and must not be empty."""
         value = self.plain.get(name, "")
         if not isinstance(value, str):
             self.wrong(name, f"{name} is {type_name(value)}.", "Give a string.")
@@ -180,7 +180,7 @@ class _Object:
         return default
 
     def texts(self, name: str, most: int, *, needed: bool) -> list[str]:
-        """Return a list of texts; with `needed`, it has at least one text and no empty one."""
+        """Return a list of texts. With `needed`, the list must not be empty or contain an empty text."""
         value = self.plain.get(name, [])
         if not isinstance(value, list) or not all(isinstance(one, str) and "\0" not in one for one in value):
             self.wrong(name, f"{name} is {type_name(value)}, not a list of strings.", "Give a list of strings.")

@@ -1,4 +1,4 @@
-"""The run of a handoff through the layers to its verdict, and the verdict on a document that cannot be read."""
+"""The pipeline, which runs a handoff through the layers, and the verdict on an unreadable document."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ _STRUCTURE = "structure"
 
 
 def layers_with_model() -> tuple[Layer, ...]:
-    """Return all layers: shipped, installed, and last the layers that ask an LLM."""
+    """Return all layers: first the shipped layers, then the installed ones, then the layers that ask an LLM."""
     return (*LAYERS, *installed_layers(), *MODEL_LAYERS)
 
 
@@ -41,11 +41,12 @@ def run(
     layers: Iterable[Layer] | None = None,
     new_id: Callable[[], str] | None = None,
 ) -> Verdict:
-    """Run the layers in order and return the verdict; errors of the structure layer skip the rest.
+    """Run the layers in order and return the verdict. Errors of the structure layer skip all other layers.
 
-    `layers` defaults to the shipped and then the installed ones. `new_id` names the remediation record that a first
-    attempt opens; without it, the record has the id of the verdict. Only `CouldNotRunError`, which reports an outside
-    failure, ends as the layer's status `error`: any other exception is a bug of ours and propagates, without a verdict.
+    `layers` defaults to the shipped layers followed by the installed ones. `new_id` returns the id of the remediation
+    record that a first attempt opens. Without `new_id`, the record has the id of the verdict. A `CouldNotRunError`
+    reports an external failure and sets the status of the layer to `error`. Any other exception is a bug of ours: it
+    propagates, and there is no verdict.
     """
     started = monotonic()
     issues = subject.findings.issues = []
@@ -105,7 +106,7 @@ def _remediate(
     at: datetime,
     new_id: Callable[[], str],
 ) -> tuple[str, RemediationLog]:
-    """Return the action due after this attempt, and the remediation log with that action."""
+    """Return the action that is due after this attempt, and the remediation log with that action."""
     accepted, enforced = outcome is Outcome.ACCEPTED, subject.policy.mode is not Mode.SHADOW
     facts = facts_of(validation_id, issues, accepted=accepted, enforced=enforced)
     action, log = remediation.decide(facts, subject.remediation, policy=subject.policy, now=at, new_id=new_id)
@@ -127,7 +128,7 @@ def _one_layer(
     found: list[Issue] = []
     status, why = LayerStatus.PASSED, ""
     try:
-        # extend() keeps the issues that the layer found before an exception.
+        # `extend` keeps the issues that the layer yields before an exception.
         found.extend(layer.check(subject))
     except AskedLater:
         return LayerResult(layer.name, LayerStatus.SKIPPED, PENDING, (monotonic() - started) * 1000), []
@@ -143,7 +144,7 @@ def _one_layer(
 
 
 def decide(issues: Iterable[Issue]) -> Outcome:
-    """Return the outcome: rejected with any error, else held with any holding code, else accepted."""
+    """Return the outcome: rejected for any error, otherwise held for any holding code, otherwise accepted."""
     blocking = [issue for issue in issues if issue.blocks]
     if any(issue.severity in _GRAVE for issue in blocking):
         return Outcome.REJECTED
@@ -151,7 +152,7 @@ def decide(issues: Iterable[Issue]) -> Outcome:
 
 
 def _enforce(outcome: Outcome, mode: Mode, *, stopped: bool) -> Outcome:
-    """Return the effective outcome: shadow mode accepts everything but a rejection by the structure layer."""
+    """Return the effective outcome. Shadow mode accepts everything that the structure layer does not reject."""
     return Outcome.ACCEPTED if mode is Mode.SHADOW and not stopped else outcome
 
 
@@ -168,7 +169,7 @@ def reject_unread(
 ) -> Verdict:
     """Return the verdict on a document that the structure layer rejects with these issues.
 
-    No other layer ran. Shadow mode does not let such a document pass.
+    All other layers are skipped. The document is rejected even in shadow mode.
     """
     first, *others = LAYERS
     return Verdict(

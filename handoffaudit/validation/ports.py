@@ -1,4 +1,4 @@
-"""The Protocols that the engine calls and its caller implements."""
+"""The protocols that callers of the engine implement."""
 
 from typing import Protocol
 
@@ -6,10 +6,10 @@ from handoffaudit.validation.prompts.question import Answer, Question
 
 
 class FileView(Protocol):
-    """The sender's files, where the validator can see them."""
+    """The sender's files, if the validator can see them."""
 
     def exists(self, path: str) -> bool | None:
-        """Return whether the file exists, or None if its place may not be looked at.
+        """Return whether the file exists, or None if the path is outside the allowed folders.
 
         Raises OSError if the lookup failed.
         """
@@ -20,10 +20,10 @@ class FileStore(Protocol):
     """A writable place beside the sender's files."""
 
     def write(self, path: str, content: bytes) -> str | None:
-        """Write a file, with its folders, and return the path to refer to it by (None: `path`).
+        """Write a file with its folders. Return the path that references should use, or None for `path` itself.
 
-        The path is built from values of the sender. Raises OSError if the file could not be written, or where the
-        path leads out of the folders that may be written to.
+        The path contains values of the sender. Raises OSError if the file could not be written, or if the path leads
+        outside the allowed folders.
         """
         ...
 
@@ -40,8 +40,8 @@ class LanguageModel(Protocol):
     """The caller's client of an LLM."""
 
     def ask(self, question: Question) -> Answer:
-        """Return the answer, parsed by the question's own reader; blocks until the answer arrives.
+        """Wait for the answer and return it, parsed by the question's reader.
 
-        Raises `prompts.question.Unavailable` if no usable answer came.
+        Raises `prompts.question.Unavailable` if there is no usable answer.
         """
         ...

@@ -1,4 +1,4 @@
-"""Handoffs between agents in code: a payload, the strictness of its type, and the gate that accepts or rejects it."""
+"""Handoffs between agents in code: the payload, the strictness of its type, and the gate that accepts or rejects it."""
 
 import asyncio
 import time
@@ -40,7 +40,7 @@ Name = Annotated[str, Field(min_length=1)]
 
 _RULES_OF_A_PAYLOAD: tuple[Layer, ...] = (structure, chain, consistency)
 
-# A payload may have a chain of any length: the approval of a person is checked when the payload is handed over.
+# A payload may have a chain of any length, because `HandoffProtocol` checks the approval of long chains.
 _ANY_LENGTH = TypePolicy("*", approval_length=1_000_000)
 
 
@@ -51,11 +51,11 @@ class HandoffPayload(BaseModel):
     `call_chain` has at least one agent; the source must be in the chain, and the target must not. `data` is an object
     with any values, which are converted to JSON for the checks. `handoff_id` defaults to a new UUID. `confidence` lies
     from 0.0 to 1.0 (default 1.0); a value below 0.5 is logged as a warning. `timestamp` defaults to now; a time without
-    an offset is taken as UTC. Fields of your own are kept.
+    an offset is in UTC. Additional fields are kept.
 
-    A field of a wrong type or range raises `pydantic.ValidationError`. So does a broken rule of the layers structure,
-    chain and consistency; the message then ends with the rule codes (`docs/codes.md`). The approval of a long chain is
-    not checked here.
+    A field of a wrong type or range raises `pydantic.ValidationError`. So does a blocking finding of the layers
+    structure, chain and consistency; the message then ends with the rule codes (`docs/codes.md`). The payload does not
+    check the approval of a long chain.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -91,8 +91,8 @@ class HandoffPayload(BaseModel):
 class HandoffResult(BaseModel):
     """The outcome of one validation of a payload.
 
-    The issues read `path: message`. `validator_model` names the LLM role (`fast`) where an LLM was asked, else None. A
-    value of a wrong type raises `pydantic.ValidationError`, also when it is assigned later.
+    The issues read `path: message`. `validator_model` is the role of the LLM that was asked (`fast`), or None. A value
+    of a wrong type raises `pydantic.ValidationError`, even in a later assignment.
     """
 
     model_config = ConfigDict(validate_assignment=True)
@@ -108,7 +108,7 @@ class HandoffResult(BaseModel):
 class HandoffRejectedError(HandoffValidationError):
     """Raised when a payload did not pass.
 
-    `result` has the issues, and `payload` is the rejected payload.
+    `result` contains the issues, and `payload` is the rejected payload.
     """
 
     def __init__(self, result: HandoffResult, payload: HandoffPayload) -> None:
@@ -118,7 +118,7 @@ class HandoffRejectedError(HandoffValidationError):
 
     def __str__(self) -> str:
         held, reasons = self.payload, "; ".join([*self.result.structural_issues, *self.result.semantic_issues])
-        # A payload that was made without validation may lack any of its fields.
+        # A payload that was created without validation may lack any of its fields.
         of_payload = {name: getattr(held, name, "") for name in HandoffPayload.model_fields}
         return (
             f"Handoff rejected [{self.result.strictness.value}]: handoff_id={of_payload['handoff_id']}, "
@@ -130,8 +130,8 @@ class HandoffRejectedError(HandoffValidationError):
 class StrictnessConfig:
     """The strictness of each handoff type.
 
-    As shipped, `deal_data`, `customer_info` and `research_result` are strict, `status_update` and `notification`
-    lenient. A type without an entry is strict.
+    By default, `deal_data`, `customer_info` and `research_result` are strict, and `status_update` and `notification`
+    are lenient. A type without an entry is strict.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class StrictnessConfig:
         return self._rules.get(handoff_type, ValidationStrictness.STRICT)
 
     def register_rule(self, handoff_type: str, strictness: ValidationStrictness) -> None:
-        """Set the strictness of a type, or replace the one that the type has.
+        """Set or replace the strictness of a type.
 
         `strictness` is a `ValidationStrictness` or its value, `strict` or `lenient`; another value raises ValueError.
         """
@@ -162,8 +162,8 @@ _NO_REASON = "The LLM considers the data invalid, but gives no reason."
 class CompletionService(Protocol):
     """The service of the caller that calls an LLM.
 
-    `completion` takes the chat messages, a model name, a temperature and a limit in tokens, and returns a mapping whose
-    `content` is the text that the LLM answered.
+    `completion` receives the chat messages, a model name, a temperature and a limit in tokens. It returns a mapping
+    whose `content` is the text of the LLM's answer.
     """
 
     async def completion(
@@ -181,8 +181,8 @@ class SemanticValidator:
     """A validator that asks an LLM whether a payload's data is supported by its context.
 
     The validator makes one call per payload: model `fast`, temperature 0.0, at most 1,024 answer tokens, 60 seconds.
-    Data and context are cut at 10,000 characters each, and secrets in them are masked. An outage lets the payload pass,
-    and the issues say so.
+    Data and context are cut at 10,000 characters each, and secrets in them are masked. If the
+    service is unavailable, the payload passes, and an issue says so.
     """
 
     def __init__(self, llm_service: CompletionService) -> None:
@@ -191,11 +191,11 @@ class SemanticValidator:
     async def validate(
         self, payload: HandoffPayload, available_context: Mapping[str, Any] | None = None
     ) -> tuple[bool, list[str]]:
-        """Return whether the data is supported, and one line per issue found in it.
+        """Return whether the data is supported, and one line for each issue.
 
         The lines read `path: kind: reason ("quote")`; the kind is `unsupported`, `fabricated` or `contradiction`. The
-        result is `(True, ["semantic_validation_unavailable"])` where the service failed, did not answer in time or did
-        not answer with the JSON asked for; no error of the service is raised. Without a context, the LLM is asked only
+        result is `(True, ["semantic_validation_unavailable"])` if the service failed, timed out, or did not answer with
+        the requested JSON. Errors of the service are never raised. Without a context, the LLM is asked only
         for contradictions and fabricated points. Each validation is logged as `semantic_validated`.
         """
         valid, issues = await self._ask(payload, available_context)
@@ -217,7 +217,7 @@ class SemanticValidator:
         except MalformedAnswer as error:
             log.warning("the LLM did not answer with the JSON asked for", handoff_id=payload.handoff_id, why=str(error))
             return True, [NOT_CHECKED]
-        except Exception as error:  # noqa: BLE001  (the service is the caller's: whatever fails in it is an outage)
+        except Exception as error:  # noqa: BLE001  (the service belongs to the caller: any failure in it is an outage)
             log.warning("the LLM could not be asked", handoff_id=payload.handoff_id, why=type(error).__name__)
             return True, [NOT_CHECKED]
         lines = [_line(one) for one in verdict.doubted]
@@ -250,8 +250,8 @@ def _line(doubted: Doubted) -> str:
 class HandoffProtocol:
     """The gate between two agents.
 
-    A payload is judged by the engine's layers, and a payload of a strict type also by an LLM, where a
-    `semantic_validator` is given. Without one, each strict payload without structural issues logs a warning.
+    The engine's layers judge every payload. If there is a `semantic_validator`, an LLM also judges payloads of strict
+    types. Without a `semantic_validator`, each strict payload without structural issues logs a warning.
     """
 
     def __init__(
@@ -263,12 +263,12 @@ class HandoffProtocol:
     async def validate(
         self, payload: HandoffPayload, available_context: Mapping[str, Any] | None = None
     ) -> HandoffResult:
-        """Return the result of validating the payload as it is now.
+        """Validate the current values of the payload and return the result.
 
-        Payloads that were made or changed without validation are checked as well. `available_context` is the context
-        that the data must be supported by. An invalid payload is a result and raises nothing. A handoff that the server
-        would hold for a person is not valid here, since no person can approve it. Each validation is logged as
-        `handoff_validated` with `handoff_id`, `valid` and `issues`.
+        Payloads that were created or changed without validation are checked as well. `available_context` must support
+        the data. An invalid payload does not raise an exception. A handoff that the server would hold for a person is
+        not valid here, because no person can approve it. Each validation is logged as `handoff_validated` with
+        `handoff_id`, `valid` and `issues`.
         """
         strictness = self._strictness_config.get_strictness(_type_of(payload))
         verdict = _judge(payload, TypePolicy("*", strictness=strictness), available_context, default_counter())
@@ -295,7 +295,7 @@ class HandoffProtocol:
     async def validate_or_reject(
         self, payload: HandoffPayload, context: Mapping[str, Any] | None = None
     ) -> HandoffPayload:
-        """Return the payload itself where it is valid; raise HandoffRejectedError if it is not."""
+        """Return the payload itself if it is valid, or else raise HandoffRejectedError."""
         result = await self.validate(payload, context)
         if not result.valid:
             raise HandoffRejectedError(result, payload)
@@ -339,7 +339,7 @@ def _judge(
 
 
 def _could_not_run(verdict: Verdict) -> list[str]:
-    """Return one line per layer that could not run: such a layer has passed nothing."""
+    """Return one line for each layer that could not run, because such a layer must not count as passed."""
     return [
         f"{layer.name}: The layer could not run: {layer.why}"
         for layer in verdict.layers

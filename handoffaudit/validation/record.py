@@ -1,4 +1,4 @@
-"""The record that documents of every format are read into, and the envelope sent with a document."""
+"""The record, which represents documents of every format, and the envelope that is sent with a document."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,10 +10,10 @@ from handoffaudit.validation.text import trace_name
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The fields that a submission sends beside its document; a field that was not sent is None.
+    """The fields that a submission sends beside its document. A field that was not sent is None.
 
-    `agent` is the source of a document that names none. `adapt` requests that a document of an older version is lifted
-    to the version that the engine reads.
+    `agent` is the source of a document that names no source. `adapt` requests that a document of an older version is
+    converted to the supported version.
     """
 
     context: dict[str, Any] | None = None
@@ -29,12 +29,12 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A handoff as the layers see it; texts and lists are empty if the sender gave nothing usable.
+    """A handoff as the layers see it. Texts and lists are empty if the sender gave no usable value.
 
-    `document` is the document that is judged: the parsed document as it arrived, or one that was derived from it, and
-    then `original_document` is the one that arrived. `handoff_id` and `tenant_id` are None if the document has none.
-    `expected_schema` is the JSON Schema that the sender wants the data checked against. `trace_id` is a trace's name: a
-    UUID is in lower case, however the sender wrote it.
+    `document` is the judged document: the parsed document as it arrived, or a document derived from it. In the second
+    case, `original_document` is the document that arrived. `handoff_id` and `tenant_id` are None if the document has
+    none. `expected_schema` is the JSON Schema that the sender wants the data checked against. `trace_id` is the name of
+    a trace. A UUID is always in lower case.
     """
 
     format: str
@@ -74,7 +74,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The result of reading a document: either a record, or the issues that say why there is none."""
+    """The result of reading a document: either a record, or the issues that explain why it cannot be read."""
 
     record: Record | None
     issues: tuple[Issue, ...] = ()

@@ -1,4 +1,4 @@
-"""The action that follows a verdict: a pure decision over the record of the attempts before it."""
+"""The action that follows a verdict, decided from the verdict and the log of the earlier attempts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ _EVIDENCE_LAYERS = frozenset({"evidence", "grounding"})
 class Action(StrEnum):
     """The action that a verdict recommends.
 
-    The library's `RemediationAction` has all actions but `accept`.
+    The library's `RemediationAction` has all actions except `accept`.
     """
 
     RETRY = "retry"
@@ -37,7 +37,7 @@ class RemediationState(StrEnum):
 
 
 class Limits(Protocol):
-    """The limits in a type's policy: how often senders are asked to try again, and which findings escalate at once."""
+    """The limits in a type's policy: how often senders may retry, and which findings escalate at once."""
 
     @property
     def max_retries(self) -> int: ...
@@ -51,7 +51,7 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RemediationLog:
-    """The log of every action for one lineage of attempts; users see it as `RemediationRecord`.
+    """The log of every action for one lineage of attempts. Users see it as `RemediationRecord`.
 
     `validation_id` is the verdict that opened the log. Each entry of `actions_taken` has "action" and "timestamp" (RFC
     3339, UTC); a retry has "attempt", its number since the last new retrieval, and an escalation has "reason".
@@ -90,8 +90,8 @@ class RemediationLog:
 class Facts:
     """The facts of a verdict that the decision needs.
 
-    `severities` are those of its issues. `is_clean`: the verdict has no finding of severity warning or above; the
-    library never sets it.
+    `severities` are the severities of its issues. `is_clean` is true if no finding is a warning or worse. The library
+    never sets `is_clean`.
     """
 
     validation_id: str
@@ -104,8 +104,9 @@ class Facts:
 def facts_of(validation_id: str, issues: Iterable[Issue], *, accepted: bool, enforced: bool = True) -> Facts:
     """Return the facts of a verdict.
 
-    With `enforced` false (shadow mode), an accepted handoff asks nothing of its sender. An evidence error is an error
-    of the evidence or the grounding layer. A held verdict has no facts yet: a person decides about this attempt first.
+    If `enforced` is false (shadow mode), an accepted handoff requires no action of its sender. An evidence error is an
+    error of the evidence or the grounding layer. Do not call the function for a held verdict, because a person first
+    has to decide about the attempt.
     """
     found = tuple(issues)
     counted = () if accepted and not enforced else found
@@ -130,10 +131,10 @@ def decide(
     now: datetime,
     new_id: Callable[[], str],
 ) -> tuple[Action, RemediationLog]:
-    """Return the action that is due now, and a new log with that action; the log given stays unchanged.
+    """Return the action that is due now, and a new log with that action. The given log stays unchanged.
 
-    `log` has the attempts before this one; None for the first. The first matching row of the table in `docs/repair.md`
-    counts.
+    `log` contains the earlier attempts, or is None for the first attempt. The first matching row of the table in
+    `docs/repair.md` decides.
     """
     if log is None:
         before = RemediationLog(new_id(), facts.validation_id, now, max_retries=policy.max_retries)
@@ -170,7 +171,7 @@ def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:
 def _passes(facts: Facts, policy: Limits) -> bool:
     """Return whether no finding has the policy's severity or a higher one.
 
-    A verdict that failed without an issue to blame has not passed.
+    A verdict that failed without an error has not passed.
     """
     least = _RANK[policy.min_severity_to_remediate]
     if any(_RANK[severity] >= least for severity in facts.severities):
@@ -198,7 +199,7 @@ def _record_action(
     retry_count: int | None = None,
     resolution: str | None = None,
 ) -> tuple[Action, RemediationLog]:
-    """Return the action and the log with that action; an action after the end of the lineage reopens the log."""
+    """Return the action and the log with that action. An action after the end of the lineage reopens the log."""
     entry = {"action": action.value, "timestamp": utc_text(now), **(details or {})}
     return action, RemediationLog(
         remediation_id=log.remediation_id,

@@ -1,4 +1,4 @@
-"""Dotted paths that users write, the values of a JSON document that they select, and a budget for the steps taken."""
+"""Dotted paths of users, the selection of values in a JSON document, and a budget for the steps taken."""
 
 import re
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from handoffaudit.validation.paths import Location
 
 MOST_STEPS = 300_000
 
-"""The most steps that the rules, or the claim fields, of one handoff may take: a second at most.
+"""The most steps that the rules, or the claim fields, of one handoff may take. They take at most a second.
 
-An honest handoff takes some hundreds.
+An ordinary handoff takes some hundreds of steps.
 """
 
 
@@ -29,7 +29,7 @@ class StepBudget:
         self.left = most
 
     def spend(self, steps: int = 1) -> None:
-        """Spend steps; raise StepBudgetSpentError once the budget is exceeded, and at every later call."""
+        """Spend steps. Raises StepBudgetSpentError when the budget is exceeded, and at every later call."""
         self.left -= steps
         if self.left < 0:
             raise StepBudgetSpentError
@@ -46,7 +46,7 @@ ANY: Final = _Mark.ANY
 
 MISSING: Final = _Mark.MISSING
 
-"""The value that `select` yields where a path leads nowhere."""
+"""The value that `select` yields if a path does not exist in the document."""
 
 Path = tuple[str | int | _Mark, ...]
 
@@ -64,15 +64,15 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class PathError(ValueError):
-    """Raised for a text that is no dotted path; the message says why."""
+    """Raised for a text that is not a dotted path. The message says why."""
 
 
 @lru_cache(maxsize=4096)
 def parse_path(text: str) -> Path:
     """Return the parts of a dotted path such as `layers.*.findings[0]`.
 
-    A key that contains a dot is written `["a.b"]`. Raises PathError for an empty or malformed path, and for one of more
-    than 300 characters or 32 parts.
+    A key that contains a dot is written `["a.b"]`. Raises PathError for an empty or malformed path, and for a path of
+    more than 300 characters or 32 parts.
     """
     if not text:
         raise PathError("The path is empty.")
@@ -103,10 +103,10 @@ def _parse_part(found: re.Match[str]) -> str | int | _Mark:
 def select(
     document: Any, path: Path, place: Location = (), effort: StepBudget | None = None
 ) -> Iterator[tuple[Location, Any]]:
-    """Yield every place that `path` selects, with its value, or `MISSING` where a name or a position is absent.
+    """Yield every place that `path` selects, with its value, or `MISSING` if a name or a position is absent.
 
-    A `*` over an empty list or object selects nothing. Each visited value spends one step of `effort`;
-    StepBudgetSpentError is raised where the budget is used up.
+    A `*` over an empty list or object selects nothing. Each visited value spends one step of `effort`. Raises
+    StepBudgetSpentError if the budget is used up.
     """
     if effort is not None:
         effort.spend()
@@ -139,7 +139,7 @@ def _select_all(
 
 
 def _key(document: Any, part: str | int | _Mark) -> str | int | None:
-    """Return `part` as a key of the document, or None if the document lacks it; `targets.0` is read as `targets[0]`."""
+    """Return `part` as a key of the document, or None if it is absent. `targets.0` is read as `targets[0]`."""
     if isinstance(document, dict):
         return part if isinstance(part, str) and part in document else None
     if isinstance(document, list):

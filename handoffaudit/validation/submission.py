@@ -1,4 +1,4 @@
-"""A submission, split into its document, whose bytes are kept unchanged, and the fields beside it."""
+"""The submission, split into its document, whose bytes stay unchanged, and the fields beside it."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _NAME: Final = ("string", '"h-2026-0001"')
 
 _SWITCH: Final = ("boolean", "true")
 
-# The JSON type of each field besides `document`, and an example.
+# The JSON type and an example of each field except `document`.
 _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "format": ("string", '"payload"'),
     "context": ("object", '{"question": "…"}'),
@@ -56,7 +56,7 @@ _IN_THE_DATA: Final = frozenset({"assumptions", "evidence_refs"})
 def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
     """Yield the issues of the fields that cannot be read or have a wrong type, then those of unknown fields.
 
-    Known fields come in their documented order; of the unknown fields, the first 20 are reported.
+    Known fields come in their documented order. Only the first 20 unknown fields are reported.
     """
     for name in _FIELDS:
         raw = bytes(fields.get(name, b""))
@@ -69,7 +69,7 @@ def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
 def wrong_type(name: str, value: Any) -> Issue:
     """Return the issue of a field that holds a value of a wrong type."""
     wanted, example = _FIELDS[name]
-    # A text that became a list would be a piece of evidence that nothing can cite.
+    # Do not suggest to convert a text to a list, because claims could not cite such evidence.
     is_convertible = wanted != "array"
     such_as = f", for example {example}"
     return type_issue((name,), [wanted], value, such_as, is_convertible=is_convertible, part="envelope")
@@ -88,7 +88,7 @@ def _field_issue(name: str, raw: bytes) -> Issue | None:
 
 
 def _is(value: Any, wanted: str) -> bool:
-    """Return whether a value has a type; null counts as not given, except for a boolean.
+    """Return whether a value has a type. Null counts as not given, except for a boolean.
 
     An integer may be written as 3.0.
     """
@@ -104,7 +104,7 @@ def _unreadable_field(name: str, raw: bytes) -> Issue:
     try:
         raw.decode()
     except UnicodeDecodeError as bad:
-        # Byte 0 is the quote before the text.
+        # Byte 0 is the quotation mark before the text, so the offset counts the bytes of the text from 1.
         reason, hint = f"byte {bad.start:,} of its text is not UTF-8", "Encode it as UTF-8."
     else:
         reason, hint = "its number is too large", f"Give a value such as {_FIELDS[name][1]}."
@@ -161,8 +161,8 @@ _ENVELOPE = msgspec.json.Decoder(_Wrapped)
 class Submission:
     """One document with the exact bytes in which it arrived, and its envelope.
 
-    `repair`: a rejected document is to be repaired. `issues` describe the parts of the envelope that cannot be read;
-    `document` is then everything that was sent.
+    With `repair`, a rejected document is repaired. `issues` describe the parts of the envelope that cannot be read. If
+    there are issues, `document` holds all bytes that were sent.
     """
 
     document: bytes
@@ -183,9 +183,8 @@ def read_submission(
 ) -> Submission:
     """Return the document and its envelope from the bytes that were sent.
 
-    With a declared format, or without a `document` field, the bytes are the bare document. `handoff_id` is used where
-    the submission has no id of its own; `max_nesting` is the most levels of lists and objects in the context and in the
-    evidence.
+    With a declared format, or without a `document` field, the bytes are the bare document. `handoff_id` is used if the
+    submission has no id. `max_nesting` is the most levels of lists and objects in the context and in the evidence.
     """
     otherwise = _usable(handoff_id)
     if declared_format is not None:
@@ -207,7 +206,7 @@ def _read_bare(sent: bytes, plain: bytes, otherwise: str | None) -> Submission:
         return bare
     if "document" not in fields:
         return bare
-    # The id counts in spite of the issues: the same submission sent again is the same finding and not another one.
+    # The id is used in spite of the issues, so that sending the same submission again does not create another handoff.
     named = Envelope(handoff_id=usable_text(fields.get("handoff_id")) or otherwise)
     return Submission(document=sent, envelope=named, issues=tuple(field_issues(fields)) or (_unreadable(),))
 
@@ -218,7 +217,7 @@ def fields_of(sent: bytes) -> dict[str, msgspec.Raw]:
 
 
 def usable_text(raw: msgspec.Raw | None) -> str | None:
-    """Return the text of a field, or None if it is not usable as a name or id."""
+    """Return the text of a field, or None if the text is not usable as a name or id."""
     try:
         return _usable(msgspec.json.decode(raw, type=str)) if raw is not None else None
     except UNREADABLE:
@@ -296,7 +295,7 @@ def _text_issue(name: str, value: str | None) -> Issue | None:
 
 
 def _step_of(number: float | None) -> Any:
-    """Return the step number, or the issue of a number that is none; 3.0 is 3, as in a document."""
+    """Return the step number, or the issue of an invalid number. 3.0 counts as 3, as in a document."""
     if number is None:
         return None
     if isinstance(number, float) and not number.is_integer():

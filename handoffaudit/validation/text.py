@@ -1,4 +1,4 @@
-"""Values of a sender's document as texts that a person can read and a database can store."""
+"""The conversion of a sender's values to texts that people can read and a database can store."""
 
 import json
 import re
@@ -25,14 +25,14 @@ _WORDS = {None: "null", True: "true", False: "false"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-# Letters and signs without a form: the blank Braille sign, and what Unicode ignores apart from its format characters.
+# Invisible letters and signs: the blank Braille sign, and characters that Unicode ignores apart from format characters.
 _FORMLESS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
 
 
 def is_blank(text: str) -> bool:
-    """Return whether nothing of the text is visible: it has blanks, control, format and formless characters only."""
+    """Return whether the text is invisible: it has only blanks and control, format and formless characters."""
     return not any(unicodedata.category(char) not in _INVISIBLE and not _FORMLESS.match(char) for char in text)
 
 
@@ -46,9 +46,9 @@ def storable(text: str) -> bool:
 def clean(text: str, limit: int = MAX_TEXT) -> str:
     """Return `text` with at most `limit` characters, fit to be stored.
 
-    `…` marks the cut; characters that cannot be stored are replaced.
+    `…` marks the cut. Characters that cannot be stored are replaced.
     """
-    # Nearly all texts take this path.
+    # Return early, because nearly all texts are short and printable.
     if len(text) <= limit and text.isprintable():
         return text
     if len(text) > limit:
@@ -74,7 +74,7 @@ def trace_name(trace_id: str) -> str:
 
 
 def show(value: object) -> str:
-    """Return a JSON value as messages show it: short, with quotes around a text."""
+    """Return a JSON value in the form for messages: short, and with quotation marks around a text."""
     match value:
         case str():
             flat = clean(value, _SHOWN).replace("\n", " ").replace("\r", " ").replace("\t", " ")
@@ -92,7 +92,7 @@ def show(value: object) -> str:
 
 
 def quote_text(text: str, limit: int = MAX_TEXT) -> str:
-    """Return the whole text as a JSON string to be copied, or an empty text if that is longer than `limit`."""
+    """Return the whole text as a JSON string for copying, or an empty text if the string is longer than `limit`."""
     written = json.dumps(text, ensure_ascii=not storable(text)) if len(text) < limit else ""
     return written if len(written) <= limit else ""
 
@@ -115,7 +115,7 @@ def type_name(value: object) -> str:
 
 
 def brief(value: Any, depth: int = 0) -> Any:
-    """Return `value` as a small JSON value: long texts and lists are cut, deep values described, all storable."""
+    """Return `value` as a small, storable JSON value. Long texts and lists are cut, and deep values are described."""
     match value:
         case str():
             return clean(value)
@@ -133,7 +133,7 @@ def brief(value: Any, depth: int = 0) -> Any:
 
 
 def closest(word: object, choices: Iterable[str]) -> str | None:
-    """Return the choice most similar to `word`, or None if none is similar."""
+    """Return the choice most similar to `word`, or None if no choice is similar."""
     return next(iter(nearest(word, choices, 1)), None)
 
 
@@ -148,9 +148,9 @@ def nearest(word: object, choices: Iterable[str], most: int) -> list[str]:
 
 
 def misspelt_field(field: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` that was probably meant as `field`, or None.
+    """Return the name in `names` that is probably a misspelt `field`, or None.
 
-    A name that begins with the name of the field and continues, such as `user_approved_by`, is a field of its own.
+    A longer name that begins with the name of the field, such as `user_approved_by`, is another field.
     """
     wanted = _plain(field)
     others = (name for name in names if name != field and len(name) < 2 * len(field))
@@ -167,10 +167,9 @@ def _plain(name: str) -> str:
 def unknown_field_hint(
     name: str, known: Iterable[str], taken: Container[str], otherwise: str
 ) -> tuple[str, str | None]:
-    """Return the hint for a field that is not known, and the name to rename it to (None: remove it).
+    """Return the hint for an unknown field, and its correct name, or None if the field must be removed.
 
-    The name is never one of `taken`, the fields that are there already. `otherwise` is the hint where no known name is
-    close.
+    The name is never in `taken`, which holds the existing fields. `otherwise` is the hint if no known name is similar.
     """
     near = closest(name, known)
     if near is None:
@@ -181,7 +180,7 @@ def unknown_field_hint(
 
 
 def sentences(parts: Iterable[str]) -> str:
-    """Join texts as sentences: add a full stop to each text that has no ending of its own; skip empty texts."""
+    """Join texts as sentences. Add a full stop to texts without a final punctuation mark, and skip empty texts."""
     return " ".join(_end_sentence(part) for part in map(str.strip, parts) if part)
 
 

@@ -16,7 +16,7 @@ _RFC3339 = re.compile(
 class Moment:
     """A time in UTC, with the offset that the sender wrote.
 
-    `offset` is `Z`, `+01:00` or the like, or an empty text if the sender wrote none.
+    `offset` is, for example, `Z` or `+01:00`. It is empty if the sender wrote no offset.
     """
 
     at: datetime
@@ -28,18 +28,18 @@ class Moment:
 
 
 def moment(text: object) -> Moment | None:
-    """Return the time that `text` names, or None. A time without an offset is taken as UTC."""
+    """Return the time that `text` names, or None. A time without an offset is in UTC."""
     return _read(text) if isinstance(text, str) and len(text) <= _LONGEST else None
 
 
-# The schema, the format and a layer read the same times of a handoff.
+# The cache helps because the schema, the format and a layer parse the same times of a handoff.
 @lru_cache(maxsize=16)
 def _read(text: str) -> Moment | None:
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
     minute, second, fraction, offset = match.groups("")
-    # datetime knows no leap second: it is read as the second before.
+    # `datetime` does not support leap seconds, so a leap second becomes the second before.
     leap = second == "60"
     microsecond = int(fraction[:6].ljust(6, "0")) if fraction else 0
     try:
@@ -77,5 +77,5 @@ def hour_of(at: datetime) -> datetime:
 
 
 def utc_text(at: datetime) -> str:
-    """Return the time as `2026-02-01T08:00:00Z`, with a fraction only where the time has one."""
+    """Return the time as `2026-02-01T08:00:00Z`, with a fraction only if the fraction is not zero."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

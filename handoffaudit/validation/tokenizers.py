@@ -1,4 +1,4 @@
-"""Token counts of texts, by a real tokenizer where one is installed, else estimated."""
+"""Token counts of texts, from a real tokenizer if one is installed, or else estimated."""
 
 import threading
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ _SPECIAL = "<|"
 
 _BYTES_OF_ID = 4
 
-# The vocabulary lacks this word, so that the tokenizer must merge its parts.
+# The vocabulary lacks this word, so the tokenizer must merge its parts.
 _NO_WORD = "zxqvj"
 
 ESTIMATED_TEXT = "tiktoken unavailable. Using estimation."
@@ -19,7 +19,7 @@ ESTIMATED_TEXT = "tiktoken unavailable. Using estimation."
 class TokenCounter(Protocol):
     """A counter of the tokens in a text.
 
-    `estimated`: the counts are characters / 4.
+    `estimated` is true if the counts are characters / 4.
     """
 
     @property
@@ -30,7 +30,7 @@ class TokenCounter(Protocol):
 
 
 def estimate(text: str) -> float:
-    """Return characters / 4, the estimate that senders without a tokenizer use."""
+    """Estimate the tokens as characters / 4, like senders without a tokenizer."""
     return len(text) / 4
 
 
@@ -59,7 +59,7 @@ class SplintrCounter:
     def count(self, text: str) -> int:
         try:
             return self._count(text)
-        # The text has a lone surrogate.
+        # The text contains a lone surrogate.
         except UnicodeEncodeError:
             return self._count(text.encode("utf-8", "replace").decode())
 
@@ -86,7 +86,7 @@ def default_counter() -> TokenCounter:
 
 def _load() -> TokenCounter:
     try:
-        from splintr import Tokenizer  # noqa: PLC0415  (loads 22 MB, so only where tokens are counted)
+        from splintr import Tokenizer  # noqa: PLC0415  (loads 22 MB, so only if tokens are counted)
 
         tokenizer = Tokenizer.from_pretrained(ENCODING)
         # The first word that must be merged makes the tokenizer build a table, which takes 80 ms once.

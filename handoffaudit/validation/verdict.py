@@ -1,4 +1,4 @@
-"""The verdict of one validation run over one handoff: its outcome, score, layers and JSON form."""
+"""The verdict of a validation run on one handoff: its outcome, score, layers and JSON form."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ _STRUCTURE = "structure"
 def score(issues: Iterable[Issue]) -> float:
     """Return the quality score, from 0.0 to 1.0.
 
-    The score is 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning; an error of the structure layer
-    makes it 0.0.
+    The score is 1.0 minus 0.30 for each critical issue, 0.15 for each error and 0.05 for each warning. An error of the
+    structure layer sets the score to 0.0.
     """
     total = 1.0
     for issue in issues:
@@ -50,7 +50,7 @@ def library_layer(name: str) -> str:
 def error_lines(found: Iterable[tuple[str, Severity, str]]) -> list[str]:
     """Return the errors and criticals as `[layer:severity] message`.
 
-    Each entry of `found` is an issue's layer (by either name), severity and message.
+    Each entry of `found` is the layer (engine or library name), the severity and the message of an issue.
     """
     return [
         f"[{library_layer(layer)}:{severity}] {message}" for layer, severity, message in found if severity in _GRAVE
@@ -81,9 +81,9 @@ class LayerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayerResult:
-    """The end of one layer in one run.
+    """The result of one layer in one run.
 
-    `why` is the reason where the layer was skipped or could not run, else the layer's note, if it left one.
+    `why` is the reason if the layer was skipped or could not run. Otherwise, it is the note of the layer, if any.
     """
 
     name: str
@@ -105,7 +105,7 @@ class SectionCount:
 class TokenCounts:
     """The tokens of the compact document.
 
-    `estimated`: the counts are characters / 4, since no tokenizer was installed.
+    `estimated` is true if the counts are characters / 4, because no tokenizer was installed.
     """
 
     total: int
@@ -120,9 +120,9 @@ class TokenCounts:
 class ChainFacts:
     """The chain as declared and as derived by the server, with the parts that broke a rule.
 
-    `derived` is None if the server knows no earlier handoff of the chain; `derived_complete` is False if an
-    ancestor is missing. `shown` is the chain that the limits were applied to. `loop` holds the positions of the target
-    in `shown`; `over_from` is the first position past the approval length.
+    `derived` is None if the server knows no earlier handoff of the chain. `derived_complete` is False if an ancestor is
+    missing. `shown` is the chain that the limits were applied to. `loop` holds the positions of the target in `shown`.
+    `over_from` is the first position past the approval length.
     """
 
     declared: tuple[str, ...]
@@ -139,8 +139,8 @@ class ChainFacts:
 class Critique:
     """The opinion of a second LLM.
 
-    `overall_score` lies from 0.0 to 1.0. `issues_found` are as the LLM wrote them; `latency_ms` is the time of the call
-    that was answered.
+    `overall_score` lies from 0.0 to 1.0. `issues_found` are the findings as the LLM wrote them. `latency_ms` is the
+    duration of the successful call.
     """
 
     model_used: str
@@ -159,8 +159,8 @@ class Verdict:
     """The verdict on one handoff.
 
     `would_decide` is the outcome without shadow mode. `format` is empty if the document could not be read. `pending`
-    lists the layers whose LLM is asked later. `unverified`: the LLM could not be asked. `prompts` maps a layer to the
-    version of its prompt. `duration_ms` is in milliseconds.
+    lists the layers whose LLM is asked later. `unverified` is true if the LLM could not be asked. `prompts` maps a
+    layer to the version of its prompt. `duration_ms` is in milliseconds.
     """
 
     validation_id: str
@@ -206,8 +206,8 @@ class Verdict:
     def semantic_issues(self) -> list[str]:
         """Return the blocking issues of the layers that judge the content, as `path: message`.
 
-        The list ends with `NOT_CHECKED` where no LLM could be asked: a client that reads this list alone must not take
-        "not checked" for "checked, nothing found".
+        If no LLM could be asked, the list ends with `NOT_CHECKED`, so that a client that reads only this list does not
+        mistake an unchecked handoff for a flawless one.
         """
         found = [_line(issue) for issue in self._in_the_way() if issue.layer not in STRUCTURAL_LAYERS]
         return [*found, NOT_CHECKED] if self.unverified else found

@@ -47,10 +47,10 @@ def test_a_row_is_edited_in_place_and_judges_from_then_on(open_page, sender, jav
 def test_the_models_part_unfolds_by_keyboard_and_is_saved(open_page, sender, javascript):
     page = open_page("mara", javascript=javascript)
     edit(page, sender)
-    expect(page.get_by_label("Without the model")).to_be_hidden()
+    expect(page.get_by_label("Without the LLM")).to_be_hidden()
     page.locator("summary", has_text="The model's part").focus()
     page.keyboard.press("Enter")
-    page.get_by_label("Without the model").select_option("closed")
+    page.get_by_label("Without the LLM").select_option("closed")
     if javascript:
         assert violations(page) == []
     page.get_by_label("Objective confidence").fill("0.7")

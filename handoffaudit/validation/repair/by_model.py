@@ -259,7 +259,7 @@ class Author:
                 repair_question(draft.document, _hide_secrets(verdict.issues, draft.document), self.prompt)
             )
         except Unavailable as error:
-            self.note = f"The model could not be asked: {error.detail}"
+            self.note = f"The LLM could not be asked: {error.detail}"
             return draft
         return self._apply_answer(answer, draft, issues, work.form)
 
@@ -268,16 +268,16 @@ class Author:
         try:
             document = _read(answer, before, form)
         except LostSecretError:
-            self.note = f"{answer.model} moved or changed a text with a masked secret, which can't be put back."
+            self.note = f"{answer.model} moved or changed a text with a masked secret, which cannot be restored."
             return draft
         if document is None:
             self.note = f"{answer.model} did not answer with a document of the format {form}."
             return draft
         document = restore_protected(document, before, form, issues)
-        why = f"written by the model {answer.model}"
+        why = f"written by the LLM {answer.model}"
         changes = tuple(replace(change, why=why) for change in difference(before, document).changes)
         if not changes:
-            self.note = f"{answer.model} changed nothing that it may change."
+            self.note = f"{answer.model} changed only protected fields, or nothing."
             return draft
         self.name = why
         return Draft(document, (*draft.changes, *changes), draft.moved)
@@ -329,12 +329,12 @@ def _without_words(issue: Issue) -> Issue:
 def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
     """Return why the LLM is not asked, or an empty text if it is asked."""
     if not any(may_be_mended(issue, form) for issue in issues):
-        return "The model was not asked: what is wrong is said by fields that only the sender may change."
+        return "The LLM was not asked: the errors concern fields that only the sender may change."
     length = len(_dump_masked(document))
     if length > LONGEST_DOCUMENT:
         return (
-            f"The model was not asked: the document has {length:,} characters, "
-            f"and of more than {LONGEST_DOCUMENT:,} a part would come back."
+            f"The LLM was not asked: the document has {length:,} characters, "
+            f"and of more than {LONGEST_DOCUMENT:,} the LLM would return only a part."
         )
     return ""
 

@@ -88,11 +88,11 @@ def test_what_no_rule_mends_is_asked_of_the_model_and_judged() -> None:
     assert (found.status, found.repaired.number, found.repaired.name) == (
         "repaired",
         2,
-        f"written by the model {MODEL}",
+        f"written by the LLM {MODEL}",
     )
     assert found.repaired.document["handoff"]["context"]["summary"] == "Review and polish the user guide."
     assert {(change.field_path, change.why) for change in found.repaired.changes} >= {
-        ("handoff.context.summary", f"written by the model {MODEL}")
+        ("handoff.context.summary", f"written by the LLM {MODEL}")
     }
     [question] = model.asked
     assert "structure.missing_field" in question.content.partition("<findings>")[2]
@@ -109,11 +109,11 @@ def test_what_a_rule_mends_is_not_asked() -> None:
 def test_the_model_goes_on_from_what_the_rules_mended() -> None:
     model = Model(summarised)
     found = repaired(without_summary(schema_type="Universal"), model)
-    assert [attempt.name for attempt in found.attempts] == ["defaults and hints", f"written by the model {MODEL}"]
+    assert [attempt.name for attempt in found.attempts] == ["defaults and hints", f"written by the LLM {MODEL}"]
     assert shown_in(model.asked[0])["handoff"]["schema_type"] == "universal"
     assert {change.why for change in found.attempts[1].changes} >= {
         "the closest of the allowed values",
-        f"written by the model {MODEL}",
+        f"written by the LLM {MODEL}",
     }
 
 
@@ -133,7 +133,7 @@ def test_compression_that_does_something_leaves_the_model_the_third_try() -> Non
     assert [attempt.name for attempt in found.attempts] == [
         "defaults and hints",
         "compression",
-        f"written by the model {MODEL}",
+        f"written by the LLM {MODEL}",
     ]
     assert found.status == "repaired"
 
@@ -142,7 +142,7 @@ def test_where_the_model_is_away_repair_ends_as_without_it() -> None:
     found = repaired(without_summary(), Away())
     assert (found.status, found.repaired) == ("escalated", None)
     assert [attempt.name for attempt in found.attempts] == ["defaults and hints", "compression", "working only"]
-    assert found.attempts[1].note.endswith("The model could not be asked: no answer within 60 seconds.")
+    assert found.attempts[1].note.endswith("The LLM could not be asked: no answer within 60 seconds.")
     assert "model" not in found.attempts[2].note
 
 
@@ -213,7 +213,7 @@ def test_each_format_says_what_is_kept(form: str) -> None:
 def test_a_model_that_changes_only_what_it_may_not_has_changed_nothing() -> None:
     found = repaired(payload(data="text"), Model(lambda shown: shown | STOLEN))
     assert found.status == "escalated"
-    assert found.attempts[1].note.endswith(f"{MODEL} changed nothing that it may change.")
+    assert found.attempts[1].note.endswith(f"{MODEL} changed only protected fields, or nothing.")
     assert found.attempts[1].name == "compression"
 
 
@@ -233,14 +233,14 @@ def test_an_answer_in_another_format_is_no_candidate(answer: dict[str, Any]) -> 
 
 def test_an_answer_that_is_no_object_is_none() -> None:
     found = repaired(payload(data="text"), Model(lambda shown: [shown]))
-    assert "The model could not be asked: The answer is not a JSON object." in found.attempts[1].note
+    assert "The LLM could not be asked: The answer is not a JSON object." in found.attempts[1].note
 
 
 def test_a_document_that_would_come_back_cut_is_not_sent() -> None:
     model = Model(lambda shown: shown)
     found = repaired(payload(data=["a row of no great length"] * 1000), model, policy={"token_budget": 10**6})
     assert model.asked == []
-    assert "The model was not asked: the document has 27,2" in found.attempts[1].note
+    assert "The LLM was not asked: the document has 27,2" in found.attempts[1].note
 
 
 def test_secrets_are_not_shown_and_come_back() -> None:
@@ -250,7 +250,7 @@ def test_secrets_are_not_shown_and_come_back() -> None:
     assert KEY not in model.asked[0].content
     assert "hunter2" not in model.asked[0].content
     # moved as a whole: where it stands now, nobody can say which secret it was
-    assert "masked secret, which can't be put back" in found.attempts[1].note
+    assert "masked secret, which cannot be restored" in found.attempts[1].note
 
     document = payload(confidence="very", data={"api_key": "hunter2", "note": f"use {KEY} for it", "n": 1})
     found = repaired(document, Model(lambda shown: shown | {"confidence": 0.9}))

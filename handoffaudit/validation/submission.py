@@ -108,7 +108,7 @@ def _unreadable_field(name: str, raw: bytes) -> Issue:
         reason, hint = f"byte {bad.start:,} of its text is not UTF-8", "Encode it as UTF-8."
     else:
         reason, hint = "its number is too large", f"Give a value such as {_FIELDS[name][1]}."
-    message = f"{name} can't be read: {reason}."
+    message = f"{name} cannot be read: {reason}."
     return make(JSON_PARSE, location=(name,), message=message, hint=hint, part="envelope")
 
 

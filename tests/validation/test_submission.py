@@ -130,7 +130,7 @@ def test_an_integer_may_be_written_as_in_a_document(step: bytes) -> None:
 def test_a_field_that_cannot_be_read_is_named(name: str, value: bytes, said: str, hint: str) -> None:
     (issue,) = read_submission(b'{"document": {}, "' + name.encode() + b'": ' + value + b"}").issues
     assert (issue.code, issue.field_path) == ("structure.json_parse", name)
-    assert (issue.message, issue.hint) == (f"{name} can't be read: {said}.", hint)
+    assert (issue.message, issue.hint) == (f"{name} cannot be read: {said}.", hint)
 
 
 def test_evidence_that_is_no_text_is_told_its_byte() -> None:

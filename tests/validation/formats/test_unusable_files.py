@@ -33,7 +33,7 @@ def test_a_file_that_is_there_and_cannot_be_read_is_not_missing() -> None:
     finding = judge_report(report(file={"exists": True, "error": "permission denied."}))
     assert finding.reason is Reason.JSON_PARSE_ERROR
     assert finding.issues[0].message.endswith("exists, but cannot be read: permission denied.")
-    assert judge_report(report(file={"exists": True})).issues[0].message.endswith("can't be read.")
+    assert judge_report(report(file={"exists": True})).issues[0].message.endswith("cannot be read.")
 
 
 def test_what_stands_in_the_place_of_a_file_is_said() -> None:

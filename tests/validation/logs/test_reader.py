@@ -143,22 +143,22 @@ def test_a_fraction_is_kept() -> None:
     ("text", "said"),
     [
         ("", "The line is empty."),
-        ("Traceback (most recent call last):", 'and there is "Traceback (most recent call last):".'),
+        ("Traceback (most recent call last):", 'found "Traceback (most recent call last):".'),
         (HEALTH.replace("schema_invalid", "shema_invalid"), "did you mean schema_invalid?"),
         (HEALTH.replace("text_fallback", "stdout"), 'The source "stdout" is not known; it is one of'),
-        (HEALTH.replace("agent=planner ", ""), "A health line needs agent, and there is phase, source"),
-        (HEALTH.replace("00:15", "25:15"), 'There is no such time as "2026-02-15T25:15:00Z".'),
+        (HEALTH.replace("agent=planner ", ""), "A health line needs agent, found phase, source"),
+        (HEALTH.replace("00:15", "25:15"), '"2026-02-15T25:15:00Z" is not a valid time.'),
         *(
             (HEALTH.replace("2026-02", f"{year}-02"), f'Expected a year from 1970 to 9000, found "{year}-02-')
             for year in ("0001", "1969", "9001", "9999")
         ),
-        (HEALTH.replace("2026-02-15T", "yesterday:"), 'and there is "yesterday:00:15:00Z".'),
+        (HEALTH.replace("2026-02-15T", "yesterday:"), 'found "yesterday:00:15:00Z".'),
         (HEALTH + " agent=other", "The key agent= occurs twice."),
         (HEALTH + ' run="7', 'Expected key=value pairs, found "run="7".'),
         ("2026-02-15T00:15:00Z | phase=a | agent=b | handoff_json=lost", 'The handoff_json "lost" is not known'),
         (
             "2026-02-15T00:15:00Z | phase=a | agent=b",
-            "A health line in the older form needs handoff_json, and there is",
+            "A health line in the older form needs handoff_json, found",
         ),
         ("2026-02-15T00:15:00Z | phase", 'Expected key=value between the |, found "phase".'),
         ("[2026-02-15T00:15:00Z] [VALIDATON] [g] d", "did you mean VALIDATION?"),

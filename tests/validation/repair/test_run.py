@@ -299,7 +299,7 @@ def test_the_result_as_json() -> None:
                     "kind": "changed",
                     "before": "0.7",
                     "after": 0.7,
-                    "why": "converted to the type asked for",
+                    "why": "converted to the required type",
                 }
             ],
             "errors": [],
@@ -322,7 +322,7 @@ def test_a_compression_that_falls_short_says_which_step_saved_how_much() -> None
 def test_a_compression_that_finds_nothing_says_what_is_left() -> None:
     document = universal(payload={"working": {f"fact-{number}": f"value {number}" for number in range(1_000)}})
     note = repaired(document).attempts[1].note
-    assert note.startswith("No step could take anything out. ")
+    assert note.startswith("No step could remove anything. ")
     assert note.endswith(" over the budget of 2,000.")
 
 

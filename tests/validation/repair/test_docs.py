@@ -35,7 +35,7 @@ def test_the_example_is_repaired_as_it_says() -> None:
         f"| `{change.field_path}` | {_shown(change.before)}| {_shown(change.after)}| {change.why} |"
         for change in found.repaired.changes
     ]
-    table = PAGE.partition("| what | from | to | why |\n| --- | --- | --- | --- |\n")[2].partition("\n\n")[0]
+    table = PAGE.partition("| field | from | to | why |\n| --- | --- | --- | --- |\n")[2].partition("\n\n")[0]
     assert table.splitlines() == rows
 
 
@@ -44,14 +44,14 @@ def _shown(value: object) -> str:
 
 
 def test_what_is_dropped_is_listed_in_its_order() -> None:
-    listed = PAGE.partition("Dropped, one after another:")[2].partition("The session")[0]
+    listed = PAGE.partition("removed, one after another:")[2].partition("The session is not lost")[0]
     assert re.findall(r"`([a-z_.]+)`", listed) == [
         dotted_path(place).removeprefix("handoff.") for place in PLANS["universal"].dropped
     ]
 
 
 def test_what_a_model_may_not_change_is_listed() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)`[^|]*\| ([^|]+)\|([^|]+)\|$", PAGE.partition("## What a model mends")[2], re.M)
+    rows = re.findall(r"^\| `([a-z-]+)`[^|]*\| ([^|]+)\|([^|]+)\|$", PAGE.partition("## Repair by an LLM")[2], re.M)
     for number, table in enumerate((ALWAYS, UNLESS_FAULTY), 1):
         told = {row[0]: re.findall(r"`([^`]+)`", row[number]) for row in rows}
         assert told == {
@@ -61,7 +61,7 @@ def test_what_a_model_may_not_change_is_listed() -> None:
 
 
 def test_the_actions_of_a_failure_without_end() -> None:
-    told = re.search(r"is therefore told: (.*)\.\n", PAGE)
+    told = re.search(r"therefore gets these actions: (.*)\.\n", PAGE)
     assert told is not None
     facts = Facts("v", passed=False, severities=frozenset({Severity.ERROR}))
     record: RemediationLog | None = None

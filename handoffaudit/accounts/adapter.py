@@ -19,21 +19,21 @@ log = structlog.get_logger(__name__)
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
-    """The account adapter, where this product differs from django-allauth."""
+    """Account adapter with the parts of django-allauth that handoffaudit overrides."""
 
     error_messages = {
         **DefaultAccountAdapter.error_messages,
-        "username_password_mismatch": "This name and password do not belong together. Check both and try again.",
+        "username_password_mismatch": "The name or the password is wrong. Check both and try again.",
     }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 
     def add_message(self, *args: Any, **kwargs: Any) -> None:
-        """Add no message: the page that follows shows that the person is signed in or out."""
+        """Add no message, because the next page shows that the person is signed in or out."""
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
-        messages.error(request, "This account is switched off. Ask an administrator to switch it on.")
+        messages.error(request, "This account is disabled. Ask an administrator to enable it.")
         return redirect("account_login")
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
@@ -47,8 +47,8 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             ) from error
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        # There is one count of failures for each person: another case of the name or another host name must not begin a
-        # new count.
+        # Failures are counted per person: the same name in other letter case, or sent to another host name, must not
+        # start a new count.
         return str(credentials.get("username", "")).strip().lower()
 
 

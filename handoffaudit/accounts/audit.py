@@ -1,4 +1,4 @@
-"""The audit log of a tenant: the lock of the tenant, entries chained by hashes, their verification and lists."""
+"""The audit log of a tenant: recording, verifying and listing hash-chained entries, and the lock of the tenant."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,7 +16,8 @@ from handoffaudit.accounts.models import AuditEntry, Tenant
 def lock_tenant(tenant: Tenant) -> Tenant:
     """Return the tenant's current row, locked until the transaction ends.
 
-    SQLite has one writer at a time and needs no lock. Others can still add rows that refer to the tenant.
+    Other transactions can still add rows that refer to the tenant. SQLite needs no lock, because it allows only one
+    writer at a time.
     """
     return Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
 
@@ -28,7 +29,7 @@ MOST_LOOKED_THROUGH = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The first entry that does not fit the chain of entries, and why."""
+    """The first entry that breaks the hash chain, and the reason."""
 
     number: int
     why: str
@@ -44,10 +45,10 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Filters of entries; empty text and None filter nothing.
+    """Filters of audit entries; empty text and None filter nothing.
 
-    `actor` is part of a name. `kind` is the first part of actions (`strictness` of `strictness.save`). `since` is
-    inclusive, `until` exclusive.
+    `actor` matches any part of the actor's name. `kind` matches the first part of the action (`strictness` of
+    `strictness.save`). `since` is inclusive, `until` exclusive.
     """
 
     actor: str = ""
@@ -75,7 +76,7 @@ def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapp
         actor=actor[:200],
         action=action,
         target=target[:300],
-        # The detail is stored as it will be read back, so that its hash can be verified.
+        # `verify` hashes the detail as the database returns it, so the detail takes its JSON form before it is hashed.
         detail=orjson.loads(orjson.dumps(detail)),
         previous_hash=_find_hash(locked, locked.audit_number),
     )
@@ -86,7 +87,7 @@ def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapp
 
 
 def verify(tenant: Tenant) -> Broken | None:
-    """Verify the audit log. Return None if every entry is there and unchanged, else the first that does not fit."""
+    """Verify the audit log. Return None if every entry is present and unchanged, else the first broken entry."""
     newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
     number, previous = 0, BEFORE_THE_FIRST
     entries = AuditEntry.objects.filter(tenant=tenant, number__lte=newest).order_by("number")
@@ -105,8 +106,8 @@ def verify(tenant: Tenant) -> Broken | None:
 def newest_first(tenant: Tenant, *, wanted: Wanted = Wanted(), before: int | None = None, limit: int = 50) -> Entries:
     """Return a page of the entries that match, newest first.
 
-    With an actor or a kind, one call looks through a limited number of entries: a page can have few entries, or none,
-    and still a cursor to older ones.
+    With an actor or a kind, one call searches at most `MOST_LOOKED_THROUGH` entries. Such a page can have few entries
+    or none, and still have a cursor to older entries.
     """
     newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
     end = newest + 1 if before is None else min(before, newest + 1)
@@ -129,7 +130,7 @@ def newest_first(tenant: Tenant, *, wanted: Wanted = Wanted(), before: int | Non
 def _find_first_number(tenant: Tenant, moment: datetime, newest: int) -> int:
     """Return the number of the first entry at that moment or after it.
 
-    Times grow with numbers, so halving finds the entry along the existing index.
+    Times increase with numbers, so a binary search finds the entry with the existing index.
     """
     low, high = 1, newest + 1
     times = AuditEntry.objects.filter(tenant=tenant).order_by("number").values_list("at", flat=True)
@@ -148,7 +149,7 @@ def get_entry(tenant: Tenant, number: int) -> AuditEntry | None:
 
 
 def _find_hash(tenant: Tenant, number: int) -> str:
-    # `verify` reports a missing entry; here, the missing entry must not stop people from working.
+    # A missing entry must not prevent new entries, because people could no longer work. `verify` reports the gap.
     found = AuditEntry.objects.filter(tenant=tenant, number=number).values_list("entry_hash", flat=True).first()
     return found or BEFORE_THE_FIRST
 

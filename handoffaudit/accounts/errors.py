@@ -2,10 +2,10 @@
 
 
 class Refused(Exception):
-    """A change that is not made.
+    """The error for a change that the app refuses.
 
-    `field` names the input at fault (empty: none). `message` says what is wrong and what would be accepted. Where a
-    `remedy` is given separately, `message` consists of `wrong` and `remedy`.
+    `field` names the wrong input, and is empty if no single input is wrong. `message` says what is wrong and what would
+    be accepted. If `remedy` is given, `message` consists of `wrong` and `remedy`.
     """
 
     def __init__(self, wrong: str, field: str = "", remedy: str = "") -> None:

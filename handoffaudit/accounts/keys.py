@@ -1,4 +1,4 @@
-"""API keys: creation (the secret is shown once), lists, revocation, and authentication by a cache."""
+"""API keys: creation (the secret is shown once), lists, revocation, and authentication through a cache."""
 
 import contextlib
 import hashlib
@@ -56,7 +56,7 @@ _cache: OrderedDict[str, _CachedKey] = OrderedDict()
 
 _guard = threading.Lock()
 
-# The number of revocations: a key that was read before a revocation must not be cached after it.
+# Revocations are counted, so that a key that was read before a revocation is not cached after it.
 _revocations = 0
 
 
@@ -110,11 +110,11 @@ def _load(secret_hash: str) -> _CachedKey | None:
 
 
 def _touch(kept: _CachedKey, now: float) -> None:
-    # The time is set before the write, so that other threads do not queue up for the same write.
+    # The time is set before the database is updated, so that other threads do not queue up for the same update.
     kept.touch_at = now + TOUCH_SECONDS
     moment = timezone.now()
     unstamped = Q(last_used_at=None) | Q(last_used_at__lte=moment - timedelta(seconds=TOUCH_SECONDS))
-    # Requests go on where the database takes no writes: the next use of the key records the time.
+    # A database that takes no writes must not fail the request. The next use of the key records the time.
     with contextlib.suppress(OperationalError), lock_wait(TOUCH_MILLISECONDS):
         Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
 
@@ -130,7 +130,7 @@ SHOWN_AT_MOST = 500
 def create(
     *, tenant: Tenant, name: str, scopes: Iterable[str], expires_at: datetime | None, actor: str
 ) -> tuple[Key, str]:
-    """Create a key. Return it with its secret, which cannot be read again."""
+    """Create a key, and return the key with its secret, which is not stored."""
     lock_tenant(tenant)
     secret = f"{MARK}{secrets.token_urlsafe(32)}"
     key = Key.objects.create(
@@ -163,7 +163,7 @@ def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
 
 
 def listing(tenant: Tenant) -> list[Key]:
-    """Return keys that are not revoked first, then revoked ones; newest first in each."""
+    """Return the newest keys of a tenant, at most `SHOWN_AT_MOST`, with the revoked keys last."""
     keys = Key.objects.filter(tenant=tenant).order_by("-pk")[:SHOWN_AT_MOST]
     return sorted(keys, key=lambda key: key.revoked_at is not None)
 
@@ -171,7 +171,7 @@ def listing(tenant: Tenant) -> list[Key]:
 def _check_name(name: str) -> str:
     name = name.strip()
     if not name or len(name) > 100 or not name.isprintable():
-        raise Refused("A name is needed: 1 to 100 letters that say who will use the key.", "name")
+        raise Refused("A name is needed: use 1 to 100 characters that say who will use the key.", "name")
     return name
 
 
@@ -188,5 +188,5 @@ def _check_scopes(scopes: Iterable[str]) -> list[str]:
 
 def _check_expiry(expires_at: datetime | None) -> datetime | None:
     if expires_at is not None and expires_at <= timezone.now():
-        raise Refused(f"{expires_at:%Y-%m-%d %H:%M} is past: choose a later time, or none.", "expires_at")
+        raise Refused(f"{expires_at:%Y-%m-%d %H:%M} is in the past: choose a later time, or none.", "expires_at")
     return expires_at

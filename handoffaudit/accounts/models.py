@@ -11,9 +11,9 @@ class Tenant(models.Model):
     slug = models.SlugField(max_length=100, unique=True)
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
-    # The number of the newest audit entry reveals an audit log whose end was cut off.
+    # The number of the newest audit entry. With this number, a check notices that the newest entries were deleted.
     audit_number = models.PositiveBigIntegerField(default=0)
-    # A sample tenant holds nothing but sample data, and is removed with all of it at a click.
+    # A sample tenant holds only sample data. One click removes the tenant and its data.
     is_sample = models.BooleanField(default=False, db_default=False)
 
     def __str__(self) -> str:
@@ -21,14 +21,14 @@ class Tenant(models.Model):
 
 
 class Person(AbstractUser):
-    """Someone who signs in."""
+    """A person who signs in."""
 
     tenants: "models.ManyToManyField[Tenant, Membership]" = models.ManyToManyField(Tenant, through="Membership")
-    # Only the newest one-time link of this person works, so the links are counted.
+    # The number of one-time links made for this person. Only the newest link works.
     link_number = models.PositiveIntegerField(default=0)
 
     class Meta(AbstractUser.Meta):
-        # Sign-in takes a name in any case, so two people whose names differ only in case would both be shut out.
+        # Sign-in ignores the case of names, so two people whose names differ only in case could both not sign in.
         constraints = [models.UniqueConstraint(Lower("username"), name="one_person_per_name")]
 
 
@@ -39,7 +39,7 @@ class Role(models.TextChoices):
 
 
 class Membership(models.Model):
-    """The one role that a person has in a tenant."""
+    """The role of a person in a tenant."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
     person = models.ForeignKey(Person, on_delete=models.CASCADE)
@@ -104,9 +104,9 @@ class AuditEntry(models.Model):
 
 
 class SavedView(models.Model):
-    """Filters of a page, saved under a name, for one person or, without a person, for everybody of the tenant.
+    """Filters of a page, saved under a name for one person or, if `person` is null, for everybody in the tenant.
 
-    `page` is the name of the page's address, `query` the part of the address after its question mark.
+    `page` is the name of the page's URL pattern, `query` the part of the address after the question mark.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
@@ -136,10 +136,10 @@ class SavedView(models.Model):
 
 
 class DefaultView(models.Model):
-    """The default view of a page, for one person or, without a person, for everybody of the tenant.
+    """The default view of a page for one person or, if `person` is null, for everybody in the tenant.
 
-    The default view is a saved view, or `built_in`, the name of a view that is part of the page. Without both, the page
-    opens as it is, which a person can choose as well.
+    The default view is either the saved view `view`, or `built_in`, the name of a view that the page defines itself. A
+    row with neither of them means that the page opens without filters.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)

@@ -1,4 +1,7 @@
-"""People of a tenant: invitations, one-time links, roles, passwords and removal. A tenant keeps an administrator."""
+"""People of a tenant: invitations, one-time links, roles, passwords and removal.
+
+No change may leave a tenant without an administrator who can sign in.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +43,8 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
     person = Person.objects.filter(username__iexact=name).first() or Person(username=name)
     if person.pk and person.tenants.exists():
         _refuse_taken(tenant, person)
-    # A person who left every tenant may come back, but not with the old password: somebody else may have the name now.
+    # A person who left every tenant may be invited again, but the old password must not work: somebody else may have
+    # the name now.
     person.set_unusable_password()
     _save(person)
     Membership.objects.create(tenant=tenant, person=person, role=role)
@@ -56,7 +60,8 @@ def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
     lock_tenant(tenant)
     _get_membership(tenant, person)
     if person.tenants.exclude(pk=tenant.pk).exclude(is_sample=True).exists():
-        # Otherwise, one tenant's administrator could take over a person in another tenant. Sample tenants do not count.
+        # Otherwise, one tenant's administrator could sign in to another tenant as this person. Sample tenants hold no
+        # data to protect.
         raise Refused(f"{person.username} also belongs to another tenant: an operator has to reset this password.")
     audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
     return Invitation(person, make_link(person))
@@ -87,8 +92,8 @@ def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membe
 def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
     """Remove a person from this tenant; the person's decisions and audit entries stay.
 
-    A person who belongs to no other tenant loses sample tenants as well: sample data is created from a tenant of one's
-    own.
+    A person who then belongs only to sample tenants is removed from them as well, because people create sample tenants
+    from a real tenant.
     """
     samples = [] if tenant.is_sample else list(person.tenants.filter(is_sample=True))
     for one in sorted([tenant, *samples], key=lambda one: one.pk):
@@ -106,9 +111,9 @@ def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
 
 
 def _end_sample(sample: Tenant, person: Person, actor: str) -> None:
-    """Remove a person from a sample tenant. Without an administrator, remove all its members and keys.
+    """Remove a person from a sample tenant. If no administrator is left, remove all its members and keys.
 
-    A worker then deletes the sample tenant.
+    A worker deletes a sample tenant without members.
     """
     Membership.objects.filter(tenant=sample, person=person).delete()
     if not Membership.objects.filter(tenant=sample, role=Role.ADMIN).exists():
@@ -122,9 +127,12 @@ def _end_sample(sample: Tenant, person: Person, actor: str) -> None:
 
 @transaction.atomic
 def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
-    """Use a one-time link: set the password, and the name before the first sign-in. Return None for a dead link."""
+    """Set a person's password with a one-time link, and return the person, or None if the link does not work.
+
+    `name` becomes the name of a person who has never signed in; other people keep their names.
+    """
     found = find_by_link(uid, token)
-    # Tenants are locked before the person, as everywhere, so that two changes never wait for each other.
+    # Every change locks tenants before people, so that two changes cannot deadlock.
     for tenant in found.tenants.order_by("pk") if found else ():
         lock_tenant(tenant)
     person = find_by_link(uid, token, lock=True)
@@ -139,7 +147,10 @@ def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
 
 @transaction.atomic
 def set_password(*, person: Person, password: str, action: str = "person.password", detail: dict[str, str]) -> None:
-    """Set a password that passes the rules, and record that in the audit log of each of the person's tenants."""
+    """Set a password, and record the change in the audit log of each of the person's tenants.
+
+    Raise `Refused` for a password that Django's password validators reject.
+    """
     try:
         validate_password(password, person)
     except ValidationError as error:
@@ -203,12 +214,13 @@ def _check_another_admin(tenant: Tenant, person: Person) -> None:
 
 FIRST_NAME = "admin"
 
-# The route of the page that a link opens. `reverse` would load every page for it, for a second of each first start.
+# The route of the page that a link opens. Finding the route with `reverse` would load every page, which takes a second
+# of each first start.
 ROUTE = "welcome/<uidb64>/<token>/"
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Tokens that end with a new password, a sign-in, a newer link, and after `PASSWORD_RESET_TIMEOUT` seconds."""
+    """Tokens that end with a new password, a sign-in or a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
 
     # The salt is part of every link, so it stays as it is: another one would end all links.
     key_salt = "handoffaudit.accounts.links"
@@ -232,7 +244,7 @@ def make_link(person: Person) -> str:
 def find_by_link(uid: str, token: str, *, lock: bool = False) -> Person | None:
     """Return the person that a link is for, or None if the link does not work.
 
-    With `lock`, inside a transaction, nobody else can use the link meanwhile.
+    With `lock`, nobody else can use the link until the current transaction ends.
     """
     try:
         pk = int(urlsafe_base64_decode(uid))
@@ -247,7 +259,7 @@ def find_by_link(uid: str, token: str, *, lock: bool = False) -> Person | None:
 
 @transaction.atomic
 def make_first_link() -> str | None:
-    """Return the path of a link for an administrator, or None if there is an administrator who can sign in.
+    """Return the path of a link for an administrator, or None if an administrator can sign in already.
 
     If there is no administrator at all, create the tenant `default` and the person `admin`.
     """

@@ -1,4 +1,4 @@
-"""Saved views, which are named filters of a page, and the default view that a page opens with."""
+"""Saved views, which are named filters of a page, and the default view, which the page shows first."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ LONGEST_QUERY = 2000
 
 
 def list_views(*, tenant: Tenant, person: Person, page: str) -> list[SavedView]:
-    """Return the views that the person may open on the page: shared ones, then their own, each sorted by name."""
+    """Return the views that the person may open on the page: shared views by name, then the person's own by name."""
     views = SavedView.objects.filter(tenant=tenant, page=page)
     seen = list(views.filter(Q(person=None) | Q(person=person)).order_by("name", "pk")[: 2 * MOST_VIEWS])
     return [*(one for one in seen if one.person_id is None), *(one for one in seen if one.person_id is not None)]
@@ -27,8 +27,8 @@ def list_views(*, tenant: Tenant, person: Person, page: str) -> list[SavedView]:
 def may_change(view: SavedView, member: Membership) -> bool:
     """Return whether the member may change a view.
 
-    Everybody may change their own views. An administrator may change each shared view, a reviewer those that the
-    reviewer made.
+    Everybody may change their own views. A reviewer may also change the shared views that the reviewer created, an
+    administrator all shared views.
     """
     if view.person_id is not None:
         return view.person_id == member.person_id
@@ -38,10 +38,13 @@ def may_change(view: SavedView, member: Membership) -> bool:
 
 @transaction.atomic
 def save(*, member: Membership, page: str, name: str, query: str, shared: bool) -> SavedView:
-    """Save a query that has been checked to be one of that page. Raise `Refused` if it cannot be saved."""
+    """Save a query as a view. Raise `Refused` if the query cannot be saved.
+
+    The caller has checked that the page accepts the query.
+    """
     if shared and member.role == Role.VIEWER:
         raise Refused("To share a view with everybody, you need the role reviewer.", "shared")
-    # With the lock, saves wait for each other, so that there are never more than `MOST_VIEWS`.
+    # The lock makes saves wait for each other, so that there are never more than `MOST_VIEWS` views.
     tenant = lock_tenant(member.tenant)
     person = None if shared else member.person
     kept = SavedView.objects.filter(tenant=tenant, page=page, person=person)
@@ -62,7 +65,10 @@ def save(*, member: Membership, page: str, name: str, query: str, shared: bool) 
 
 @transaction.atomic
 def rename(*, member: Membership, pk: int, name: str) -> SavedView:
-    """Rename a view. Raise `Refused`, and `SavedView.DoesNotExist` if the member may not change the view."""
+    """Rename a view.
+
+    Raise `Refused` for a name that cannot be used, and `SavedView.DoesNotExist` if the member may not change the view.
+    """
     view = _get_own(member, pk)
     before, view.name = view.name, _check_name(name)
     _store(view)
@@ -72,7 +78,10 @@ def rename(*, member: Membership, pk: int, name: str) -> SavedView:
 
 @transaction.atomic
 def update(*, member: Membership, pk: int, query: str) -> SavedView:
-    """Replace the filters of a view. Raise as `rename` does."""
+    """Replace the filters of a view.
+
+    Raise `Refused` for a query that is too long, and `SavedView.DoesNotExist` if the member may not change the view.
+    """
     view = _get_own(member, pk)
     before, view.query = view.query, _check_query(query)
     _store(view)
@@ -105,7 +114,7 @@ def _store(view: SavedView) -> None:
 
 
 def _record(view: SavedView, member: Membership, action: str, **more: str) -> None:
-    """Record a change of a shared view; a change of a person's own view is nobody else's business."""
+    """Record a change of a shared view. Changes of a person's own views are private and not recorded."""
     if view.person_id is None:
         detail = {"page": view.page, "query": view.query, **more}
         actor = member.person.get_username()
@@ -121,7 +130,7 @@ def _check_name(name: str) -> str:
 
 def _check_query(query: str) -> str:
     if len(query) > LONGEST_QUERY:
-        raise Refused("These filters are too long to be kept: take some away.", "query")
+        raise Refused("These filters are too long to save: remove some of them.", "query")
     return query
 
 
@@ -130,9 +139,9 @@ DEFAULT_CHANGED = "view.open"
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The default views of a page; None means that nothing is chosen.
+    """The default views of a page, for the person and for everybody; None means that no default was chosen.
 
-    A row without a view is a choice: the page opens as it is.
+    A `DefaultView` without a view is a choice as well: the page opens without filters.
     """
 
     own: DefaultView | None
@@ -153,14 +162,15 @@ def load_defaults(*, tenant: Tenant, person: Person, page: str) -> Defaults:
 def choose_default(
     *, member: Membership, page: str, view: SavedView | None = None, built_in: str = "", everybody: bool = False
 ) -> None:
-    """Choose the default view of a page; with neither a view nor a built-in one, the page opens as it is.
+    """Choose the default view of a page; with neither `view` nor `built_in`, the page opens without filters.
 
-    Raise `Refused` if the member may not choose for everybody, or if the view is not visible to those it is chosen for.
+    Raise `Refused` if the member may not choose for everybody, or if somebody that the choice is for cannot see the
+    view.
     """
     if everybody and member.role != Role.ADMIN:
         raise Refused("To choose for everybody, you need the role admin.", "everybody")
     if view is not None and view.person_id not in ((None,) if everybody else (None, member.person_id)):
-        raise Refused("Others can't open with this view: share it first.", "view")
+        raise Refused("Other people cannot see this view: share it first.", "view")
     tenant = lock_tenant(member.tenant)
     person = None if everybody else member.person
     DefaultView.objects.update_or_create(
@@ -172,7 +182,7 @@ def choose_default(
 
 @transaction.atomic
 def forget_default(*, member: Membership, page: str) -> None:
-    """Forget the person's choice, so that the page opens for the person as for everybody."""
+    """Delete the person's own default view of a page, so that the default view for everybody applies."""
     DefaultView.objects.filter(tenant=member.tenant_id, page=page, person=member.person_id).delete()
 
 

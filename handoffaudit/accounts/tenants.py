@@ -1,4 +1,4 @@
-"""Creation of tenants, and lookups."""
+"""Creation and lookup of tenants."""
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
@@ -28,7 +28,7 @@ def get_default() -> Tenant | None:
 
 
 def default(actor: str) -> Tenant:
-    """Return the tenant `default`, created if it does not exist yet."""
+    """Return the tenant `default`, and create the tenant if it does not exist."""
     found = get_default()
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""The report of one agent: findings that it introduced or inherited, where inherited ones came from, and its routes."""
+"""The report of one agent: its introduced and inherited findings, the origin of inherited findings, and its routes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -22,10 +22,10 @@ from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import known_agents
 from handoffaudit.validation.text import nearest
 
-# Only this many of an agent's newest findings are read.
+# The report reads at most this many of the newest findings of an agent.
 MOST_FINDINGS: Final = 5_000
 
-# Only this many handoffs that findings were inherited from are looked up, the most frequent ones.
+# The report looks up at most this many handoffs from which findings were inherited, the most frequent first.
 _MOST_ORIGINS: Final = 2_000
 
 _NEWEST: Final = 10
@@ -37,7 +37,7 @@ _MOST_LOOKUPS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """How many findings the agent introduced (`caused`) and inherited (`passed_on`)."""
+    """The numbers of findings that the agent introduced (`caused`) and inherited (`passed_on`)."""
 
     caused: int = 0
     passed_on: int = 0
@@ -55,11 +55,11 @@ class OfCode:
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """Everything about one agent in a window.
+    """The report of one agent in a window.
 
-    `origins` lists the agents that findings were inherited from, with the number of findings. `files` is by phase.
-    `hours` counts the handoffs that the agent sent in each hour of the day (UTC). `sampled` means that findings or
-    times cover only the newest handoffs.
+    `origins` lists the agents from which findings were inherited, with the numbers of findings. `files` has one entry
+    for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC). `sampled` means that
+    findings or times cover only the newest handoffs.
     """
 
     agent: Agent
@@ -118,7 +118,7 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """A number of findings with the same code, time bucket and origin, all introduced or all inherited."""
+    """The number of findings with the same code, time bucket and origin that are all introduced or all inherited."""
 
     step: int
     code: str
@@ -134,7 +134,7 @@ def _load_findings(tenant: Tenant, name: str, window: Window) -> list[_Alike]:
     columns = ("step", "code", "caused", "origin")
     newest = stepped.order_by("-at").values_list(*columns)[:MOST_FINDINGS]
     return [
-        # SQLite has no booleans and no UUIDs.
+        # SQLite stores booleans and UUIDs in other types.
         _Alike(step, code, bool(caused), origin and UUID(str(origin)), number)
         for step, code, caused, origin, number in sum_rows([newest], columns, ["COUNT(*)"])
     ]
@@ -183,14 +183,14 @@ def _count_over_time(window: Window, found: Iterable[_Alike]) -> list[TimeBucket
 
 def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
     rows = HOURLY_COUNTS.read(tenant, window.since, window.until, code="", source_agent_id=name)
-    # Types come from whole days. Types from outside the window only add lookups that find nothing.
+    # The types are those of whole days. Types from outside the window only add lookups that find nothing.
     days = DAILY_COUNTS.read(tenant, code="", source_agent_id=name)
     within = days.filter(day__gte=window.since.date(), day__lte=window.until.date())
     types = list(within.order_by().values_list("handoff_type", flat=True).distinct())
     hours = [window.since + number * HOUR for number in range((window.until - window.since) // HOUR)]
     if len(types) * len(hours) <= _MOST_LOOKUPS:
-        # The index has the hour and the type before the source. With both named, each row is a lookup; a range of hours
-        # would read all rows.
+        # In the index, the hour and the type come before the source. With given hours and types, the index finds the
+        # rows of the source; with a range of hours, the query would read the rows of all sources.
         rows = rows.filter(hour__in=hours, handoff_type__in=types)
     numbers: Counter[int] = Counter()
     for hour, number in rows.order_by().values_list("hour").annotate(Sum("number")):
@@ -199,7 +199,7 @@ def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
 
 
 def _build_conditions(name: str) -> tuple[Q, Q]:
-    """Return the conditions for handoffs from the agent and to the agent, apart because each has its own index."""
+    """Return two conditions, for handoffs from the agent and to the agent. Each condition has its own index."""
     return Q(source_agent_id=name), Q(target_agent_id=name)
 
 

@@ -20,7 +20,7 @@ from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, known_agents
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.agents import closest_agents
 
-# Only this many routes are listed, those with the most handoffs.
+# At most this many routes are listed, routes with the most handoffs first.
 MOST_ROUTES: Final = 5_000
 
 # Times and findings cover at most this many of the newest handoffs.
@@ -31,7 +31,7 @@ _PAIR: Final = ("source_agent_id", "target_agent_id")
 
 @dataclass(slots=True)
 class TraceStats:
-    """Results from traces: the `seconds` that the source took, where known, and its findings."""
+    """Statistics of a route from traces: the known durations of the source, in seconds, and its findings."""
 
     seconds: list[float] = field(default_factory=list)
     caused: int = 0
@@ -53,7 +53,7 @@ class TraceStats:
 
 @dataclass(frozen=True, slots=True)
 class AgentRoute:
-    """A route between two agents; `number` counts judged handoffs, superseded attempts included."""
+    """A route between two agents. `number` counts judged handoffs, including superseded attempts."""
 
     source: str
     target: str
@@ -63,7 +63,7 @@ class AgentRoute:
 
     @property
     def share(self) -> Share:
-        """Return the share of handoffs accepted without a person."""
+        """Return the acceptance rate."""
         return self.judged.share
 
     @property
@@ -73,10 +73,10 @@ class AgentRoute:
 
 @dataclass(frozen=True, slots=True)
 class AgentRoutes:
-    """Routes, those with the most handoffs first.
+    """A list of routes, routes with the most handoffs first.
 
     `nameless` counts handoffs that did not name both agents. `sampled` means that times and findings cover only the
-    newest handoffs. `more` means that there are further routes.
+    newest handoffs. `more` means that not all routes are listed.
     """
 
     listed: tuple[AgentRoute, ...]
@@ -119,7 +119,7 @@ def _match_agent(agent: str) -> Q:
 def _trace_stats(
     tenant: Tenant, since: datetime, until: datetime, agent: str
 ) -> tuple[dict[tuple[str, str], TraceStats], bool]:
-    """Return the results from traces by source and target, and whether there were more handoffs than are read."""
+    """Return the statistics from traces by source and target, and whether only the newest handoffs were read."""
     rows = TracedHandoff.objects.filter(tenant=tenant, at__gte=since, at__lt=until).order_by("-at")
     if agent:
         rows = rows.filter(_match_agent(agent))
@@ -135,7 +135,7 @@ def _trace_stats(
 
 
 def list_pairs(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[str, str]]:
-    """Return the (source, target) pairs of the routes with the most handoffs, in the order of their names."""
+    """Return the (source, target) pairs of the routes with the most handoffs, sorted by name."""
     named = ~Q(source_agent_id="") & ~Q(target_agent_id="")
     found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=named, most=MOST_ROUTES)
     return sorted((source, target) for source, target in islice(found, MOST_ROUTES))
@@ -164,7 +164,7 @@ def fold_routes(listed: Iterable[AgentRoute], kept: frozenset[str], others: str)
 def fold_route_sides(
     listed: Iterable[AgentRoute], sources: frozenset[str], targets: frozenset[str], others: str
 ) -> list[AgentRoute]:
-    """Return the routes as `fold_routes` does, where an agent may be kept on one side only."""
+    """Return the routes as `fold_routes` does, but with other agents to keep as sources than as targets."""
     found: defaultdict[tuple[str, str], list[AgentRoute]] = defaultdict(list)
     for edge in listed:
         source = edge.source if edge.source in sources else others
@@ -185,7 +185,7 @@ def _merge_routes(names: tuple[str, str], several: Sequence[AgentRoute]) -> Agen
     )
 
 
-# Each list shows at most this many entries, those with the most handoffs.
+# A list shows at most this many entries, entries with the most handoffs first.
 MOST_LISTED: Final = 50
 
 _ALIKE: Final = 0.75
@@ -211,7 +211,10 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An agent that is neither declared nor registered; `nearest` is the known name it may be meant for, or empty."""
+    """An agent that is neither declared nor registered.
+
+    `nearest` is the known agent that the sender may have meant, or empty.
+    """
 
     agent: Agent
     nearest: str
@@ -219,7 +222,10 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The agents of a period, compared with the `declared` routes; `knows`: some agents are declared or registered."""
+    """The agents of a period, compared with the `declared` routes.
+
+    `knows` says that at least one agent is declared or registered.
+    """
 
     edges: AgentRoutes
     agents: tuple[Agent, ...]
@@ -263,7 +269,7 @@ def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
 
 
 def agents_of(listed: Iterable[AgentRoute]) -> list[Agent]:
-    """Return the agents of the routes, those with the most handoffs first."""
+    """Return the agents of the routes, agents with the most handoffs first."""
     given: defaultdict[str, list[AgentRoute]] = defaultdict(list)
     received: defaultdict[str, int] = defaultdict(int)
     for edge in listed:
@@ -301,5 +307,5 @@ def _list_unknown(listed: Iterable[Agent], known: frozenset[str]) -> Iterable[Un
 
 
 def _is_alike(name: str, other: str) -> bool:
-    """Return whether one name may be the other with a typo, and not just a name of the same kind."""
+    """Return whether the names are so similar that one of them may be the other with a typo."""
     return SequenceMatcher(None, name.lower(), other.lower()).ratio() >= _ALIKE

@@ -1,4 +1,4 @@
-"""Evaluation of alert rules: alerts are opened, raised, repeated and resolved each minute, by one process."""
+"""Evaluation of alert rules: each minute, one process opens, raises, repeats and resolves alerts."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from handoffaudit.validation.times import hour_of
 
 COUNTED_AT_MOST = 10_000
 
-# Windows up to this length are read from handoffs, longer ones from hourly counts.
+# For windows up to this length, handoffs are counted. For longer windows, the hourly counts are summed.
 LIVE = timedelta(hours=1)
 
 
@@ -32,7 +32,7 @@ LIVE = timedelta(hours=1)
 class Measured:
     """A measured value, and the `number` of handoffs behind it.
 
-    `value` has the unit of the alert rule, and is None where there are too few handoffs.
+    `value` has the unit of the alert rule, and is None if there are too few handoffs.
     """
 
     value: float | None
@@ -44,7 +44,7 @@ def measure(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
 
 
 def last_received(tenant: Tenant) -> datetime | None:
-    """Return when the last handoff was received."""
+    """Return the time of receipt of the last handoff, or None without any handoff."""
     return Handoff.objects.filter(tenant=tenant).order_by("-id").values_list("received_at", flat=True).first()
 
 
@@ -61,7 +61,7 @@ def _count_live(tenant: Tenant, since: datetime) -> Counter[str]:
 
 
 def _count_by_hour(tenant: Tenant, since: datetime) -> Counter[str]:
-    """Return the handoffs since that time by state, in whole hours."""
+    """Return the number of handoffs by state, from the start of the hour of `since` on."""
     hour = hour_of(since)
     states: Counter[str] = Counter()
     rows = HOURLY_TOTALS.read(tenant, hour, code="").values_list("state", "number")
@@ -122,13 +122,16 @@ def anything_due() -> bool:
 
 
 def evaluate_all() -> bool:
-    """Evaluate all tenants if that is due and no other process does; return whether this process did."""
+    """Evaluate all tenants if a minute has passed; return whether this process did so.
+
+    If several processes call this function at once, one of them evaluates the tenants.
+    """
     now = timezone.now()
     Watermark.objects.get_or_create(name=_MARK, defaults={"at": datetime.fromtimestamp(0, UTC)})
     if not Watermark.objects.filter(_is_over(now), name=_MARK).update(at=now):
         return False
     for tenant in Tenant.objects.order_by("pk"):
-        # An error for one tenant must not keep the alerts of all others from being evaluated.
+        # An error for one tenant must not stop the evaluation of the other tenants.
         try:
             evaluate(tenant, now)
         except Exception:
@@ -138,7 +141,7 @@ def evaluate_all() -> bool:
 
 
 def _is_over(now: datetime) -> Q:
-    """Return the condition that the last evaluation is long ago, or in the future because a clock was ahead."""
+    """Return the condition that the last evaluation is a minute ago, or in the future because a clock was ahead."""
     return Q(at__lte=now - EVERY) | Q(at__gt=now + EVERY)
 
 
@@ -169,7 +172,7 @@ def _choose_level(row: AlertRule, value: float) -> str:
 
 
 def _settle_silence(tenant: Tenant, silent: list[AlertRule], last: datetime | None, now: datetime) -> None:
-    # A tenant that never had a handoff misses none.
+    # For a tenant that never had a handoff, missing handoffs are no reason for an alert.
     if silent and last is not None:
         _settle(tenant, AlertKind.NO_HANDOFFS, ALERT, (now - last).total_seconds(), silent[0], now)
     else:
@@ -183,7 +186,7 @@ def _settle(tenant: Tenant, kind: AlertKind, level: str, value: float, row: Aler
             _close(tenant, kind, now)
     elif alert is None:
         if not _is_acknowledged(tenant, kind, level, row, now):
-            # `ignore_conflicts`: only one alert of a kind is open, and another process may have been faster.
+            # Another process may have opened the alert meanwhile, so conflicts are ignored.
             opened = Alert(tenant=tenant, kind=kind, level=level, value=value, opened_at=now, last_at=now)
             opened.notified_at = now
             Alert.objects.bulk_create([opened], ignore_conflicts=True)
@@ -203,9 +206,9 @@ def _update_open(alert: Alert, level: str, value: float, row: AlertRule, now: da
 
 
 def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule, now: datetime) -> bool:
-    """Return whether a person acknowledged this same state, and mark the state as still seen.
+    """Return whether a person acknowledged the alert for the current state, and record that the state continues.
 
-    A state that has ended since, or has become worse, is not the same.
+    If the state has ended since or has become worse, the acknowledgement no longer counts.
     """
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:
@@ -219,7 +222,7 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
 
 
 def _remind(tenant: Tenant, now: datetime) -> None:
-    """Repeat old alerts of events, because no alert rule says how often they repeat."""
+    """Repeat the alerts that do not come from alert rules, which have no `renotify_minutes`."""
     standing = Alert.objects.filter(tenant=tenant, acknowledged_at=None).exclude(kind__in=_BY_THRESHOLD)
     long_ago = Q(notified_at__lte=now - REMIND) | Q(notified_at=None, opened_at__lte=now - REMIND)
     standing.filter(long_ago).update(notified_at=now)

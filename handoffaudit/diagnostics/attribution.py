@@ -1,7 +1,7 @@
 """Attribution of findings to the agents that introduced them, computed trace by trace after handoffs are judged.
 
-Attribution lags while handoffs wait to be judged and catches up afterwards. Recent verdicts are looked at again,
-because older verdicts may still be uncommitted.
+While handoffs wait to be judged, attribution lags behind, and catches up later. Each run looks at recent verdicts
+again, because some of them may have been committed late.
 """
 
 import time
@@ -37,7 +37,8 @@ MARK: Final = "attribution"
 
 LEASE: Final = NamedLease(Watermark, "attribution.claim")
 
-# A verdict gets its id before its transaction ends, so for this long an older verdict may appear after a newer one.
+# A verdict gets its id before its transaction ends, so an older verdict may appear after a newer verdict, within this
+# time.
 OVERLAP: Final = timedelta(minutes=2)
 
 MOST_VERDICTS: Final = 200
@@ -80,15 +81,15 @@ class _Worked:
 
 
 def anything_due() -> bool:
-    """Return whether a judged handoff is not attributed yet, or is in no group yet. Cheap, for a sweep."""
+    """Return whether a judged handoff is not attributed or not grouped yet. Cheap enough for each sweep."""
     return bool(_list_due(1)) or TracedHandoff.objects.filter(grouped=False).exists()
 
 
 def run() -> int:
-    """Attribute what is due and return the number of handoffs; 0 if another process is already doing so.
+    """Attribute the judged handoffs that are due, and return their number; 0 if another process is attributing.
 
-    The run ends when nothing is due, or after a minute. While handoffs wait to be judged, the run does one part, and no
-    process does the next part before nineteen times as long has passed (at most a minute).
+    The run ends when nothing is due, or after a minute. While handoffs wait to be judged, the run does only one part.
+    Then all processes pause for nineteen times as long as the part took, but at most for a minute.
     """
     held_until = LEASE.acquire()
     if held_until is None:
@@ -119,7 +120,7 @@ def rebuild() -> int:
     deadline = time.monotonic() + LEASE.LENGTH.total_seconds() + 1
     while (held_until := LEASE.acquire()) is None:
         if time.monotonic() > deadline:
-            raise RuntimeError("another process goes over handoffs and does not end: try again when it has")
+            raise RuntimeError("another process is attributing handoffs and does not end: try again later")
         time.sleep(_PAUSE)
     number = 0
     try:
@@ -139,7 +140,7 @@ def rebuild() -> int:
 
 
 def _attribute_part() -> int:
-    """Attribute some of what is due, oldest first, and return how many verdicts were due."""
+    """Attribute the oldest verdicts that are due, and return their number."""
     now = timezone.now()
     due = _list_due(MOST_VERDICTS)
     if due:
@@ -151,14 +152,17 @@ def _attribute_part() -> int:
             for worked in _work_out(tenant_id, rows):
                 _store(tenant_id, worked)
         _settle(due, {row.pk: row.verdict for row in handoffs})
-    # The next part looks at the overlap again, and skips what is done.
+    # The next part looks at the verdicts of the overlap again, and skips those that are attributed.
     reached = now if len(due) < MOST_VERDICTS else due[-1][2]
     _move(min(reached, now - OVERLAP))
     return len(due)
 
 
 def _group_part() -> int:
-    """Group the findings of some handoffs that were attributed before finding groups existed; return how many."""
+    """Group the findings of handoffs that were attributed before finding groups existed.
+
+    Return the number of handoffs, at most `MOST_VERDICTS`.
+    """
     missing = list(TracedHandoff.objects.filter(grouped=False).values_list("handoff", flat=True)[:MOST_VERDICTS])
     handoffs = Handoff.objects.filter(pk__in=missing).only(*_COLUMNS)
     by_tenant: dict[int, list[Handoff]] = {}
@@ -183,7 +187,7 @@ def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict
 def _list_due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
     """Return up to `most` verdicts that are not attributed yet, with their handoffs and times."""
     mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or BEGINNING
-    # A clock that was ahead may have set the mark. The mark must not hide verdicts until the real time reaches it.
+    # A clock that was ahead may have set the mark to a future time. Verdicts before that time must still be found.
     mark = min(mark, timezone.now() - OVERLAP)
     done = TracedHandoff.objects.filter(handoff=OuterRef("handoff_id"), verdict__gte=OuterRef("pk"))
     rows = Verdict.objects.filter(id__gte=first_id_at(mark)).exclude(handoff__state__in=WAITING_STATES)
@@ -196,7 +200,7 @@ def _find_moment(verdict: uuid.UUID) -> datetime:
 
 
 def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:
-    """Yield the rows of these handoffs and of all other handoffs of their traces, some traces at a time."""
+    """Yield the rows of these handoffs and of all other handoffs of their traces, for a few traces at a time."""
     wanted = {row.trace_id for row in due if row.trace_id}
     of_tenant = Handoff.objects.filter(tenant=tenant_id)
     sizes = dict(of_tenant.filter(trace_id__in=wanted).order_by().values_list("trace_id").annotate(Count("id")))
@@ -214,7 +218,8 @@ def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:
         if any(row.trace_id == trace and row.pk <= first[-1].pk for row in due):
             read.update(row.pk for row in first)
             yield _attribute_traces([first])
-    # A handoff without a trace, or beyond the part of its trace that is read, is attributed alone.
+    # A handoff without a trace is attributed alone. In a very long trace, handoffs after the first `MOST_HANDOFFS` are
+    # attributed alone, too.
     yield _attribute_traces([row] for row in due if row.pk not in read)
 
 
@@ -237,7 +242,7 @@ def _attribute_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
     flaws = _load_flaws([row for rows in ordered for row in rows])
     worked = _Worked()
     for rows in ordered:
-        # A trace that fails here is a bug of ours. The bug must not keep all later traces from being attributed.
+        # An exception here is a bug of this product. It must not stop the attribution of other traces.
         try:
             steps = _make_steps(rows, flaws)
             found = attribute(steps)
@@ -250,7 +255,7 @@ def _attribute_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
 
 
 def _load_flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
-    """Return the findings of each handoff that has any."""
+    """Return the findings by handoff, without handoffs that have no findings."""
     judged = [row.verdict for row in rows if row.codes and row.verdict and row.state not in WAITING_STATES]
     found: dict[uuid.UUID, tuple[Flaw, ...]] = {}
     for start in range(0, len(judged), MOST_VERDICTS):
@@ -261,7 +266,7 @@ def _load_flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
 
 
 def _make_steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> list[Step]:
-    """Return the steps of a trace; bodies are read only where a value can have come from another handoff."""
+    """Return the steps of a trace. Bodies are read only if a value can have come from another handoff."""
     if len(rows) < 2 or not any(flaw.value for row in rows for flaw in flaws.get(row.pk, ())):
         return [_make_bare_step(row, flaws) for row in rows]
     steps: list[Step] = []
@@ -321,7 +326,10 @@ def _add(
 
 
 def _measure_duration(rows: Sequence[Handoff], at: int) -> float | None:
-    """Return the seconds since the source received its work, from the parent or from the last handoff to the source."""
+    """Return the seconds since the source received its work, or None if that time is unknown.
+
+    The work came with the parent or, if the parent is unknown, with the last handoff to the source.
+    """
     row = rows[at]
     given = [one for one in rows[:at] if one.target_agent_id == row.source_agent_id]
     if not given or not row.source_agent_id:

@@ -19,12 +19,12 @@ from handoffaudit.handoffs.rates import FINAL, Share, sum_outcomes
 from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.issues import Severity
 
-# Fewer decisions say nothing about a code.
+# A code with fewer decisions than this is never noisy.
 FEWEST_DECISIONS = 3
 
 MOST_OVERTURNED_CODES = 200
 
-# Only the newest decisions are read, because each decision costs a lookup of its findings and later events.
+# At most this many of the newest decisions are read, because each needs a lookup of its findings and later events.
 MOST_DECISIONS = 1_000
 
 MOST_EXAMPLES = 3
@@ -48,7 +48,8 @@ class OverturnExample:
 class CodeDecisions:
     """Decisions on handoffs that a code blocked.
 
-    `overturned` counts approved handoffs, `confirmed` declined ones. `types` has the same numbers by handoff type.
+    `overturned` counts approved handoffs, `confirmed` declined handoffs. `types` has the share of approved handoffs by
+    handoff type.
     """
 
     code: str
@@ -67,7 +68,7 @@ class CodeDecisions:
 
     @property
     def noisy(self) -> bool:
-        """Return whether reviewers overturned the code more often than not, in enough decisions."""
+        """Return whether reviewers overturned the code more often than they confirmed it, in enough decisions."""
         return self.decisions >= FEWEST_DECISIONS and self.overturned > self.confirmed
 
     @property
@@ -80,8 +81,8 @@ class CodeDecisions:
 class OverturnRates:
     """Overturn rates by code, the noisy codes first.
 
-    `decisions` counts handoffs, and a handoff may have several codes. `sampled` means that more handoffs were decided
-    than are read, and these are the newest.
+    `decisions` counts each handoff once, although a handoff may have several codes. `sampled` means that only the
+    newest decisions were read.
     """
 
     decisions: Share
@@ -96,7 +97,7 @@ class OverturnRates:
 def overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> OverturnRates:
     """Return overturn rates of the newest `MOST_DECISIONS` decisions of the period that were not undone.
 
-    A code that only warned has blocked nothing and does not count.
+    A code counts only for handoffs that it blocked, not for handoffs that it only warned about.
     """
     begin = _find_start(tenant, since, until)
     taken = _filter_decisions(tenant, begin, until)
@@ -129,12 +130,12 @@ def code_decisions(tenant: Tenant, code: str, since: datetime, until: datetime) 
 def add_examples(
     tenant: Tenant, codes: Collection[CodeDecisions], since: datetime, until: datetime
 ) -> list[CodeDecisions]:
-    """Add to each code the newest handoffs that were approved despite the code; ask for few codes."""
+    """Add to each code the newest handoffs that were approved despite the code. Call with few codes."""
     since = _find_start(tenant, since, until)
     for one in codes:
         approved = _filter_decisions(tenant, since, until).filter(to_state=State.APPROVED)
         found = approved.filter(_STOPPING, handoff__findings__code=one.code).select_related("handoff")
-        # A code may occur at several places of a document, and its event then appears several times.
+        # If a code occurs at several places of a document, the query returns the event several times.
         events = {event.pk: event for event in found.order_by("-at")[: MOST_EXAMPLES * 5]}
         one.examples = [
             OverturnExample(event.handoff, event.at, event.actor, event.reason)
@@ -144,9 +145,9 @@ def add_examples(
 
 
 def _find_start(tenant: Tenant, since: datetime, until: datetime) -> datetime:
-    """Return the start of the newest decisions that are read."""
+    """Return the time from which decisions are read: `since`, or later if the period has too many decisions."""
     newest = decision_events(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
-    # The slice holds the oldest decision that is read and the decision before it, which is one step along the index.
+    # The slice contains the oldest decision that is read and, if there is one, an older decision.
     edge = list(newest[MOST_DECISIONS - 1 : MOST_DECISIONS + 1])
     return edge[0] if len(edge) > 1 else since
 
@@ -180,7 +181,7 @@ NEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class CodeAgents:
-    """A code, how many handoffs have it, and the source agents of most of these handoffs."""
+    """A code, the number of handoffs with the code, and the source agents of most of these handoffs."""
 
     code: str
     number: int
@@ -191,8 +192,8 @@ class CodeAgents:
 class CodeReport:
     """The report of one code in a window.
 
-    `change` is the share of final attempts that have the code, now and before; a smaller share is better. `first` is
-    the first handoff ever that has the code.
+    `change` is the share of final attempts with the code, in the window and in the period before. A smaller share is
+    better. `first` is the first handoff that ever had the code.
     """
 
     code: str
@@ -207,12 +208,12 @@ class CodeReport:
 
     @property
     def number(self) -> int:
-        """Return how many handoffs have the code, superseded attempts included, as the list of handoffs counts them."""
+        """Return the number of handoffs with the code, including superseded attempts, as in the list of handoffs."""
         return sum(one.value for one in self.over_time)
 
 
 def top_codes(tenant: Tenant, window: Window) -> list[CodeAgents]:
-    """Return the codes that most handoffs have, with the agents of these handoffs."""
+    """Return the codes with the most handoffs, with the agents of these handoffs."""
     most = stats.count_top_codes(tenant, window.since, window.until, MOST_CODES)
     agents: dict[str, list[tuple[str, int]]] = {code: [] for code, _ in most}
     found = sum_outcomes(tenant, window.since, window.until, "code", "source_agent_id", codes=list(agents))
@@ -243,7 +244,7 @@ def is_known(tenant: Tenant, code: str) -> bool:
 
 
 def _measure_share(tenant: Tenant, code: str, since: datetime, until: datetime) -> Share:
-    """Return the share of final attempts that have the code, among those received in that time."""
+    """Return the share of final attempts with the code, among the final attempts received in that time."""
     rows = HOURLY_TOTALS.read(tenant, since, until, code__in=("", code), state__in=FINAL)
     sums = dict(rows.order_by().values_list("code").annotate(sum=Sum("number")))
     return Share(sums.get(code, 0), sums.get("", 0))
@@ -262,6 +263,6 @@ def _count_over_time(tenant: Tenant, code: str, window: Window) -> list[TimeBuck
 
 
 def _find_first(tenant: Tenant, code: str) -> Handoff | None:
-    """Return the first handoff with the code: ids are in the order of time, so the index begins with that handoff."""
+    """Return the first handoff with the code. Ids increase with time, so the index begins with that handoff."""
     pk = Finding.objects.filter(tenant=tenant, code=code).order_by("handoff_id").values_list("handoff_id").first()
     return queries.of_tenant(tenant).filter(pk=pk[0]).first() if pk else None

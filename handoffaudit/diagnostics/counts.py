@@ -11,8 +11,8 @@ from handoffaudit.handoffs.counts import Aggregate
 class HealthKey(NamedTuple):
     """The key under which a file report or a health line is counted.
 
-    `hour` is the hour of its time, in UTC. `reason` is empty if the file was used, `fallback` if the response text was
-    not tried.
+    `hour` is the hour of the report or line, in UTC. `reason` is empty if the file was used. `fallback` is empty if the
+    response text was not tried.
     """
 
     hour: datetime
@@ -44,10 +44,10 @@ LOG_COUNTS: Final = Aggregate(LogCount, ("tenant", *LogKey._fields))
 
 
 def count_health(tenant_id: int, deltas: HealthDeltas) -> None:
-    """Add to `HealthCount`. Texts must be storable, and as short as their columns."""
+    """Add the numbers to `HealthCount`. Texts must be storable and fit into their columns."""
     HEALTH_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
 
 
 def count_lines(tenant_id: int, deltas: LogDeltas) -> None:
-    """Add to `LogCount` in the same way. In a transaction with `count_health`, call this second."""
+    """Add the numbers to `LogCount`. In a transaction that also calls `count_health`, call this function second."""
     LOG_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})

@@ -22,16 +22,16 @@ from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.validation.prompts.question import Reason
 from handoffaudit.validation.text import pluralize
 
-# Another process may open or acknowledge an alert between the update and the insert; then the update is tried again.
+# Another process may open or acknowledge an alert between the update and the insert, so the update is tried again.
 _ATTEMPTS = 5
 
 
 class AlertKind(StrEnum):
     """The kinds of alerts.
 
-    `would_have_rejected`: handoffs were accepted while the LLM was unavailable, and the later LLM check would have
-    rejected them. `model_unavailable`: handoffs are not checked, because the LLM is unavailable. `webhook_failing`:
-    deliveries to a webhook were given up. The other kinds are alert rules (`diagnostics.alert_rules`).
+    `would_have_rejected`: the LLM would have rejected handoffs that were accepted while the LLM was unavailable.
+    `model_unavailable`: handoffs are not checked, because the LLM is unavailable. `webhook_failing`: deliveries to a
+    webhook were given up. The other kinds are alert rules (`diagnostics.alert_rules`).
     """
 
     WOULD_HAVE_REJECTED = "would_have_rejected"
@@ -74,9 +74,9 @@ def list_open(tenant: Tenant) -> list[Alert]:
 def list_alerts(
     tenant: Tenant, *, is_open: bool | None = None, before: int | None = None, limit: int = 50
 ) -> list[Alert]:
-    """Return alerts, newest first: the open ones (True), the acknowledged or resolved ones (False) or all (None).
+    """Return alerts, newest first; with `before`, only alerts with a smaller id.
 
-    `before` limits them to those with a smaller id.
+    `is_open` True selects open alerts, False acknowledged and resolved alerts, None all alerts.
     """
     rows = Alert.objects.filter(tenant=tenant)
     if is_open is not None:
@@ -88,7 +88,7 @@ def list_alerts(
 
 @transaction.atomic
 def acknowledge(*, tenant: Tenant, alert: int, actor: str) -> Alert:
-    """Acknowledge the alert. Idempotent. Raises `Refused` if the tenant has no such alert."""
+    """Acknowledge the alert. Idempotent. Raise `Refused` if the tenant has no such alert."""
     lock_tenant(tenant)
     found = Alert.objects.select_for_update().filter(tenant=tenant, pk=alert).first()
     if found is None:
@@ -106,9 +106,9 @@ def acknowledge(*, tenant: Tenant, alert: int, actor: str) -> Alert:
 class AlertText:
     """The texts of a kind of alert.
 
-    `title` makes the title from an alert. `query` is the URL query of the handoffs that the alert is about, empty if
-    there are none, and `link_text` the text of the link. `of_model` says that the page about the LLM's health has more
-    details.
+    `title` returns the title of an alert. `query` is the URL query of the list of affected handoffs, empty if there is
+    no such list, and `link_text` the text of the link to the list. `of_model` says that the page about the LLM's health
+    has more details.
     """
 
     title: Callable[[Alert], str]
@@ -126,7 +126,7 @@ def describe(alert: Alert) -> AlertText:
 
 
 def _describe_queue(alert: Alert, found: AlertText) -> AlertText:
-    """Return the text that says whether the oldest handoff waits for the LLM or for a worker."""
+    """Return the texts for a long queue, which say whether the oldest handoff waits for the LLM or for a worker."""
     oldest = stats.find_oldest_unjudged(alert.tenant_id)
     if oldest is None:
         return found
@@ -153,19 +153,19 @@ def format_span(seconds: float) -> str:
 
 
 def _would_have_rejected(alert: Alert) -> str:
-    return f"The model would have rejected {pluralize(alert.number, 'handoff')} that passed without it"
+    return f"The LLM would have rejected {pluralize(alert.number, 'handoff')} that passed without its check"
 
 
 def _model_unavailable(alert: Alert) -> str:
-    return f"{pluralize(alert.number, 'handoff')} {'is' if alert.number == 1 else 'are'} not checked by the model"
+    return f"{pluralize(alert.number, 'handoff')} {'is' if alert.number == 1 else 'are'} not checked by the LLM"
 
 
 def _webhook_failing(alert: Alert) -> str:
-    return f"{pluralize(alert.number, 'delivery', 'deliveries')} to subscribers failed for good"
+    return f"{pluralize(alert.number, 'webhook delivery', 'webhook deliveries')} failed for good"
 
 
 def _rejection_rate(alert: Alert) -> str:
-    return f"{alert_value(alert) * 100:.1f} % of what was judged is rejected"
+    return f"{alert_value(alert) * 100:.1f} % of the judged handoffs are rejected"
 
 
 def _queue_age(alert: Alert) -> str:
@@ -177,11 +177,11 @@ def _worker_age(alert: Alert) -> str:
 
 
 def _model_age(alert: Alert) -> str:
-    return f"The oldest handoff has waited {format_span(alert_value(alert))} for the model's check"
+    return f"The oldest handoff has waited {format_span(alert_value(alert))} for its LLM check"
 
 
 def _fail_open(alert: Alert) -> str:
-    return f"{pluralize(int(alert_value(alert)), 'handoff')} passed without the model's check"
+    return f"{pluralize(int(alert_value(alert)), 'handoff')} passed without an LLM check"
 
 
 def _overdue_holds(alert: Alert) -> str:
@@ -194,81 +194,84 @@ def _no_handoffs(alert: Alert) -> str:
 
 
 _WAIT_FOR_WORKER = (
-    "Nothing judged them yet: workers don't keep up, or none runs. The overview and /readyz say where none was seen. "
-    "Look at the worker's log, start one, or start more of them. It closes by itself when the queue is short again."
+    "No worker has judged the waiting handoffs yet: the workers are too slow, or none runs. The overview and /readyz "
+    "say if no worker was seen. Read the log of the worker, and start a worker or more workers. This alert closes by "
+    "itself when the queue is short again."
 )
 
 _WAIT_FOR_MODEL = (
-    "They are judged but for the model's part. Model health says whether it answers, and whether anybody asks it. It "
-    "closes by itself when the queue is short again."
+    "Only the LLM checks of the waiting handoffs are missing. Model health says whether the LLM answers, and whether a "
+    "worker asks it. This alert closes by itself when the queue is short again."
 )
 
 _ABOUT = {
     AlertKind.WOULD_HAVE_REJECTED: AlertText(
         _would_have_rejected,
-        "They were accepted while the model could not be asked. Asked later, it found what would have stopped them. "
-        "They stay accepted, and are flagged: look at each, tell whoever received it, and acknowledge.",
+        "These handoffs were accepted while the LLM was unavailable. The later LLM check found errors that would have "
+        "rejected them. They stay accepted and are flagged. Look at each handoff, inform its receiver, and acknowledge "
+        "this alert.",
         "flag=flagged",
         "See the flagged handoffs",
     ),
     AlertKind.MODEL_UNAVAILABLE: AlertText(
         _model_unavailable,
-        "The model can't be asked, so its check is missing from them. They are gone over when it answers again, and "
-        "this alert closes by itself. Model health says why, and what to mend.",
+        "The LLM is unavailable, so these handoffs have no LLM check. They are checked when the LLM answers again, and "
+        "this alert then closes by itself. Model health names the cause and the fix.",
         "flag=unverified",
         "See the unverified handoffs",
         of_model=True,
     ),
     AlertKind.WEBHOOK_FAILING: AlertText(
         _webhook_failing,
-        "A receiver could not be reached for hours, or refused what it got, and these are not tried again. Settings, "
-        "Webhooks says which and why; from there they can be sent again. Then acknowledge.",
+        "A receiver was unreachable for hours or refused these deliveries, so they are not retried. The page Webhooks "
+        "in the settings names the receiver and the reason. Send the deliveries again from that page, then acknowledge "
+        "this alert.",
     ),
     AlertKind.REJECTION_RATE: AlertText(
         _rejection_rate,
-        "More than usual is rejected. The reasons on the overview tell whether one agent or one rule is behind it. It "
-        "closes by itself when the rate is below the threshold again.",
+        "The rejection rate is above the level of the alert rule. The reasons on the overview show whether one agent "
+        "or one rule is the cause. This alert closes by itself when the rate is below the warning level again.",
         "state=rejected",
         "See the rejected handoffs",
     ),
     AlertKind.QUEUE_AGE: AlertText(
         _queue_age,
-        "Handoffs were not judged in time. It closes by itself when the queue was short for a while.",
+        "Handoffs were not judged in time. This alert closes by itself after the queue has been short for a while.",
         "state=received&state=validating",
-        "See what waits",
+        "See the waiting handoffs",
     ),
     AlertKind.FAIL_OPEN: AlertText(
         _fail_open,
-        "The model could not be asked, and their types let them pass. Model health says why. It closes by itself when "
-        "fewer are unverified.",
+        "The LLM was unavailable, and the types of these handoffs accept them without an LLM check. Model health names "
+        "the cause. This alert closes by itself when fewer handoffs are unverified.",
         "flag=unverified&state=accepted",
         "See the unverified handoffs",
     ),
     AlertKind.OVERDUE_HOLDS: AlertText(
         _overdue_holds,
-        "They wait for a person for longer than their types allow. Decide them, oldest first; it then closes by "
-        "itself.",
+        "These handoffs have waited for a person for longer than their types allow. Decide them, oldest first. This "
+        "alert then closes by itself.",
         "flag=overdue",
         "See the overdue handoffs",
     ),
     AlertKind.NO_HANDOFFS: AlertText(
         _no_handoffs,
-        "Something usually arrives in that time: look whether the senders run, and whether their key still works. It "
-        "closes by itself when a handoff arrives.",
+        "No handoff arrived in the window of the alert rule. Check whether the senders run, and whether their API key "
+        "still works. This alert closes by itself when a handoff arrives.",
     ),
 }
 
-# A call that failed longer ago says nothing about the current state.
+# A failed call that is older than this says nothing about the current state of the LLM.
 RECENT = timedelta(minutes=5)
 
-# How long an acknowledged alert suppresses the next one, unless the LLM has answered since.
+# For this time, an acknowledged outage alert suppresses the next outage alert, unless the LLM has answered since.
 QUIET = timedelta(hours=24)
 
 COUNTED_AT_MOST = 10_000
 
 LOOK_SECONDS = 20.0
 
-# These outcomes are about a single question, not about the LLM.
+# These outcomes concern a single question, and do not mean that the LLM is unavailable.
 _OF_ONE_QUESTION = (Reason.MALFORMED_ANSWER.value, Reason.TOO_DEAR.value)
 
 _looked_at = 0.0
@@ -302,8 +305,8 @@ def look_for_outage(tenant_id: int) -> None:
 
 
 def find_newest_call(tenant_id: int) -> ModelCall | None:
-    """Return the newest LLM call of the last 24 hours whose outcome says something about the LLM itself."""
-    # A longer period would mean reading all calls of a tenant whose answers mostly come from the cache.
+    """Return the newest LLM call of the last 24 hours whose outcome shows whether the LLM is available."""
+    # For a tenant whose answers mostly come from the cache, a longer period would read all of its calls.
     calls = ModelCall.objects.filter(tenant=tenant_id, cached=False, at__gt=timezone.now() - QUIET)
     calls = calls.exclude(outcome__in=_OF_ONE_QUESTION)
     return calls.order_by("-at").first()
@@ -327,8 +330,8 @@ def _is_acknowledged(tenant_id: int) -> bool:
 def _was_answered_since(tenant_id: int, moment: datetime) -> bool:
     """Return whether the LLM answered since that moment.
 
-    The query covers only the longest time that the breaker leaves a working LLM without calls, because a whole day of
-    failed calls would take long to read.
+    A whole day of failed calls would take long to read. The query therefore goes back only as far as a breaker can keep
+    calls from an LLM that works again.
     """
     back = timedelta(seconds=max(600, 10 * settings.MODEL_BREAKER_SECONDS))
     since = max(moment, timezone.now() - back)

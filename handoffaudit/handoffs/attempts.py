@@ -26,9 +26,9 @@ def find_lineage(tenant_id: int, handoff_id: str) -> str:
 
 
 def take_turns(handoffs: list[PreparedHandoff]) -> None:
-    """Lock the lineages that these retries continue; call inside the transaction that stores them, before `number`.
+    """Lock the lineages that these retries continue, so that two retries sent at once get different attempt numbers.
 
-    The locks make sure that two retries sent at once get different attempt numbers.
+    Call inside the transaction that stores the retries, before `number`.
     """
     named = {handoff.retry_of for handoff in handoffs if handoff.retry_of}
     if named:
@@ -40,7 +40,7 @@ def take_turns(handoffs: list[PreparedHandoff]) -> None:
 def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
     """Lock these handoffs and every attempt of their lineages that may still change; return the lease token of each.
 
-    All rows are locked at once and in one order: otherwise two workers with attempts of one lineage could deadlock.
+    One statement locks all rows in a fixed order, so that two workers with attempts of one lineage cannot deadlock.
     """
     rows = list(handoffs)
     wanted = {row.pk for row in rows}
@@ -106,10 +106,13 @@ def supersede(handoffs: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
 
 
 def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
-    """Supersede those handoffs that a later attempt replaced while they were being judged; call after storing them."""
+    """Supersede the handoffs that a later attempt replaced while they were being judged.
+
+    Call after the verdicts on the handoffs are stored. Return the changes of the counts.
+    """
     deltas: counts.Deltas = Counter()
     for tenant_id, lineages in _group_lineages(judged).items():
-        # A superseded attempt replaces no other: it is a repair that did not pass, or a later attempt replaced it.
+        # A superseded attempt replaces no other attempt: either its repair failed, or a later attempt replaced it.
         later = Handoff.objects.filter(tenant=tenant_id, lineage__in=lineages).exclude(lineage="")
         later = later.exclude(state=State.SUPERSEDED).order_by("attempt", "id")
         newest = {row[0]: row[1:] for row in later.values_list("lineage", "attempt", "id", "handoff_id")}
@@ -125,13 +128,13 @@ def _supersede_older(tenant_id: int, newest: dict[str, tuple[int, UUID, str]], a
     deltas: counts.Deltas = Counter()
     if not newest:
         return deltas
-    # Two conditions, so that each can use its own index; both indexes begin with the tenant.
+    # Each of the two conditions uses its own index, and both indexes begin with the tenant.
     wanted = Q(handoff_id__in=newest) | Q(lineage__in=newest) & ~Q(lineage="")
     rows = Handoff.objects.filter(wanted, tenant=tenant_id).exclude(state=State.SUPERSEDED)
     for handoff in rows.select_for_update().order_by("id"):
         attempt, pk, name = newest.get(lineage_of(handoff), (0, handoff.pk, ""))
-        # Retries stored before the first attempt can have its number, or share a number. The one stored later is the
-        # newest.
+        # Retries that were stored before the first attempt can share a number with it or with each other. Of attempts
+        # with the same number, the attempt that was stored last is the newest.
         is_earlier = (bool(handoff.lineage), handoff.attempt, handoff.pk) < (True, attempt, pk)
         if name and is_earlier and may_become(handoff.state, State.SUPERSEDED):
             deltas.update(

@@ -1,6 +1,6 @@
-"""Stored aggregates: how each is declared, added to, read and rebuilt; and the four that count handoffs.
+"""Tables of stored counts (aggregates), and the four aggregates that count handoffs per hour and per day of receipt.
 
-The counts per hour and per day of receipt change with each change of state, so that pages need not count handoffs.
+The transaction that changes the state of a handoff also changes the counts, so that pages need not count handoffs.
 """
 
 from collections import Counter
@@ -29,11 +29,11 @@ from handoffaudit.handoffs.models import (
 from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.times import hour_of
 
-# This code is not counted: it has a flag of its own, and without an LLM key nearly every strict handoff has it, which
-# would double the number of count rows.
+# The counts leave this rule code out, because the flag `unverified` shows the same. Without an LLM key, nearly every
+# strict handoff has the code, and counting the code would double the number of rows.
 UNVERIFIED: Final = semantic.UNAVAILABLE.code
-# The outcomes of final states, in the order of the columns of the daily counts. Reports count a superseded handoff by
-# the attempt that superseded it, but it was still handed over.
+# The outcomes of final states, in the order of the columns of the daily counts. Rates count the final attempt in place
+# of a superseded handoff, but numbers of handoffs between agents include superseded handoffs.
 OUTCOMES: Final[Mapping[str, tuple[State, ...]]] = {
     "accepted": (State.ACCEPTED,),
     "decided": (State.APPROVED,),
@@ -66,16 +66,19 @@ _Row = TypeVar("_Row", bound=Model)
 
 @dataclass(frozen=True)
 class Aggregate(Generic[_Row]):
-    """A table of numbers that are stored with what they count: `key` names the columns of its unique constraint."""
+    """A table of stored counts, which the transactions that change the counted rows keep up to date.
+
+    `key` names the columns of the table's unique constraint, `numbers` the columns with the counts.
+    """
 
     model: type[_Row]
     key: tuple[str, ...]
     numbers: tuple[str, ...] = ("number",)
 
     def add(self, changes: Numbers) -> None:
-        """Add to the numbers of each key; call inside the transaction that changes what is counted.
+        """Add to the numbers of each key; call inside the transaction that changes the counted rows.
 
-        Keys come in a fixed order, so that two workers cannot deadlock.
+        The rows are changed in the order of their keys, so that two workers cannot deadlock.
         """
         rows = [[*key, *numbers] for key, numbers in sorted(changes.items()) if any(numbers)]
         db.add_to_counts(self._columns, rows, len(self.numbers))
@@ -89,7 +92,10 @@ class Aggregate(Generic[_Row]):
         return self.model._default_manager.filter(tenant=tenant, **only)  # noqa: SLF001 -- Django's documented API
 
     def rebuild(self, true: Numbers, *, repair: bool) -> int:
-        """Compare all rows with the true numbers; return how many differ, and replace all rows if `repair` is set."""
+        """Compare all rows with the true numbers, and return the number of wrong rows.
+
+        If `repair` is set and a row is wrong, replace all rows.
+        """
         manager, length = self.model._default_manager, len(self.numbers)  # noqa: SLF001 -- Django's documented API
         stored = {
             tuple(row[:-length]): list(row[-length:])
@@ -125,9 +131,9 @@ _PLACE_OF_STATE: Final = {str(state): at for at, states in enumerate(OUTCOMES.va
 
 
 def _folding(aggregate: Aggregate[Any]) -> Callable[[Mapping[Key, int]], Numbers]:
-    """Return the function that sums numbers by the key of the hourly counts to the numbers of another aggregate.
+    """Return a function that turns hourly counts by key into the numbers of this aggregate by its own key.
 
-    An aggregate without rule codes counts handoffs, and no findings.
+    An aggregate without the column `code` takes only the rows that count handoffs, not the rows that count findings.
     """
     of_hour = (*HOURLY_COUNTS.key, "day")
     pick = itemgetter(*(of_hour.index(name) for name in aggregate.key))
@@ -147,8 +153,8 @@ def _folding(aggregate: Aggregate[Any]) -> Callable[[Mapping[Key, int]], Numbers
     return fold
 
 
-# In the order in which every transaction changes them. The reason for four tables is in
-# `docs/decisions/0048-four-tables-of-counts.md`.
+# Every transaction changes the tables in this order, so that two workers cannot deadlock. The reason for four tables is
+# in `docs/decisions/0048-four-tables-of-counts.md`.
 _TABLES: Final[tuple[Aggregate[Any], ...]] = (HOURLY_COUNTS, DAILY_PAIRS, DAILY_COUNTS, HOURLY_TOTALS)
 AGGREGATES: Final = {aggregate: _folding(aggregate) for aggregate in _TABLES}
 
@@ -156,7 +162,7 @@ AGGREGATES: Final = {aggregate: _folding(aggregate) for aggregate in _TABLES}
 def count_transition(place: CountKey, codes: Iterable[str], before: str, after: str) -> Deltas:
     """Return the changes of the counts when a handoff with these rule codes changes state.
 
-    Waiting states are counted live and have no rows here.
+    Handoffs in a waiting state are counted when they are needed, and have no stored counts.
     """
     deltas: Deltas = Counter()
     for code in _list_counted_codes(codes):
@@ -174,7 +180,7 @@ def _list_counted_codes(codes: Iterable[str]) -> Iterator[str]:
 
 
 def apply(deltas: Deltas) -> None:
-    """Apply the changes to the stored counts, always in the same order, so that two workers cannot deadlock."""
+    """Apply the changes to the stored counts in a fixed order, so that two workers cannot deadlock."""
     changes = sorted((key, number) for key, number in deltas.items() if number)
     if not changes:
         return
@@ -185,14 +191,17 @@ def apply(deltas: Deltas) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The result of a recount: the number of rows there should be, and how many were wrong, missing or superfluous."""
+    """The result of a recount: the true number of rows, and the number of wrong, missing and superfluous rows."""
 
     rows: int
     wrong: int
 
 
 def recount(*, repair: bool = True) -> Difference:
-    """Count all handoffs again, compare the result with the stored counts, and correct them if `repair` is set."""
+    """Count all handoffs again and compare the result with the stored counts.
+
+    If `repair` is set, correct the stored counts.
+    """
     rows = wrong = 0
     with transaction.atomic():
         if db.is_postgresql():

@@ -19,7 +19,7 @@ from django.db.models import Func, IntegerField, Model, QuerySet
 from handoffaudit import database_faults
 from handoffaudit.database_faults import POOL_SECONDS, Cause
 
-# After this time without an answer to a query, the server is asked on another connection whether it works.
+# After this time without an answer to a query, another connection checks whether the server still works.
 SILENT_SECONDS = 0.8
 
 
@@ -67,13 +67,13 @@ class Columns:
         ]
 
 
-# Count rows repeat the same few hours many times.
+# Rows of counts repeat the same few hours many times, so the texts of the hours are cached.
 @lru_cache(maxsize=1024)
 def _sqlite_time(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
 
 
-# The same forms as Django's fields write, without the cost of a field call for each value.
+# These functions return the same forms as Django's fields do, without the cost of a field call for each value.
 _SQLITE_FORMS: dict[str, Callable[[Any], Any]] = {
     "uuid": attrgetter("hex"),
     "timestamptz": _sqlite_time,
@@ -106,7 +106,7 @@ def _copy_type(field: Any) -> str:
 
 
 def insert_rows(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
-    """Insert all rows. Raises `IntegrityError` (SQLite) or `UniqueViolation` (PostgreSQL) if a row exists already."""
+    """Insert all rows. Raise `IntegrityError` (SQLite) or `UniqueViolation` (PostgreSQL) if a row exists already."""
     if not rows:
         return
     if is_postgresql():
@@ -133,9 +133,10 @@ def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def add_to_counts(columns: Columns, rows: Sequence[Sequence[Any]], numbers: int = 1) -> None:
-    """Add rows to a table of counts: the last `numbers` columns are added, the others are their unique key.
+    """Add the numbers in the rows to a table of counts.
 
-    Callers must pass the rows in a fixed order, so that two workers cannot deadlock.
+    The last `numbers` columns of a row are the numbers, the other columns are the unique key. Callers must pass the
+    rows in a fixed order, so that two workers cannot deadlock.
     """
     if not rows:
         return
@@ -157,10 +158,10 @@ def _add_statement(columns: Columns, rows: str, numbers: int) -> str:
 def sum_rows(
     parts: "Iterable[QuerySet[Any, Any]]", by: Sequence[str], sums: Sequence[str], tail: str = ""
 ) -> list[tuple[Any, ...]]:
-    """Return the `by` columns and the SQL expressions `sums` over the rows of all `parts`, grouped by the `by` columns.
+    """Group the rows of all `parts` by the columns `by`; return these columns and the SQL expressions `sums`.
 
-    All parts must have the same columns; `tail` orders and limits the result. Django can group neither a union nor a
-    limited query.
+    All parts must have the same columns. `tail` is SQL that orders and limits the result. The statement is written in
+    SQL because Django can group neither a union nor a limited query.
     """
     compiled = [part.query.sql_with_params() for part in parts]
     rows = " UNION ALL ".join(sql for sql, _ in compiled)
@@ -207,23 +208,26 @@ class TimeStep(Func):
 
 
 def release_connection() -> None:
-    """Return the connection to the pool before waiting, so that a few waiting threads do not block all others."""
+    """Return the connection to the pool; call before a wait, so that waiting threads do not use up the pool."""
     if connection.vendor == "postgresql" and not connection.in_atomic_block:
         connection.close()
 
 
 class WatchedConnection(psycopg.Connection[Any]):
-    """A connection that is closed while it waits for a server that no longer answers.
+    """A connection that closes itself if the server stops answering.
 
-    A server that hangs keeps its connections open, and the kernel of its machine goes on to acknowledge data. A slow
-    query is not ended: the server answers on another connection meanwhile.
+    A server that hangs keeps its connections open, and the kernel of its machine still acknowledges data, so the
+    network shows no error. The connection of a slow query stays open, because the server answers on another connection.
     """
 
     def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
         return super().wait(self._watch(gen), *args, **more)
 
     def _watch(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Pass on what psycopg and its generator say to each other. psycopg sends 0 where nothing came for 0.1 s."""
+        """Forward the messages between psycopg and its generator, and close the connection if the server is away.
+
+        psycopg sends 0 after every 0.1 seconds without data.
+        """
         silent_since, is_away = 0.0, False
         try:
             wanted = next(gen)
@@ -238,7 +242,8 @@ class WatchedConnection(psycopg.Connection[Any]):
                     raise psycopg.OperationalError("the server does not answer")
                 elif time.monotonic() - silent_since >= SILENT_SECONDS:
                     fault = database_faults.server.look()
-                    # The answer may have arrived during the look.
+                    # The connection closes only after the next wait, because the answer may have arrived during the
+                    # check.
                     is_away = fault is not None and fault.cause == Cause.AWAY
                 wanted = gen.send(ready)
         except StopIteration as end:
@@ -246,15 +251,16 @@ class WatchedConnection(psycopg.Connection[Any]):
 
 
 def limit_waits() -> None:
-    """Limit the waits of this process for PostgreSQL; for processes that answer requests."""
+    """Limit how long this process waits for PostgreSQL; call in processes that answer requests."""
     if is_postgresql() and (pool := connection.settings_dict["OPTIONS"].get("pool")):
         pool |= {"connection_class": WatchedConnection, "timeout": POOL_SECONDS}
 
 
 def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Take the next connection from the pool where the server closed this one, e.g. because it was restarted.
+    """Replace the connection by the next one of the pool if the server closed it, for example in a restart.
 
-    Nothing can be read from an idle connection before it is closed, so a sound one costs no round trip.
+    An idle connection becomes readable only when the server closes it, so the check of a working connection needs no
+    round trip.
     """
     if connection.vendor != "postgresql":
         return

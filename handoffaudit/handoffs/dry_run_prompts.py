@@ -1,7 +1,7 @@
 """Dry runs of prompts: past handoffs judged with the current and the drafted prompts, and an estimate of the cost.
 
-These dry runs ask the LLM, so people see an estimate of the cost before. A handoff is judged where the draft changes
-its prompts: once with the current prompts, once with the draft. Stored answers cost nothing again.
+These dry runs ask the LLM, so people see an estimate of the cost first. Only handoffs whose prompts the draft changes
+are judged, once with the current prompts and once with the draft. A stored answer of the LLM costs nothing.
 """
 
 import time
@@ -45,8 +45,8 @@ _ENDING: Final = frozenset({Reason.NO_KEY, Reason.REFUSED, Reason.BUDGET, Reason
 class Pair:
     """The verdicts on one handoff with the current policy and with the draft.
 
-    Both are None where the draft does not change the prompts of the handoff, where its documents were removed, or where
-    the LLM could not be asked: then `outage` says why.
+    Both are None if the draft does not change the prompts of the handoff, if the documents of the handoff were removed
+    (`is_removed`), or if the LLM could not be asked (`outage` gives the reason).
     """
 
     handoff: Handoff
@@ -81,13 +81,13 @@ class Cost:
 
 
 class AnswerNotStored(Exception):
-    """The error for an answer of the LLM that is no longer stored, so that the verdicts need new calls."""
+    """The error for verdicts that need a new call, because an answer of the LLM is no longer stored."""
 
 
 def judge_twice(part: Sequence[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> list[Pair]:
-    """Judge each handoff with the current policy and with the draft, several at once, and ask the LLM.
+    """Judge each handoff with the current policy and with the draft, and ask the LLM.
 
-    Call with no open transaction.
+    Threads judge several handoffs at once. Call outside a transaction.
     """
     histories, bodies = _load_context(part)
 
@@ -108,7 +108,7 @@ def judge_twice(part: Sequence[Handoff], in_force: ValidationConfig, draft: Vali
 def judge_from_stored_answers(handoff: Handoff, in_force: ValidationConfig, draft: ValidationConfig) -> Pair:
     """Judge a handoff twice with the stored answers of the dry run, without any call to the LLM.
 
-    Raises `AnswerNotStored`, or `HandoffBody.DoesNotExist` where the documents were removed.
+    Raise `AnswerNotStored`, or `HandoffBody.DoesNotExist` if the documents were removed.
     """
     histories, bodies = _load_context([handoff])
     meter = _Meter(handoff.tenant_id)
@@ -124,9 +124,9 @@ def judge_from_stored_answers(handoff: Handoff, in_force: ValidationConfig, draf
 def estimate_cost_of_prompts(
     newest: Sequence[Handoff], total: int, tenant_id: int, in_force: ValidationConfig, draft: ValidationConfig
 ) -> Cost:
-    """Estimate the cost of a dry run on `total` handoffs, of which `newest` come first.
+    """Estimate the cost of a dry run on `total` handoffs from the handoffs `newest` among them.
 
-    A person waits for the estimate, so it ends after `MOST_SECONDS` and reads fewer handoffs where they are large.
+    A person waits for the estimate, so it ends after `MOST_SECONDS`, even if it has not read all of `newest`.
     """
     meter = _Meter(tenant_id)
     touched = looked_at = 0
@@ -183,9 +183,9 @@ def _judge_pair(
 
 
 class _OutageRecorder:
-    """An LLM that remembers why it could not be asked.
+    """A wrapper of the LLM that records an outage.
 
-    A question over its cost limit is no outage: both verdicts are made without it.
+    A question over its cost limit is not an outage, because both verdicts are then made without the question.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -221,4 +221,4 @@ class _Meter:
         usd = estimate_call_cost(model, size, question.max_tokens, self._prices)
         if question.max_cost_usd is None or usd <= question.max_cost_usd:
             self.costs[key] = usd
-        raise Unavailable(Reason.TOO_DEAR, "Nothing is asked while the cost is added up.")
+        raise Unavailable(Reason.TOO_DEAR, "An estimate of the cost asks the LLM nothing.")

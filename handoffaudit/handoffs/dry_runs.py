@@ -1,4 +1,4 @@
-"""Dry runs of policy drafts: planned, run in the background on past handoffs, and stored."""
+"""Dry runs of policy drafts, which workers run on past handoffs: planning, running and storing them."""
 
 import uuid
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ PART = 20
 
 MOST_SHOWN = 200
 
-# This limit keeps rare changes in the list beside frequent ones.
+# Up to this number, each kind of change is listed even when the list is full, so that frequent changes do not hide rare
+# ones.
 MOST_OF_A_FLIP = 50
 
 MOST_LISTED = 5
 
-# The limit for one handoff.
 MOST_CODES = 5
 
 TRIES = 3
@@ -56,9 +56,9 @@ def plan(
     most: int = MOST,
     since: datetime | None = None,
 ) -> Trial:
-    """Return an unsaved dry run of the draft `content`. Without `handoff_types`, it covers all types.
+    """Return an unsaved dry run of the draft `content`. Without `handoff_types`, the dry run covers all types.
 
-    Raises `InvalidPolicy` for a draft that could not be saved as a policy.
+    Raise `InvalidPolicy` for a draft that could not be saved as a policy.
     """
     kinds.draft_config(tenant.pk, kind, content)
     trial = Trial(
@@ -108,12 +108,12 @@ def _make_room(tenant: Tenant) -> None:
     leases.end(
         Trial.objects.filter(pk__in=too_many, finished_at=None),
         finished_at=timezone.now(),
-        error="It was not run to its end: newer trials took its place.",
+        error="The dry run was ended early, because newer dry runs took its place.",
     )
 
 
 def get(tenant: Tenant, pk: uuid.UUID) -> Trial:
-    """Return a dry run of the tenant. Raises `Trial.DoesNotExist`."""
+    """Return a dry run of the tenant. Raise `Trial.DoesNotExist`."""
     return Trial.objects.get(tenant=tenant, pk=pk)
 
 
@@ -124,20 +124,20 @@ def list_recent(tenant: Tenant, kind: Kind) -> list[Trial]:
 
 
 def cancel(*, tenant: Tenant, pk: uuid.UUID, actor: str) -> bool:
-    """End a dry run with its results so far. Return False where it had ended before.
+    """End a dry run with its results so far. Return False if the dry run has ended already.
 
     The worker of the dry run notices the lost lease and stops.
     """
     found = Trial.objects.filter(tenant=tenant, pk=pk, finished_at=None)
-    message = f"{actor[:200]} stopped it."
+    message = f"{actor[:200]} stopped the dry run."
     return leases.end(found, finished_at=timezone.now(), error=message)
 
 
 def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
     """Judge the handoff with the current policy and with the draft, without any call to the LLM.
 
-    A dry run of prompts uses its stored answers. Raises `InvalidPolicy` for a draft that could no longer be saved,
-    `prompts.AnswerNotStored` where an answer is gone, and `HandoffBody.DoesNotExist` where the documents are gone.
+    A dry run of prompts uses its stored answers. Raise `InvalidPolicy` for a draft that could no longer be saved,
+    `prompts.AnswerNotStored` if an answer was deleted, and `HandoffBody.DoesNotExist` if the documents were removed.
     """
     in_force, draft = _load_configs(trial)
     if trial.kind == Kind.PROMPTS:
@@ -173,7 +173,7 @@ def _take(*, with_model: bool) -> Trial | None:
             trial = Trial.objects.get(pk=pk)
             if trial.tries <= TRIES:
                 return trial
-            _finish(trial, "It could not be judged. The worker's log says why.")
+            _finish(trial, "The dry run failed. The worker's log says why.")
     return None
 
 
@@ -189,14 +189,14 @@ def _load_configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
 
 
 def _run(trial: Trial) -> bool:
-    """Judge batch after batch. Return False where the lease expired and another worker continues."""
+    """Judge batch after batch. Return False if the lease expired, so that another worker continues the dry run."""
     in_force, draft = _load_configs(trial)
     with_model = trial.kind == Kind.PROMPTS
     while trial.judged < trial.total:
         found = list(_list_next(trial))
         if not found:
             break
-        # Large handoffs form small batches: a worker must judge a batch within its lease.
+        # A worker must judge a batch within its lease, so large handoffs form smaller batches.
         for part in chunk_by_size(found):
             ended = (_ask if with_model else _judge)(trial, part, in_force, draft)
             if ended:
@@ -224,7 +224,7 @@ def _list_next(trial: Trial) -> "QuerySet[Handoff]":
 
 
 def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> str:
-    """Judge a batch with the LLM. Return why the dry run ends, empty where it continues."""
+    """Judge a batch with the LLM. Return the reason why the dry run ends, empty if the dry run continues."""
     ended = ""
     for pair in dry_run_prompts.judge_twice(part, in_force, draft):
         if pair.now and pair.then and _read_outcomes(pair.now) != _read_outcomes(pair.then):
@@ -232,7 +232,7 @@ def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: V
         trial.removed += pair.is_removed
         if pair.outage:
             trial.unasked += 1
-            ended = ended or (f"The model can't be asked: {pair.outage.detail}" if pair.ends_it else "")
+            ended = ended or (f"The LLM is unavailable: {pair.outage.detail}" if pair.ends_it else "")
     _count_judged(trial, part)
     return ended
 
@@ -259,7 +259,7 @@ def _count_judged(trial: Trial, part: list[Handoff]) -> None:
 
 
 def _read_outcomes(verdict: Verdict) -> tuple[Outcome, Outcome]:
-    # Shadow mode rejects nothing, but people run dry runs to see what a draft would reject there.
+    # Shadow mode rejects nothing, but people use dry runs to see what a draft would reject without shadow mode.
     return verdict.outcome, verdict.would_decide
 
 
@@ -270,8 +270,8 @@ def _record_change(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) 
     flip = f"{before.value}>{after.value}"
     trial.flips[flip] = trial.flips.get(flip, 0) + 1
     if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
-        # Where the verdict got worse, the new verdict holds the decisive findings. Where it got better, the old verdict
-        # does.
+        # If the verdict got worse, the new verdict has the decisive findings. If it got better, the old verdict has
+        # them.
         levels = _list_decisive(then if after is not Outcome.ACCEPTED else now)
         codes = list(levels)[:MOST_CODES]
         row: dict[str, Any] = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
@@ -280,9 +280,9 @@ def _record_change(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) 
 
 
 def _list_decisive(verdict: Verdict) -> dict[str, str]:
-    """Return the decisive rule codes with their severity in this verdict, the gravest first.
+    """Return the decisive rule codes of this verdict with their severity, gravest first.
 
-    A draft may raise a warning to an error, so the severity belongs to the verdict.
+    The severity is taken from the verdict, because a draft can raise a warning to an error.
     """
     deciding = [issue for issue in verdict.issues if issue.blocks] or list(verdict.issues)
     found: dict[str, str] = {}
@@ -292,7 +292,7 @@ def _list_decisive(verdict: Verdict) -> dict[str, str]:
 
 
 def _keep(trial: Trial) -> bool:
-    """Store the progress of the dry run and renew its lease. Return False where the lease was lost."""
+    """Store the progress of the dry run and renew its lease. Return False if the lease was lost."""
     seconds = _lease_seconds(with_model=trial.kind == Kind.PROMPTS)
     return leases.renew(leases.held(Trial, trial.pk, trial.claim), seconds=seconds, **_read_progress(trial))
 

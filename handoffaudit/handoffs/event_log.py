@@ -45,8 +45,8 @@ class AppendedFile:
     def write(self, lines: Iterable[str]) -> None:
         """Append each line with one system call.
 
-        Lines that cannot be written are lost. The first failure is logged, further ones only after a write succeeded
-        again.
+        Lines that cannot be written are lost. The first failure is logged. Further failures are logged only after a
+        successful write.
         """
         with self._lock:
             try:
@@ -135,7 +135,7 @@ def _list_facts(handoff: Handoff | PreparedHandoff) -> dict[str, Any]:
 def trace_line(
     event_type: str, handoff: Handoff | PreparedHandoff, at: datetime, details: dict[str, Any], **more: Any
 ) -> str:
-    """Return a trace line. A handoff without a trace id uses its `handoff_id` as one."""
+    """Return a trace line. The `handoff_id` stands for a missing trace id."""
     # Only the values of the details come from senders, so only they can contain secrets.
     named = mask_secrets(
         {"trace": handoff.trace_id or handoff.handoff_id, "parent": handoff.parent_handoff_id, **details}
@@ -146,7 +146,7 @@ def trace_line(
 
 
 def invocation_line(at: datetime, event: str, invocation: Mapping[str, Any]) -> str:
-    """Return the gate line of a hook call: the delegation, and the length of the texts to judge."""
+    """Return the gate line of a hook call, with the delegation and the lengths of the texts to judge."""
     objective, result = invocation["objective_characters"], invocation["result_characters"]
     lengths = f"objective {objective:,} characters, result {result:,} characters"
     details = mask_secrets(f"{event}: {invocation['tool']} to {invocation['target']}, {lengths}")
@@ -154,7 +154,7 @@ def invocation_line(at: datetime, event: str, invocation: Mapping[str, Any]) -> 
 
 
 def llm_call_facts(call: ModelCall) -> dict[str, Any]:
-    """Return the question asked of the LLM and its outcome, without any text of them."""
+    """Return the facts of a question to the LLM and of its outcome, without the texts of question and answer."""
     return {
         "use": call.use,
         "model": call.model,
@@ -224,13 +224,13 @@ def log_verdicts(verdicts: Sequence[tuple[Handoff, Verdict]]) -> None:
 
 
 def log_decision(handoff: Handoff, actor: Actor, note: str) -> None:
-    """Log the decision of a person; call inside the transaction that stores it, after the state has changed."""
+    """Log the decision of a person; call inside the transaction that stores the decision, after the state changed."""
     if _is_wanted(logging.INFO):
         transaction.on_commit(partial(_write_decided, handoff, actor, note))
 
 
 def log_invocation(event: str, invocation: Mapping[str, Any]) -> None:
-    """Log that a hook event asks about a delegation, before anything is judged."""
+    """Log that a hook event asks about a delegation; call before the delegation is judged."""
     if _is_wanted(logging.DEBUG):
         _write(lambda: [invocation_line(timezone.now(), event, invocation)])
         log.debug("the gate was called", hook_event=event, **mask_secrets(dict(invocation)))

@@ -62,7 +62,7 @@ CONTENT_TYPES = {Form.CSV: "text/csv; charset=utf-8", Form.NDJSON: "application/
 
 
 def render_list(tenant: Tenant, filters: Filters, form: Form) -> Iterator[bytes]:
-    """Yield the chunks of the file with the matching handoffs. Handoffs that arrive meanwhile are left out."""
+    """Yield the chunks of the file with the matching handoffs, without handoffs that arrive during the export."""
     return render_handoffs(lambda cursor: queries.list_handoffs(tenant, filters, cursor=cursor, limit=PART), form)
 
 
@@ -115,8 +115,8 @@ def _format_cell(value: Any) -> Any:
         value = " ".join(map(str, value))
     if isinstance(value, bool):
         return "true" if value else "false"
-    # A leading quote makes spreadsheets show the cell as text, and is what they write themselves. Some ignore leading
-    # spaces.
+    # A leading quote makes spreadsheets show the cell as text; spreadsheets write such cells in the same way. Some
+    # spreadsheets ignore leading spaces.
     is_formula = isinstance(value, str) and value.lstrip(" \u00a0").startswith(FORMULA)
     return f"'{value}" if is_formula else value
 
@@ -135,7 +135,7 @@ _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 class Line:
     """The submission of a handoff as one line of JSON, without the line end.
 
-    `text` is None if the sender sent no JSON, or if retention removed the documents (`is_removed`).
+    `text` is None if the document is not JSON, or if retention removed the documents (`is_removed`).
     """
 
     handoff: Handoff

@@ -34,17 +34,17 @@ TARGET = "The exact name of the target agent."
 
 FLAGS = {
     "parked": "parked, not judged",
-    "shadowed": "let pass in shadow mode",
+    "shadowed": "accepted only in shadow mode",
     "warnings": "with warnings",
     "overdue": "held too long",
-    "unverified": "not checked by the model",
-    "flagged": "would have been rejected by the model",
+    "unverified": "not checked by the LLM",
+    "flagged": "would have been rejected by the LLM",
     "open": "open: end not reported",
 }
 
 
 def first_id_at(moment: datetime) -> uuid.UUID:
-    """Return the least UUIDv7 of that millisecond, which turns a period into a range of primary keys."""
+    """Return the least UUIDv7 of that millisecond. With two such ids, a period becomes a range of primary keys."""
     return uuid.UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
 
 
@@ -59,9 +59,9 @@ def is_before(moment: datetime) -> Q:
 
 
 def is_of_trace(trace_id: str) -> Q:
-    """Return the condition for the handoffs of a trace, whatever the case of a UUID.
+    """Return the condition for the handoffs of a trace, which ignores the letter case of a UUID.
 
-    New handoffs are stored under `trace_name`. Earlier handoffs may have a UUID as their senders wrote it.
+    New handoffs are stored with `trace_name`. Old handoffs may have the UUID in the case that their senders used.
     """
     name = trace_name(trace_id)
     return Q(trace_id=name) if name == trace_id else Q(trace_id__in=(trace_id, name))
@@ -79,7 +79,7 @@ def _is_flagged(flag: str) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class Filters(FilterSet):
-    """The filters of a list of handoffs, in the order of the address; an empty text or None does not narrow the list.
+    """The filters of a list of handoffs, in the order of the query parameters; empty text and None filter nothing.
 
     `since` is inclusive, `until` exclusive. `period` is the text of a relative `since` (`24h`, `7d`), so that a link
     stays relative. The form fields `from` and `to` are whole days in UTC, including the last day; `to_query` writes
@@ -115,7 +115,6 @@ class Filters(FilterSet):
     handoff_id: str = declare(
         TextFilter(help_text="The sender's id; use this for an id with a `/`.", where="handoff_id", example="run/7")
     )
-    # The number of a finding group.
     group: str = declare(
         NumberFilter(
             "Finding",
@@ -124,7 +123,6 @@ class Filters(FilterSet):
             widget=forms.HiddenInput(),
         )
     )
-    # The name of a person or API key whose decision has not been undone.
     decided_by: str = declare(
         TextFilter("Decided by", "Only handoffs with a decision by this person or key in effect.", example="ada")
     )
@@ -162,11 +160,11 @@ def parse_cursor(text: str) -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise FilterError("cursor", text[:40], "use the value of `next` from the page before, as it was.") from None
+        raise FilterError("cursor", text[:40], "use the unchanged value of `next` from the previous page.") from None
 
 
 def members_of_group(tenant: Tenant, group: int) -> "QuerySet[Any]":
-    """Return rows of a tenant's finding group, which name each handoff in `handoff`."""
+    """Return the members of a tenant's finding group, as rows with the handoff in the column `handoff`."""
     # Finding groups belong to a package that imports this one, so the settings name the function.
     members: QuerySet[Any] = import_string(settings.GROUP_MEMBERS)(tenant, group)
     return members

@@ -1,4 +1,7 @@
-"""The queue of handoffs to be judged, and their judging. No transaction is open while the validation layers run."""
+"""The queue of handoffs to be judged, and their judging.
+
+No transaction is open while the validation layers run.
+"""
 
 import time
 import uuid
@@ -46,7 +49,7 @@ _lock = WorkerLock()
 class Lease:
     """A lease of one worker on some handoffs, valid until it expires.
 
-    `alone` marks a lease on a handoff whose earlier lease expired or was given back.
+    `alone` marks a lease on a single handoff whose earlier lease expired or was given back.
     """
 
     token: uuid.UUID
@@ -54,7 +57,10 @@ class Lease:
     alone: bool = False
 
     def lock_held(self) -> set[uuid.UUID]:
-        """Lock the handoffs and their lineages until the transaction ends; return those that this lease still holds."""
+        """Lock the handoffs and their lineages until the transaction ends.
+
+        Return the primary keys of the handoffs that this lease still holds.
+        """
         holders = attempts.lock(self.handoffs)
         return {handoff.pk for handoff in self.handoffs if holders.get(handoff.pk) == self.token}
 
@@ -64,14 +70,14 @@ class Lease:
         return [one for one in judged if one.handoff.pk in held]
 
     def end(self) -> None:
-        """Do nothing: storing a verdict ends the lease on its handoff."""
+        """Do nothing, because the statement that stores a verdict ends the lease on the handoff."""
 
     def renew(self) -> None:
-        """Extend the lease on the handoffs that it still holds."""
+        """Extend the lease on the handoffs that this lease still holds."""
         leases.renew(Handoff.objects.filter(pk__in=[handoff.pk for handoff in self.handoffs], claim=self.token))
 
     def release(self, handoff: Handoff) -> None:
-        """Give back a handoff whose judging failed, to be tried again alone."""
+        """Give back a handoff whose judging failed, so that a worker tries the handoff again alone."""
         own = 0 if self.alone else 1
         leases.release(leases.held(Handoff, handoff.pk, self.token), handoff.tries, tries=F("tries") + own)
 
@@ -84,8 +90,8 @@ def take_fresh(limit: int) -> Lease | None:
 def take_left_behind() -> Lease | None:
     """Lease one handoff whose previous lease expired. Return None if there is no such handoff.
 
-    The caller must judge no other handoff meanwhile. If this handoff kills its worker, no other handoff is affected,
-    and no other handoff can be the cause.
+    The caller must judge no other handoff at the same time. If the worker dies, the cause is then known, and no other
+    handoff is affected.
     """
     values = [timezone.now(), settings.LEASE_TRIES]
     return _take("claim_expires_at < %s AND tries <= %s", values, 1, alone=True)
@@ -95,8 +101,8 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
     with transaction.atomic():
         if db.is_postgresql():
             with connection.cursor() as cursor:
-                # The lease need not survive a power failure: another worker takes it again. So the commit does not wait
-                # for the disk.
+                # The commit does not wait for the disk: if a power failure undoes the lease, a worker leases the
+                # handoffs again.
                 cursor.execute("SET LOCAL synchronous_commit = off")
         token, handoffs = leases.take_first(
             Handoff,
@@ -120,16 +126,16 @@ def is_any_left_behind() -> bool:
 
 
 def is_anything_waiting() -> bool:
-    """Return whether a worker has work: a fresh handoff or an expired lease.
+    """Return whether a worker has work: a handoff that nobody has tried, or a handoff whose lease expired.
 
-    A handoff that waits for the LLM has neither.
+    A handoff that waits for the LLM is neither of them.
     """
     return _waiting().filter(leases.NEVER_LEASED & Q(tries=0) | leases.expired()).exists()
 
 
 def park_exhausted() -> int:
-    """Park handoffs that failed alone as often as `LEASE_TRIES` allows; return how many."""
-    # The first try was a try together with other handoffs.
+    """Park handoffs that failed alone as often as `LEASE_TRIES` allows; return the number of parked handoffs."""
+    # Each handoff has one more try, because the first try was together with other handoffs.
     given_up = _waiting().filter(leases.exhausted(settings.LEASE_TRIES + 1))
     number = 0
     with transaction.atomic():
@@ -143,7 +149,7 @@ class NotParked(Exception):
 
 
 def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
-    """Put a parked handoff back into the queue. Raises `Handoff.DoesNotExist` or `NotParked`."""
+    """Put a parked handoff back into the queue. Raise `Handoff.DoesNotExist` or `NotParked`."""
     with transaction.atomic():
         handoff = queries.get(tenant, reference)
         updated = Handoff.objects.filter(pk=handoff.pk, parked=True).update(
@@ -159,7 +165,7 @@ def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
             actor=actor.name,
             from_state=handoff.state,
             to_state=State.RECEIVED,
-            reason="another try was asked for",
+            reason="a new try was requested",
         )
         transaction.on_commit(notify.notify_workers)
     handoff.refresh_from_db()
@@ -172,7 +178,10 @@ def drain() -> int:
 
 
 def judge(lease: Lease) -> int:
-    """Judge the handoffs of a lease and store the verdicts of those still leased; return how many were stored."""
+    """Judge the handoffs of a lease; return the number of stored verdicts.
+
+    A verdict is stored only if the lease still holds its handoff.
+    """
     stored = 0
     renewed = time.monotonic()
     for part in chunk_by_size(lease.handoffs):
@@ -187,7 +196,7 @@ def judge(lease: Lease) -> int:
 def _judge(lease: Lease) -> int:
     bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in lease.handoffs])
     judged: list[JudgedHandoff] = []
-    # Without an LLM key there is no later check, and the verdict says so at once.
+    # Without an LLM key, no LLM check will follow, so the verdict already names the missing check.
     later = client.is_configured()
     for tenant_id, group in groupby(sorted(lease.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):
         handoffs = sorted(group, key=lambda row: row.pk)
@@ -218,17 +227,20 @@ def _judge(lease: Lease) -> int:
 
 
 class WorkLease(Protocol):
-    """A lease as `finish` sees it."""
+    """The methods of a lease that `finish` needs."""
 
     def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
-        """Lock the handoffs until the transaction ends; return those whose verdict may be stored."""
+        """Lock the handoffs until the transaction ends; return the judged handoffs whose verdict may be stored."""
 
     def end(self) -> None:
-        """End the lease; the rows that the lease is on are stored or still locked."""
+        """End the lease. Call after the verdicts are stored, in the same transaction."""
 
 
 def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
-    """Store the verdicts on the handoffs that the lease still holds, and end the lease; return how many were stored."""
+    """Store the verdicts on the handoffs that the lease still holds, and end the lease.
+
+    Return the number of stored verdicts.
+    """
     with transaction.atomic():
         held = lease.hold(judged)
         if not held:

@@ -1,8 +1,8 @@
-"""Leases: one worker at a time works on a row, until it ends the lease or until the lease expires.
+"""Leases: one worker at a time works on a row, until the worker ends the lease or the lease expires.
 
-A lease is a token and a time in the row itself. Taking, renewing and ending are conditional updates: of two workers
-that want the same row, one changes nothing. A worker that dies loses its leases when they expire, and another worker
-takes the rows.
+A lease is a token and an expiry time in the row itself. Taking, renewing and ending a lease are conditional updates: of
+two workers that want the same row, one updates nothing. The leases of a worker that dies expire, and other workers take
+the rows.
 """
 
 import threading
@@ -39,19 +39,20 @@ _Row = TypeVar("_Row", bound=Leased)
 
 _Work = TypeVar("_Work")
 
-# The column with the end of the lease. A delivery has its due time there: nobody takes it earlier, leased or not.
+# The default column with the end of the lease. A webhook delivery uses its due time as this column, because nobody may
+# take the delivery earlier, with or without a lease.
 UNTIL: Final = "claim_expires_at"
 
 NEVER_LEASED: Final = Q(claim_expires_at=None)
 
 
 def expired() -> Q:
-    """Return the condition for rows whose lease, or whose pause after a failure, is over."""
+    """Return the condition for rows whose lease expired, or whose pause after a failure is over."""
     return Q(claim_expires_at__lt=timezone.now())
 
 
 def free() -> Q:
-    """Return the condition for rows that a worker may take, however often they were tried."""
+    """Return the condition for rows that no worker has leased now. The number of earlier tries does not matter."""
     return NEVER_LEASED | expired()
 
 
@@ -70,7 +71,8 @@ def take(
 ) -> bool:
     """Lease the rows of the query, and return whether there were any.
 
-    The query must ask again whether the rows are free: another worker may have taken them since they were read.
+    The query must contain the condition that the rows are free, because another worker may have taken rows that were
+    free when the caller read them.
     """
     return bool(rows.update(**{"claim": token, until: expiry(seconds), **columns}))
 
@@ -92,8 +94,8 @@ def take_first(
     """
     token, table, key = uuid.uuid4(), model._meta.db_table, model._meta.pk.column  # noqa: SLF001 -- Django's documented API
     picked = f'SELECT "{key}" FROM "{table}" WHERE {where} ORDER BY {order} LIMIT %s'  # noqa: S608
-    # PostgreSQL may run a subquery of IN again for other rows, and would then lease more than the limit. An array is
-    # computed once.
+    # PostgreSQL may run a subquery of IN several times, and could then lease more rows than the limit. PostgreSQL
+    # computes an array only once.
     among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if db.is_postgresql() else f"IN ({picked})"
     sql = f'UPDATE "{table}" SET claim = %s, claim_expires_at = %s, {changes} WHERE "{key}" {among} RETURNING *'  # noqa: S608
     bound = token if db.is_postgresql() else token.hex
@@ -101,29 +103,29 @@ def take_first(
 
 
 def held(model: type[_Row], pk: Any, token: uuid.UUID | None) -> "QuerySet[_Row]":
-    """Return the query for a row, empty where the lease was lost."""
+    """Return the query for a leased row. The query finds nothing if the lease was lost."""
     return model._default_manager.filter(pk=pk, claim=token)  # noqa: SLF001 -- Django's documented API
 
 
 def renew(rows: "QuerySet[Any]", *, seconds: float | None = None, until: str = UNTIL, **columns: Any) -> bool:
-    """Extend the lease on held rows from now on, and return whether any row was still held."""
+    """Extend the lease on held rows, counted from now; return whether any row was still held."""
     return bool(rows.update(**{until: expiry(seconds), **columns}))
 
 
 def end(rows: "QuerySet[Any]", *, at: datetime | None = None, until: str = UNTIL, **columns: Any) -> bool:
     """End the lease on held rows, and return whether any row was still held.
 
-    With `at`, workers may take the rows again from then on.
+    With `at`, no worker takes the rows before that time.
     """
     return bool(rows.update(**{"claim": None, until: at, **columns}))
 
 
-# The same for statements that store a result in SQL.
+# The assignments of `end`, for SQL statements that also store a result.
 END_SQL: Final = "claim = NULL, claim_expires_at = NULL"
 
 
 def release(rows: "QuerySet[Any]", tries: int, /, **columns: Any) -> bool:
-    """Give back held rows whose work failed in the given number of tries, for another try after a pause.
+    """Give back held rows whose work has failed `tries` times, so that a worker tries them again after a pause.
 
     The pause doubles with each try, up to `LEASE_SECONDS`.
     """
@@ -148,16 +150,16 @@ class NamedLease:
     LENGTH = timedelta(minutes=2)
 
     def acquire(self) -> datetime | None:
-        """Take the lease; return the time until which it is held, or None if another process holds it."""
+        """Take the lease; return the time at which the lease ends, or None if another process holds it."""
         now = timezone.now()
         self._all.get_or_create(name=self.name, defaults={"at": BEGINNING})
         until = now + self.LENGTH
-        # After a change of the clock, a lease may seem to end in days.
+        # A lease that seems to end much later was taken before the clock was set back.
         free = Q(at__lt=now) | Q(at__gt=now + 2 * self.LENGTH)
         return until if self._all.filter(free, name=self.name).update(at=until) else None
 
     def renew(self, held_until: datetime) -> datetime | None:
-        """Extend the lease from now on; return its new end, or None if the lease was lost."""
+        """Extend the lease, counted from now; return its new end, or None if the lease was lost."""
         until = timezone.now() + self.LENGTH
         return until if self._all.filter(name=self.name, at=held_until).update(at=until) else None
 
@@ -177,7 +179,10 @@ class NamedLease:
 
 
 class WorkerLock:
-    """A lock that several threads share or one thread holds alone; a thread that waits to be alone goes first."""
+    """A lock that several threads share or one thread holds alone.
+
+    A thread that waits to hold the lock alone goes before threads that want to share it.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

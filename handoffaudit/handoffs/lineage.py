@@ -14,10 +14,10 @@ from handoffaudit.validation.diff import Difference, difference
 from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.layers.base import History
 
-# The limit of ancestors followed; a longer chain counts as incomplete.
+# The largest number of ancestors that are read. A longer chain counts as incomplete.
 MOST_ANCESTORS = 200
 
-# Only the oldest repetitions matter, so more rows than this for the traces of a batch add nothing.
+# The largest number of rows that are read to count the repeats in the traces of a batch.
 MOST_REPEATS = 20_000
 
 
@@ -45,7 +45,10 @@ def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
 
 
 def _load_ancestors(rows: list[Handoff]) -> dict[str, Hop]:
-    """Return these handoffs, all their ancestors and the handoffs they retry by `handoff_id`, read in one query."""
+    """Return these handoffs, all their ancestors and the handoffs that they retry, by `handoff_id`.
+
+    One query reads all of them.
+    """
     known = {
         row.handoff_id: Hop(row.handoff_id, row.parent_handoff_id, row.source_agent_id, row.target_agent_id)
         for row in rows
@@ -55,8 +58,8 @@ def _load_ancestors(rows: list[Handoff]) -> dict[str, Hop]:
     if not wanted:
         return known
     tenant, names = rows[0].tenant_id, sorted(wanted)
-    # The query reads generation by generation, and each is at most as large as the first. So the limit covers at least
-    # `MOST_ANCESTORS` generations.
+    # The query reads generation by generation. Each generation is at most as large as the first, so the limit covers
+    # at least `MOST_ANCESTORS` generations.
     values: list[str | int] = [tenant, *names, tenant, MOST_ANCESTORS * len(names)]
     with connection.cursor() as cursor:
         cursor.execute(_ANCESTORS.format(names=", ".join(["%s"] * len(names))), values)
@@ -124,9 +127,10 @@ def _list_agents(hops: list[Hop]) -> tuple[str, ...]:
 
 
 def fold_returns(chain: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the chain without round trips: an agent that gets its work back has not passed it further.
+    """Return the chain without round trips.
 
-    A returned call likewise leaves the stack (`docs/decisions/0006-derived-chain.md`).
+    If an agent hands work to another agent and gets the work back, the other agent leaves the chain, as a call leaves
+    the stack when it returns (`docs/decisions/0006-derived-chain.md`).
     """
     folded: list[str] = []
     for agent in chain:
@@ -138,7 +142,7 @@ def fold_returns(chain: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _count_repeats(rows: list[Handoff]) -> dict[object, int]:
-    """Count for each handoff the earlier ones of its trace with the same source, target and data."""
+    """Return, for each handoff, the number of earlier handoffs of its trace with the same source, target and data."""
     traced = [row for row in rows if row.trace_id and row.data_hash]
     if not traced:
         return {}
@@ -169,10 +173,10 @@ MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt and what changed since the one before.
+    """An attempt and its changes since the previous attempt.
 
-    `changed` is None for the first attempt, and if one of the two documents cannot be read or is too large to compare
-    at once; `why` then gives the reason.
+    `changed` is None for the first attempt. It is also None if one of the two documents cannot be read or is too large
+    to compare; `why` then gives the reason.
     """
 
     handoff: Handoff
@@ -181,7 +185,7 @@ class Attempt:
 
 
 def compare_attempts(handoff: Handoff) -> list[Attempt]:
-    """Return the newest attempts of the handoff's lineage, oldest first, each compared with the one before."""
+    """Return the newest attempts of the handoff's lineage, oldest first, each compared with the previous attempt."""
     known = queries.attempts(handoff, MOST)
     if len(known) < 2:
         return [Attempt(one) for one in known]
@@ -195,7 +199,7 @@ def compare_attempts(handoff: Handoff) -> list[Attempt]:
 
 
 def compare_pair(before: Handoff, after: Handoff) -> Attempt:
-    """Return `after` with its changes against `before`, whichever arrived first."""
+    """Return `after` with its changes from `before`. Either of them may have arrived first."""
     return _make_attempt(after, _parse_document(before), _parse_document(after))
 
 
@@ -207,7 +211,7 @@ def _make_attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:
 
 
 def _parse_document(handoff: Handoff) -> Any:
-    """Return the parsed document, or a text that says why there is none to compare."""
+    """Return the parsed document, or a text that says why the document cannot be compared."""
     if handoff.size_bytes > LARGEST:
         return f"attempt {handoff.attempt} is larger than {LARGEST // 1024} KiB"
     body = queries.body(handoff)

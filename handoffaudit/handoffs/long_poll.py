@@ -30,7 +30,7 @@ _subscriber = ServerBreaker()
 
 @dataclass(slots=True)
 class _Waiter:
-    """A waiting request, and the version of the handoff that it has seen."""
+    """A waiting request, with the version of the handoff that the request has seen."""
 
     version: int
     tenant_id: int
@@ -105,7 +105,7 @@ class _Waiters:
         while self._someone.wait():
             with self._lock:
                 wanted = list(self._waiters)
-            # Compare with the version that each request has seen: this also finds a change before the first look.
+            # The comparison with the version that each request has seen also finds changes before the first look.
             self._tell_newer(dict(Handoff.objects.filter(pk__in=wanted).values_list("pk", "version")))
             if connection.vendor == "postgresql":
                 close_old_connections()
@@ -139,16 +139,16 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
 
 
 def are_too_many(tenant_id: int) -> bool:
-    """Return whether so many requests wait that another would take a thread from requests that do not wait.
+    """Return whether too many requests wait, so that another one would leave too few threads for other requests.
 
-    A tenant may use at most three quarters of the slots, so that it cannot keep other tenants from waiting.
+    The requests of one tenant may use three quarters of the slots, so that other tenants can always wait, too.
     """
     most = settings.MAX_WAITING_REQUESTS
     return _waiters.waiting() >= most or _waiters.waiting(tenant_id) >= most - most // 4
 
 
 def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: float) -> Handoff:
-    """Return the handoff as soon as it has left these states, or as it is after `seconds`."""
+    """Return the handoff as soon as it has left these states, or its current version after `seconds`."""
     deadline = time.monotonic() + seconds
     handoff = look()
     waiter = _waiters.add(handoff.pk, handoff.version, handoff.tenant_id)

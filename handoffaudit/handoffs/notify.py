@@ -1,4 +1,4 @@
-"""Notification of workers: by threads of this process, or by a message without content that may be lost."""
+"""Notification of workers, by threads of this process or by messages, which have no content and may be lost."""
 
 import threading
 import time
@@ -27,10 +27,11 @@ CHECKS_QUEUE = "semantic"
 
 TELLING = "handoffaudit.handoffs.tasks.tell_subscribers"
 
-# Submissions within this time share one message, because a message wakes a worker for all waiting handoffs.
+# Submissions within this time share one message, because one message makes a worker judge all waiting handoffs.
 GATHER_SECONDS = 0.002
 
-# With more submissions than this in that time, the workers are busy anyway, and messages would only cost CPU time.
+# After more submissions than this in one pause, the workers are busy, and further messages would only cost CPU time.
+# The next pause is then `BUSY_SECONDS`.
 BUSY_ASKS = 3
 
 BUSY_SECONDS = 0.05
@@ -67,7 +68,7 @@ class _Waker:
 
 
 def send(task: str = TASK) -> bool:
-    """Send one wake-up to the broker. Return False if the broker is unreachable, or was a moment ago."""
+    """Send one wake-up to the broker. Return False if the broker is or recently was unreachable."""
     if _broker.is_open:
         return False
     try:
@@ -146,7 +147,7 @@ def set_queues(names: Sequence[str]) -> None:
 
 
 def consumed_queues() -> tuple[str, ...]:
-    """Return the queues that this process consumes; none if the process is no worker."""
+    """Return the queues that this process consumes. A process that is not a worker consumes none."""
     return tuple(_queues)
 
 
@@ -156,9 +157,9 @@ def consumes(task: str) -> bool:
 
 
 def start_threads(task: str, number: int = 1, *, at_once: int = 1) -> None:
-    """Start up to `number` threads that run a task, so that at most `at_once` threads run the task in this process.
+    """Start up to `number` threads that run a task; at most `at_once` threads run the task in this process at a time.
 
-    The threads are not daemons, so that a process that is asked to stop finishes its work.
+    The threads are not daemons, so that a process that stops first finishes its work.
     """
     running = _threads[task] = [thread for thread in _threads[task] if thread.is_alive()]
     for _ in range(min(number, at_once - len(running))):

@@ -1,4 +1,4 @@
-"""Periods that pages and reports cover: named periods, windows of whole hours, and the time buckets of charts."""
+"""Periods of pages and reports: named periods, windows of whole hours, and the time buckets of charts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class TimeBucket(Generic[_Value]):
-    """A short interval of a chart, until `until` (exclusive), and what was counted in it."""
+    """A short interval of a chart, from `since` to `until` (exclusive), and the value of the interval."""
 
     since: datetime
     until: datetime
@@ -31,15 +31,15 @@ class TimeBucket(Generic[_Value]):
 
     @property
     def span(self) -> str:
-        """Return the title of a bar of a chart."""
+        """Return the start and the end as text, for the title of a bar in a chart."""
         return f"{self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class TimeScale:
-    """The equal time buckets of a period. They begin at whole steps since `begin`.
+    """The time buckets of a period. Each bucket lasts `step` and begins a whole number of steps after `begin`.
 
-    The first and the last bucket are cut to the period, unless `whole` is set.
+    Unless `whole` is set, the first and the last bucket are shortened to the period.
     """
 
     since: datetime
@@ -49,11 +49,11 @@ class TimeScale:
     whole: bool = False
 
     def index_of(self, column: str) -> TimeStep:
-        """Return the expression for the number of the bucket that the time in a column falls into."""
+        """Return the SQL expression for the number of the bucket that contains the time in a column."""
         return TimeStep(F(column), seconds=int(self.step.total_seconds()), begin=int(self.begin.timestamp()))
 
     def fill(self, found: Mapping[int, _Value], empty: _Value) -> list[TimeBucket[_Value]]:
-        """Return all buckets, oldest first, with the values found by the number of the bucket."""
+        """Return all buckets, oldest first. `found` maps bucket numbers to values; other buckets get `empty`."""
         buckets = []
         for index in range((self.since - self.begin) // self.step, -((self.begin - self.until) // self.step)):
             since = self.begin + index * self.step
@@ -66,7 +66,7 @@ class TimeScale:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A named period; `name` is its value in an address, `step` the length of one bar of a chart."""
+    """A named period; `name` is its value in a query parameter, `step` the length of one bar in a chart."""
 
     name: str
     length: timedelta
@@ -74,7 +74,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """Return the label of the filters of lists without its `last`."""
+        """Return the label of the period in list filters, without the word `last`."""
         return PERIODS_OF_LISTS[self.name].removeprefix("last ")
 
 
@@ -90,7 +90,7 @@ PERIODS: Final = {
 
 
 def choose_period(asked: str, offered: Sequence[str]) -> tuple[Period, FilterError | None]:
-    """Return the named period, or 24 hours with an error where a page does not offer the period."""
+    """Return the period `asked`. If the page does not offer this period, return 24 hours and an error."""
     if asked in offered:
         return PERIODS[asked], None
     return PERIODS["24h"], FilterError("period", asked[:40], f"use one of {', '.join(offered)}.")
@@ -100,7 +100,7 @@ DEFAULT_PERIOD = "7d"
 
 MONDAY = "monday"
 
-# Pages offer these periods. A request can name any number of hours or days.
+# Pages offer these periods, but a request can name any number of hours or days.
 OFFERED_PERIODS = {name: PERIODS[name].label for name in ("24h", "7d", "30d")} | {MONDAY: "Since Monday"}
 
 _LENGTH = re.compile(r"([1-9]\d{0,4})([hd])\Z")
@@ -114,7 +114,7 @@ _STEPS = (1, 2, 3, 4, 6, 12, 24, 48, 72, 168, 336, 720, 2160, 8760)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Whole hours from `since` to `until` (exclusive), and the hours to compare with, likewise.
+    """Whole hours from `since` to `until` (exclusive), which are compared with `before_since` to `before_until`.
 
     `period` is the requested period, empty if the request gave both ends.
     """
@@ -132,7 +132,7 @@ class Window:
 
     @property
     def bounds(self) -> dict[str, str]:
-        """Return the window as two times for the filters of lists, also if the request named a period."""
+        """Return the two ends of the window as parameters of list filters, even if the request named a period."""
         return {"since": format_utc(self.since), "until": format_utc(self.until)}
 
     @property
@@ -156,7 +156,7 @@ class Window:
 
     @property
     def step(self) -> timedelta:
-        """Return the length of one bar of a chart, so that there are few enough bars."""
+        """Return the length of one bar in a chart. The length grows with the window, so that few bars are needed."""
         hours = (self.until - self.since) // HOUR
         fitting = next((step for step in _STEPS if hours <= step * (_MOST_BARS - 1)), -(-hours // (_MOST_BARS - 1)))
         return timedelta(hours=fitting)
@@ -167,7 +167,7 @@ class Window:
 
     @property
     def scale(self) -> TimeScale:
-        """Return the bars of a chart of the window."""
+        """Return the time buckets for a chart of the window."""
         return TimeScale(self.since, self.until, self.step)
 
 
@@ -175,8 +175,8 @@ def window_of(params: Mapping[str, str], now: datetime, default: str = DEFAULT_P
     """Return the window that the parameters request.
 
     The parameters are `period` (`24h`, `7d`, `monday`), or `since` and `until` (dates, or dates with a time; UTC). The
-    current hour is included. The window is compared with an equally long time right before, `monday` with the seven
-    days before Monday. Raise `FilterError` for invalid parameters.
+    window includes the current hour. The window is compared with the period of the same length right before it;
+    `monday` is compared with the seven days before Monday. Raise `FilterError` for invalid parameters.
     """
     period = params.get("period", "").strip()
     if not period and (params.get("since", "").strip() or params.get("until", "").strip()):
@@ -200,7 +200,7 @@ def _make_period_window(period: str, now: datetime) -> Window:
 def _make_custom_window(params: Mapping[str, str], now: datetime) -> Window:
     filters = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
     if filters.since is None:
-        raise FilterError("since", "", f"give the begin as well, or {_REMEDY}")
+        raise FilterError("since", "", f"give since as well, or {_REMEDY}")
     since = hour_of(filters.since.astimezone(UTC))
     until = _ceil_hour(filters.until - timedelta(microseconds=1) if filters.until else now)
     if until <= since:
@@ -217,5 +217,5 @@ def _ceil_hour(moment: datetime) -> datetime:
 
 
 def format_utc(moment: datetime) -> str:
-    """Return the time as addresses have it: `2026-02-15T09:00:00Z`."""
+    """Return the time in the form of query parameters: `2026-02-15T09:00:00Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -39,8 +39,8 @@ def exclude_undone(rows: "QuerySet[Event]") -> "QuerySet[Event]":
 def filter_decided_by(rows: "QuerySet[Handoff]", tenant: Tenant, name: str, *, rare: int) -> "QuerySet[Handoff]":
     """Return the handoffs of `rows` whose current decision was made by this person or API key.
 
-    Up to `rare` handoffs are looked up by id. If there are more, a scan in the order of `rows` soon meets enough of
-    them.
+    Up to `rare` handoffs are looked up by id. If there are more, a scan in the order of `rows` soon finds enough of
+    them for a page.
     """
     found = list(
         exclude_undone(decision_events(tenant).filter(actor=name)).values_list("handoff", flat=True)[: rare + 1]
@@ -54,7 +54,7 @@ def filter_decided_by(rows: "QuerySet[Handoff]", tenant: Tenant, name: str, *, r
 def _is_decided(model: type[Model], column: str) -> RawSQL:
     table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
     sql = f"\"{table}\".\"{column}\" IN ('approved', 'declined')"
-    return RawSQL(sql, (), output_field=BooleanField())  # noqa: S611 -- nothing of anybody's is in it
+    return RawSQL(sql, (), output_field=BooleanField())  # noqa: S611 -- the statement contains no input
 
 
 EVERYTHING = Filters()
@@ -72,9 +72,9 @@ class Page:
 
 
 def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
-    """Return the handoffs of a tenant. Raises `ValueError` if the tenant is not stored.
+    """Return the handoffs of a tenant.
 
-    A query of handoffs without a tenant must not exist.
+    Raise `ValueError` if the tenant is not stored, because a query without a tenant would read other tenants' handoffs.
     """
     if tenant.pk is None:
         raise ValueError("a query of handoffs needs a stored tenant")
@@ -82,7 +82,7 @@ def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
 
 
 def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
-    """Return the handoffs that match. Filters that need other tables have their conditions here."""
+    """Return the handoffs that match the filters. Conditions that need other tables are written here."""
     rows = of_tenant(tenant).filter(*filters.conditions())
     for found in _filter_marks(tenant, filters):
         rows = narrow_to(rows, found)
@@ -92,7 +92,10 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
 
 
 def _filter_marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
-    """Return rows that name, in `handoff`, the handoffs with the rule code and in the group of the filters."""
+    """Return one query for the rule code and one for the finding group, as far as the filters name them.
+
+    The rows of each query name the matching handoffs in the column `handoff`.
+    """
     found: list[QuerySet[Any]] = []
     if filters.code:
         found.append(Finding.objects.filter(tenant=tenant, code=filters.code))
@@ -104,8 +107,8 @@ def _filter_marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
 def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Handoff]":
     """Return the handoffs of `rows` that `found` names.
 
-    A few handoffs are looked up by the ids in `found`. If there are many, a scan in the order of `rows` soon meets
-    enough of them, and each is looked up in the index of `found`.
+    A few handoffs are looked up by the ids in `found`. If there are many, a scan in the order of `rows` soon finds
+    enough of them for a page, and looks up each handoff in the index of `found`.
     """
     if found.order_by()[: RARE + 1].count() <= RARE:
         return rows.filter(pk__in=found.values("handoff"))
@@ -132,7 +135,7 @@ def count(tenant: Tenant, filters: Filters, most: int) -> int:
 
 
 def _find_only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
-    """Return the rows of the rule code or group if only a period narrows further, otherwise None."""
+    """Return the query for the rule code or for the group if no other filter but the period is set, otherwise None."""
     marks = _filter_marks(tenant, filters)
     if len(marks) != 1 or replace(filters, code="", group="", since=None, until=None, period="") != EVERYTHING:
         return None
@@ -145,7 +148,7 @@ def _find_only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None"
 
 
 def _list_by_marks(tenant: Tenant, found: "QuerySet[Any]", cursor: str, number: int) -> list[Handoff]:
-    """Return the newest handoffs in the order of the index of `found`; a join would read all its rows."""
+    """Return the newest handoffs that `found` names, in two queries, because a join would read all rows of `found`."""
     if cursor:
         found = found.filter(handoff__lt=parse_cursor(cursor))
     newest = found.order_by("-handoff").values_list("handoff", flat=True).distinct()[:number]
@@ -162,7 +165,7 @@ def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100
 
 
 def get(tenant: Tenant, reference: str) -> Handoff:
-    """Return the handoff with this UUID, or else with this `handoff_id`. Raises `Handoff.DoesNotExist`."""
+    """Return the handoff with this UUID, or else with this `handoff_id`. Raise `Handoff.DoesNotExist`."""
     rows = of_tenant(tenant)
     try:
         found = rows.filter(pk=uuid.UUID(reference)).first()
@@ -186,7 +189,7 @@ def removal_of(handoff: Handoff) -> RemovedDocument | None:
 
 
 def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
-    """Return the current verdict as the API shows it, or None if there is none yet."""
+    """Return the current verdict in the form of the API, or None if there is no verdict yet."""
     if handoff.verdict is None:
         return None
     found = Verdict.objects.filter(pk=handoff.verdict, tenant=handoff.tenant_id).values_list("content", flat=True)
@@ -238,7 +241,7 @@ def later_attempt(handoff: Handoff) -> Handoff | None:
     later = of_tenant(handoff.tenant).filter(lineage=lineage_of(handoff)).exclude(lineage="")
     if handoff.lineage:
         later = later.filter(Q(attempt__gt=handoff.attempt) | Q(attempt=handoff.attempt, id__gt=handoff.pk))
-    # A repaired attempt that did not pass superseded no other.
+    # A repaired attempt that failed has superseded no other attempt.
     return later.exclude(repaired=True, state=State.SUPERSEDED).order_by("-attempt", "-id").first()
 
 

@@ -1,4 +1,7 @@
-"""Sums of the stored counts over whole hours: daily counts for the days, hourly counts for the ends of the period."""
+"""Sums of the stored counts over periods of whole hours, and the rates that pages and reports show.
+
+A sum reads the daily counts of the days in the period, and hourly counts at both ends of the period.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ _TOTAL: Final = " + ".join(f"COALESCE(SUM({column}), 0)" for column in OUTCOMES)
 
 
 class Sums(NamedTuple):
-    """The numbers of handoffs by outcome; a superseded handoff is represented by the attempt that superseded it."""
+    """The numbers of handoffs by outcome. `decided` handoffs were approved, `stopped` handoffs are blocked."""
 
     accepted: int = 0
     decided: int = 0
@@ -101,9 +104,9 @@ def _build_queries(
 
 
 def _split(since: datetime, until: datetime, now: datetime) -> _Split:
-    """Return the split by days if that reads fewer hours than the hours of the period.
+    """Return the split of the period that needs the fewest hourly counts: into whole days and hours, or only hours.
 
-    A day at either end is read whole if most of its hours are in the period.
+    A day at either end of the period is read whole if most of its hours belong to the period.
     """
     since, until = hour_of(since), _ceiling(until)
     alone = _Split(since.date(), since.date(), ((since, until),) if since < until else ())
@@ -151,7 +154,7 @@ BLOCK_RATE: Final = (
 
 REJECTION_RATE: Final = "Rejected or declined, of all final attempts. Superseded attempts are left out."
 
-# An unjudged handoff counts in no rate. A superseded handoff is represented by the attempt that superseded it.
+# Rates count neither unjudged nor superseded handoffs. The final attempt counts in place of a superseded one.
 JUDGED_STATES: Final[Mapping[str, tuple[State, ...]]] = {
     name: OUTCOMES[name] for name in ("accepted", "decided", "stopped")
 }
@@ -179,7 +182,7 @@ class Share:
     def percent(self) -> float | None:
         """Return the share in percent with one decimal, or None if the total is 0.
 
-        Rounding never yields 100 unless the share is all, nor 0 unless it is none.
+        Only a share of all is rounded to 100, and only a share of none is rounded to 0.
         """
         if not self.total:
             return None
@@ -218,7 +221,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """The numbers of final attempts that rates are made of.
+    """The numbers of final attempts from which rates are computed.
 
     `accepted` handoffs needed no person, `decided` handoffs were approved by a person, and `stopped` handoffs are
     blocked: rejected, held or declined.
@@ -230,7 +233,7 @@ class OutcomeCounts:
 
     @classmethod
     def of_states(cls, states: Mapping[str, int]) -> "OutcomeCounts":
-        """Return the sums of these numbers of handoffs by state. States that count in no rate are ignored."""
+        """Return the counts for these numbers of handoffs by state. States that count in no rate are ignored."""
         found = dict.fromkeys(JUDGED_STATES, 0)
         for state, number in states.items():
             if name := _COUNTS_AS.get(state):
@@ -265,7 +268,10 @@ class OutcomeCounts:
         return OutcomeCounts(self.accepted + other.accepted, self.decided + other.decided, self.stopped + other.stopped)
 
     def rest(self, listed: "OutcomeCounts") -> "OutcomeCounts":
-        """Return these counts minus the listed ones; at least 0, because counts can change between two queries."""
+        """Return these counts minus the counts `listed`.
+
+        Each result is at least 0, although the counts may have changed between two queries.
+        """
         return OutcomeCounts(
             max(0, self.accepted - listed.accepted),
             max(0, self.decided - listed.decided),

@@ -1,4 +1,4 @@
-"""Remediation records: what was recommended for each lineage so far, so that the next attempt gets the next step."""
+"""Remediation records: the recommended actions of each lineage so far, from which the next action follows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from handoffaudit.validation.verdict import Outcome
 
 
 def load_records(handoffs: Sequence[Handoff]) -> dict[str, RemediationLog]:
-    """Return the records of the handoffs that are not first attempts, by lineage. All must be of one tenant."""
+    """Return the records of these handoffs by lineage, without first attempts. All handoffs must be of one tenant."""
     lineages = {handoff.lineage for handoff in handoffs if handoff.lineage}
     if not lineages:
         return {}
@@ -39,7 +39,7 @@ def _dump(log: RemediationLog) -> str:
 
 
 def escalate(handoff: Handoff, reason: str) -> None:
-    """Add to the record of the lineage that a person must look, and why; call inside a transaction."""
+    """Record that a person must look at the lineage, and the reason; call inside a transaction."""
     record = load_record(handoff)
     if record is not None:
         escalated = remediation.escalate(record, reason, timezone.now())
@@ -48,10 +48,10 @@ def escalate(handoff: Handoff, reason: str) -> None:
 
 
 def settle(judged: Sequence[JudgedHandoff]) -> list[JudgedHandoff]:
-    """Return the judged handoffs, with the recommended action updated; call first in the transaction that stores them.
+    """Return the judged handoffs with their recommended actions up to date.
 
     Another worker may have judged an attempt of the same lineage meanwhile. The action is then decided again, so that
-    each attempt counts.
+    every attempt counts. Call inside the transaction that stores the verdicts, before they are stored.
     """
     retries = {(one.handoff.tenant_id, one.handoff.lineage) for one in judged if one.handoff.lineage}
     logs: dict[tuple[int, str], RemediationLog] = {}
@@ -71,7 +71,7 @@ def settle(judged: Sequence[JudgedHandoff]) -> list[JudgedHandoff]:
 
 
 def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHandoff:
-    """Return the verdict with the action that is due after the attempts now on record."""
+    """Return the judged handoff with the action that follows from the attempts that are now on record."""
     verdict = judged.verdict
     decided = verdict.remediation
     if log is None or decided is None or decided.actions_taken[:-1] == log.actions_taken:
@@ -91,7 +91,7 @@ def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHa
 
 
 def store(judged: Iterable[JudgedHandoff]) -> None:
-    """Store the remediation records of the verdicts; call inside the transaction that stores them.
+    """Store the remediation records of the verdicts; call inside the transaction that stores the verdicts.
 
     A first attempt that was accepted needs no record.
     """

@@ -1,4 +1,4 @@
-"""What a repair starts from: the verdict on a document that is not stored, or on a stored handoff."""
+"""Cases for repair: a stored handoff or a submission that is not stored, each with its verdict and context."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -65,12 +65,12 @@ WAIT_SECONDS: Final = 5
 
 _turns = threading.BoundedSemaphore(AT_ONCE)
 
-# One more thread may wait for its turn. A thread that waits serves no other request.
+# Only one more thread may wait for its turn, because a waiting thread serves no other request.
 _places = threading.BoundedSemaphore(AT_ONCE + 1)
 
 _BY_MODEL: Final = frozenset(layer.name for layer in MODEL_LAYERS)
 
-# With one of these findings, a layer has not judged the data.
+# A layer with one of these findings has not judged the data.
 _NOT_SAID: Final = frozenset(
     code.code for code in (semantic.UNAVAILABLE, critique.CALL_FAILED, critique.SKIPPED_BUDGET)
 )
@@ -80,8 +80,8 @@ _NOT_SAID: Final = frozenset(
 class Case:
     """A handoff to repair, with its submission, its verdict, the context before it, and its configuration.
 
-    `model` is the LLM that may repair what no rule can, None for no LLM. `is_stored` says whether the candidates are
-    judged to the end.
+    `model` is the LLM that may repair findings that the rules cannot repair, or None. `is_stored` says that the handoff
+    is stored; the LLM then also judges the candidates.
     """
 
     tenant: Tenant
@@ -120,7 +120,7 @@ def case_of(
 def case_of_stored(handoff: Handoff) -> Case:
     """Return the case of a stored handoff, judged with the current policy.
 
-    The findings of the LLM are taken from the stored verdict, without a new call.
+    The case takes the findings of the LLM from the stored verdict, without a new call.
     """
     config = kinds.load_config(handoff.tenant_id)
     body = HandoffBody.objects.get(pk=handoff.pk)
@@ -140,13 +140,13 @@ def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Receipt:
 
 
 def model_of_web(handoff: Handoff) -> LanguageModel | None:
-    """Return the LLM for web requests, None where none is configured."""
+    """Return the LLM for web requests, or None if no LLM is configured."""
     return _AFewAtOnce(client.model_for(handoff.tenant_id, handoff.pk)) if client.is_configured() else None
 
 
 @dataclass(frozen=True, slots=True)
 class _AFewAtOnce:
-    """An LLM that only a few threads of this process ask at a time, so that the others serve requests."""
+    """A wrapper of the LLM that lets only a few threads of this process ask at a time, so that others stay free."""
 
     model: LanguageModel
 
@@ -158,7 +158,9 @@ class _AFewAtOnce:
 @contextmanager
 def _take_turn(turns: threading.BoundedSemaphore, seconds: float) -> Iterator[None]:
     if not turns.acquire(timeout=seconds):
-        raise Unavailable(Reason.OVERLOADED, f"{AT_ONCE} other requests are asking it already. Try again in a minute.")
+        raise Unavailable(
+            Reason.OVERLOADED, f"{AT_ONCE} other requests are asking the LLM already. Try again in a minute."
+        )
     try:
         yield
     finally:
@@ -170,7 +172,7 @@ def verdict_on_candidate(
 ) -> Verdict:
     """Return the verdict on a candidate.
 
-    `model` is asked where the layers before it find no error. Without `model`, a worker asks the LLM later, as for any
+    If the other layers find no error, `model` is asked. Without `model`, a worker asks the LLM later, as for any
     submission. The LLM's blocking findings on the handoff stay until an LLM layer judges the candidate.
     """
     handoff = prepared.as_model()
@@ -193,9 +195,9 @@ def _ask_layers(case: Case, model: LanguageModel | None) -> ModelChoice:
 
 
 def _leaves_open(verdict: Verdict, case: Case) -> bool:
-    """Return whether an LLM layer with a blocking finding has not judged the candidate.
+    """Return whether an LLM layer that had a blocking finding has not judged the candidate.
 
-    A layer without any data left to judge counts as well.
+    A layer that was skipped because no data is left to judge has not judged the candidate either.
     """
     held = {issue.layer for issue in case.held_against_it}
     looked = {layer.name for layer in verdict.layers if layer.status is not LayerStatus.SKIPPED}
@@ -213,7 +215,7 @@ def _add_findings(verdict: Verdict, found: tuple[Issue, ...]) -> Verdict:
 
 
 def _read_stored_findings(handoff: Handoff, body: HandoffBody, config: ValidationConfig) -> Iterator[Issue]:
-    """Yield the LLM's blocking findings of the current stored verdict, for layers that the handoff type still uses."""
+    """Yield the LLM's blocking findings in the stored verdict, for layers that are still on for the handoff type."""
     policy = config.policy_for(handoff.handoff_type)
     reading = reading_of(handoff, body)
     content = queries.current_verdict(handoff) or {}

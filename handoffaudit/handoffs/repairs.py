@@ -1,7 +1,7 @@
-"""Repair of rejected handoffs: candidates are made, judged, and stored as new attempts where somebody asked for it.
+"""Repair of rejected handoffs: making candidates, judging them, and storing them as new attempts.
 
-The original submission never changes. A candidate that passes supersedes the attempts before it, like a retry of its
-sender. A candidate that fails is kept as a superseded attempt. After three failed candidates, a person must look at the
+The original submission never changes. A candidate that passes supersedes the earlier attempts, as a retry of the sender
+does. A candidate that fails is stored as a superseded attempt. After three failed candidates, a person must look at the
 handoff.
 """
 
@@ -48,7 +48,7 @@ from handoffaudit.validation.verdict import Outcome, Verdict
 
 MOST_OF_A_NAME = 180
 
-CHECKED_LATER = "The model is asked about the candidate once it is stored: so far only the other layers have judged it."
+CHECKED_LATER = "The LLM checks the candidate after it is stored. So far, only the other layers have judged it."
 
 
 class NotRepairable(Exception):
@@ -59,8 +59,8 @@ class NotRepairable(Exception):
 class RepairResult:
     """The result of a repair.
 
-    `is_for_model` says that the rules could not repair the handoff and that the LLM queue takes over; nothing is stored
-    yet.
+    `is_for_model` says that the rules could not repair the handoff. The handoff then goes to the LLM queue, and no
+    candidate is stored.
     """
 
     case: Case
@@ -76,10 +76,10 @@ def repair_judged(
     config: ValidationConfig,
     model: LanguageModel | None = None,
 ) -> list[RepairResult]:
-    """Return the repair of a rejected handoff, where its sender or its type asks for repair.
+    """Return the repair of a rejected handoff if its sender or its type asks for repair, else an empty list.
 
-    A repaired handoff is repaired again only on request. Without `model`, a handoff that only an LLM may repair is left
-    for the LLM queue.
+    A repaired handoff is repaired again only if its sender asks. Without `model`, a handoff that only an LLM can repair
+    is left for the LLM queue.
     """
     wants_repair = handoff.repair or (config.policy_for(handoff.handoff_type).repair and not handoff.repaired)
     if not wants_repair or verdict.outcome is not Outcome.REJECTED:
@@ -93,11 +93,11 @@ def repair_judged(
 def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
     """Repair a rejected handoff on request, and store the result.
 
-    Raises `NotRepairable` where the handoff is not, or no longer, rejected. Candidates take seconds, so they are made
-    with no open transaction: nobody else should wait for them.
+    Raise `NotRepairable` if the handoff is not rejected, or no longer. Making candidates takes seconds, so no
+    transaction is open meanwhile, and nobody else has to wait.
     """
     if handoff.state != State.REJECTED:
-        raise NotRepairable(f"This handoff is {handoff.state}; only rejected ones can be repaired.")
+        raise NotRepairable(f"This handoff is {handoff.state}; only rejected handoffs can be repaired.")
     case = case_of_stored(handoff)
     result = make_candidates(case)
     with transaction.atomic():
@@ -112,7 +112,7 @@ def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
 def repair_due(due: Job) -> bool:
     """Repair a rejected handoff from the LLM queue, and store the result.
 
-    Returns False where the lease was lost, or where the handoff changed meanwhile.
+    Return False if the lease was lost, or if the handoff changed meanwhile.
     """
     handoff = due.handoff
     found = []
@@ -134,9 +134,9 @@ def repair_due(due: Job) -> bool:
 def make_candidates(case: Case, model: LanguageModel | None = None, files: FileStore | None = None) -> Repair:
     """Make and judge the candidates of a case, and store nothing.
 
-    `model` repairs what no rule can and judges the candidates at once, so pass it only where a minute may pass. Without
-    `model`, the LLM of the case is asked, if there is one. `files` stores the session of a compressed document; without
-    `files`, the session is dropped.
+    `model` repairs findings that the rules cannot repair, and judges the candidates at once. Pass `model` only if the
+    caller can wait for a minute. Without `model`, the LLM of the case is asked, if there is one. `files` stores the
+    session of a compressed document; without `files`, the session is dropped.
     """
     reading = read_record(case.submission)
     record = reading.record
@@ -164,12 +164,12 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
 
 
 def _find_prompt(case: Case, record: Record) -> Prompt | None:
-    """Return the repair prompt of the tenant, None for the default prompt."""
+    """Return the repair prompt of the tenant, or None for the default prompt."""
     return case.config.demands_for(case.handoff.handoff_type, workflow_of(record)).prompts.get(Use.REPAIR)
 
 
 def _prepare_candidate(case: Case, document: Document) -> PreparedHandoff | None:
-    """Return the candidate as if its sender had sent it as the next attempt, None where it is too large to accept."""
+    """Return the candidate as the next attempt of the sender, or None if the candidate is too large to accept."""
     envelope = replace(case.submission.envelope, retry_of=case.handoff.handoff_id, adapt=False)
     sent = replace(case.submission, document=json_text.compact(document), envelope=envelope)
     prepared = prepare(case.handoff.tenant_id, case.tenant.slug, sent, timezone.now())
@@ -200,7 +200,7 @@ def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Del
 
 
 def _drop_empty_tries(result: Repair) -> list[Attempt]:
-    """Return the candidates, without tries that found nothing to do."""
+    """Return the candidates, without tries that changed nothing."""
     return [attempt for attempt in result.attempts if not attempt.is_idle]
 
 
@@ -212,7 +212,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
     _name(prepared)
     ingest_store.insert_handoffs([prepared], actor, f"repair, try {attempt.number}: {attempt.name}")
     if attempt.verdict.pending and attempt is result.repaired:
-        # The LLM has not judged the candidate yet: its final verdict comes later, as for any submission.
+        # The LLM has not judged the candidate yet. The final verdict follows later, as for any submission.
         transaction.on_commit(notify.notify_workers)
         return attempts.supersede([prepared], actor)
     transitions.record_start([prepared.as_model()])
@@ -231,7 +231,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
 
 
 def _name(handoff: PreparedHandoff) -> None:
-    """Set the ID of a candidate: its lineage with the attempt number, or a UUID where that ID is taken."""
+    """Set the ID of a candidate: its lineage with the attempt number, or a UUID if that ID is taken."""
     name = f"{handoff.lineage[:MOST_OF_A_NAME]}~{handoff.attempt}"
     taken = Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists()
     handoff.handoff_id = str(handoff.id) if taken else name

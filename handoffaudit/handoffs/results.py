@@ -1,4 +1,4 @@
-"""Storage of verdicts: the verdict, its findings, the handoff's new state, the event and the counts together.
+"""Storage of verdicts, each with its findings, its event, and the handoff's new state.
 
 `judge.finish` calls this module for every verdict on a leased handoff.
 """
@@ -43,7 +43,7 @@ UPDATED = db.Columns.of(
 # A verdict with pending LLM layers sets only these columns of its handoff. The final verdict sets the others.
 PENDING = db.Columns.of(Handoff, "verdict", "token_count", "chain_length")
 
-LLM_PENDING = "the model is asked"
+LLM_PENDING = "the LLM is asked"
 
 STATES = {Outcome.ACCEPTED: State.ACCEPTED, Outcome.REJECTED: State.REJECTED, Outcome.HELD: State.HELD}
 
@@ -64,19 +64,19 @@ class JudgedHandoff:
 
     @property
     def is_recheck(self) -> bool:
-        """Whether the handoff had its final verdict already."""
+        """Return whether the handoff had a final verdict before."""
         return self.from_state != State.VALIDATING
 
     @property
     def state(self) -> State:
-        """The state after the verdict. A recheck decides only about handoffs that are held."""
+        """Return the state after the verdict. A recheck changes the state of held handoffs only."""
         decides = not self.is_recheck or self.from_state == State.HELD
         return STATES[self.verdict.outcome] if decides else State(self.from_state)
 
     @property
     def flagged(self) -> bool:
-        """Whether a recheck finds that the LLM would have rejected a handoff that was let through."""
-        # A finding that only a newer policy produces is no mistake of the earlier decision.
+        """Return whether the recheck found that the LLM would have rejected a handoff that was accepted or approved."""
+        # A finding of another layer can come from a newer policy, and then the earlier decision was right.
         stands = self.is_recheck and self.from_state != State.HELD
         return stands and self.verdict.outcome is Outcome.REJECTED and _model_rejects(self.verdict)
 
@@ -127,7 +127,7 @@ def store_pending(judged: Sequence[JudgedHandoff]) -> None:
 
 
 def _replace(judged: JudgedHandoff) -> counts.Deltas:
-    """Replace the current verdict of an already judged handoff by a later one; return the changes of the counts."""
+    """Replace the verdict of a handoff that was judged before by a later verdict; return the changes of the counts."""
     handoff, state, flagged = judged.handoff, judged.state, judged.flagged
     place = counts.CountKey.of(handoff)
     deltas = counts.count_transition(place, handoff.codes, handoff.state, State.VALIDATING)
@@ -139,7 +139,7 @@ def _replace(judged: JudgedHandoff) -> counts.Deltas:
     row = dict(zip(UPDATED.names, _updated_row(judged), strict=True))
     row |= {"state": state.value, "codes": list_codes(judged.verdict), "flagged": flagged}
     if state == State.HELD:
-        # The later verdict gives the reviewers no extra time.
+        # The reviewers keep their old deadline.
         del row["review_due_at"]
     else:
         row["review_due_at"] = None
@@ -167,17 +167,17 @@ def _model_rejects(verdict: Verdict) -> bool:
 def _describe_recheck(judged: JudgedHandoff) -> str:
     description = describe_reason(judged.verdict)
     if not any(one.name in _BY_MODEL and one.status is not LayerStatus.SKIPPED for one in judged.verdict.layers):
-        by = "judged again: the model is no longer asked about it"
+        by = "judged again: the LLM check no longer applies"
         return f"{by} ({description})" if description else by
     if judged.flagged:
-        description = f"it would have been rejected ({description})"
+        description = f"the LLM would have rejected the handoff ({description})"
     elif judged.verdict.outcome is Outcome.REJECTED and not _model_rejects(judged.verdict):
-        description = f"nothing against it; what is demanded now would reject it ({description})"
-    return f"checked later by the model: {description or 'nothing against it'}"
+        description = f"no objection; the current policy would reject the handoff ({description})"
+    return f"checked later by the LLM: {description or 'no objection'}"
 
 
 def store_unreadable(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Deltas:
-    """Store the verdicts on handoffs that the same transaction stored as rejected, with their event.
+    """Store the verdicts on unreadable handoffs, which the same transaction stored as rejected, with their events.
 
     Return the changes of the counts, which the caller applies.
     """
@@ -201,7 +201,7 @@ def _store_verdicts(judged: Sequence[JudgedHandoff]) -> None:
 
 
 def _update(columns: db.Columns, rows: list[list[Any]], pks: list[uuid.UUID]) -> None:
-    """Update many handoffs in one statement, because an UPDATE for each handoff would be much slower."""
+    """Update many handoffs, on PostgreSQL with one statement, because one UPDATE per handoff would be much slower."""
     if db.is_postgresql():
         with db.server_cursor() as cursor:
             values = [list(column) for column in zip(*rows, strict=True)]
@@ -289,7 +289,7 @@ def list_codes(verdict: Verdict) -> list[str]:
 
 
 def describe_reason(verdict: Verdict) -> str:
-    """Return the rule codes that decided the verdict, for the history."""
+    """Return the reason of the verdict's event: the first decisive rule codes."""
     if verdict.outcome is Outcome.ACCEPTED:
         return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""
     deciding = [issue for issue in verdict.issues if issue.severity in _GRAVE]

@@ -67,7 +67,7 @@ class BlockStats:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Why handoffs of a row would be blocked, each list with the most frequent first.
+    """The reasons why handoffs of a row would be blocked, each list with the most frequent entry first.
 
     `codes` counts the decisive rule codes of the newest `explained` handoffs. `sources` and `types` count all handoffs
     by source agent and by type.
@@ -105,7 +105,7 @@ def find_start(tenant: Tenant, now: datetime | None = None) -> datetime:
 
 
 def _limit_counted(tenant: Tenant, since: datetime) -> datetime:
-    # There are few hourly totals. The counts by type and agent of a busy tenant would be too many to read.
+    # The hourly totals have few rows. A busy tenant has too many counts by type and agent to read.
     hours = HOURLY_TOTALS.read(tenant, since, code="").values_list("hour")
     counted = 0
     for hour, number in hours.annotate(sum=Sum("number")).order_by("-hour"):
@@ -118,13 +118,13 @@ def _limit_counted(tenant: Tenant, since: datetime) -> datetime:
 
 def _limit_shadowed(tenant: Tenant, since: datetime) -> datetime:
     newest = _filter_shadowed(tenant, since).order_by("-id").values_list("received_at", flat=True)
-    # This slice is one step along the index of handoffs in shadow mode.
+    # The database finds this row with the index of handoffs in shadow mode, without reading the other handoffs.
     edge = next(iter(newest[MOST_READ : MOST_READ + 1]), None)
     return since if edge is None else hour_of(edge) + HOUR
 
 
 def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str, BlockStats]:
-    """Return the outcomes by row of the table. Types without a row of their own count for the last row."""
+    """Return the outcomes by row of the table. Types without their own row count for the row "any other type"."""
     sums = {row: _Sums() for row in rows}
     counted = HOURLY_COUNTS.read(tenant, since, code="").order_by()
     _add(sums, _sum_by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")))
@@ -136,7 +136,8 @@ def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mappin
 def count_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequence[str]) -> Mapping[str, BlockStats]:
     """Return the outcomes of the rows in shadow mode, each since its start in `starts`.
 
-    The hour of a switch is counted handoff by handoff, since handoffs before the switch were not in shadow mode.
+    In the hour in which shadow mode began, the handoffs are counted one by one, because the stored counts of that hour
+    include handoffs from before shadow mode.
     """
     if not starts:
         return {}
@@ -175,7 +176,7 @@ def list_reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime)
     """Return why handoffs of the row would be blocked."""
     of_row = list(_list_of_row(tenant, row, rows, since))
     explained = [one[0] for one in of_row[:MOST_EXPLAINED]]
-    # The handoffs belong to the tenant already. With a tenant filter as well, SQLite reads all findings of the tenant.
+    # The handoffs already belong to the tenant. A tenant filter would make SQLite read all findings of the tenant.
     found = Finding.objects.filter(handoff__in=explained).values_list("handoff_id", "code", "severity")
     deciding = {(pk, code) for pk, code, severity in found if _is_decisive(code, severity)}
     return Reasons(

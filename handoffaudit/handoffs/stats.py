@@ -22,7 +22,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or a worker. Numbers of unjudged handoffs stop at `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or a worker. Unjudged handoffs are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -54,7 +54,7 @@ class KnownValues:
 def count_by_state(
     tenant: Tenant, since: datetime | None = None, until: datetime | None = None, unjudged: Unjudged | None = None
 ) -> dict[str, int]:
-    """Return the number of handoffs by state. Hours are counted whole. Pass `unjudged` if it is already known."""
+    """Return the number of handoffs by state, in whole hours. Pass `unjudged` if the caller has counted it already."""
     unjudged = unjudged or count_unjudged(tenant)
     totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
     return totals | _sum_by_state(_filter_hours(tenant, since, until))
@@ -69,7 +69,7 @@ def count_over_time(
 ) -> list[TimeBucket[Mapping[str, int]]]:
     """Return the counts by state for at most `buckets` equal time buckets, oldest first.
 
-    Time buckets are whole hours, and empty ones are included.
+    Each time bucket lasts a whole number of hours. Empty time buckets are included.
     """
     start = hour_of(since)
     hours = max(1, -(-int((until - start).total_seconds()) // 3600))
@@ -85,14 +85,14 @@ def count_over_time(
 def count_top_codes(
     tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8
 ) -> list[tuple[str, int]]:
-    """Return the rule codes that most handoffs have, each with its number of handoffs."""
+    """Return the rule codes with the most handoffs, each with its number of handoffs."""
     found = _filter_hours(tenant, since, until).exclude(code="")
     rows = found.values("code").annotate(sum=Sum("number"))
     return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
-    """Count the handoffs that wait for a person or a worker. Pass `unjudged` if it is already known."""
+    """Count the handoffs that wait for a person or a worker. Pass `unjudged` if the caller has counted it already."""
     held = Handoff.objects.filter(tenant=tenant, state=State.HELD)
     unjudged = unjudged or count_unjudged(tenant)
     ever = _sum_by_state(HOURLY_TOTALS.read(tenant, state__in=(State.HELD, State.REJECTED)))
@@ -140,8 +140,8 @@ def list_known_values(tenant: Tenant) -> KnownValues:
 def _distinct(model: type[Handoff | Finding], column: str) -> str:
     """Return the SQL for the distinct values of a column.
 
-    The statement steps through an index on the tenant and the column, from each value to the next greater one. DISTINCT
-    would read every row.
+    The statement finds each value as the next greater value in an index on the tenant and the column. DISTINCT would
+    read every row.
     """
     table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
     following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" >'  # noqa: S608
@@ -152,7 +152,7 @@ def _distinct(model: type[Handoff | Finding], column: str) -> str:
     """  # noqa: S608
 
 
-# The order of the fields of `KnownValues`.
+# The columns are in the order of the fields of `KnownValues`.
 _COLUMNS: Final[tuple[tuple[type[Handoff | Finding], str], ...]] = (
     (Handoff, "handoff_type"),
     (Handoff, "source_agent_id"),
@@ -176,7 +176,7 @@ _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 
 @dataclass(frozen=True, slots=True)
 class Oldest:
-    """The unjudged handoff that has waited longest, without parked ones; `for_model` says that it waits for the LLM."""
+    """The unjudged handoff that has waited longest, without parked handoffs; `for_model`: it waits for the LLM."""
 
     since: datetime
     for_model: bool
@@ -185,13 +185,13 @@ class Oldest:
 def find_oldest_unjudged(tenant_id: int) -> Oldest | None:
     """Return the unjudged handoff that has waited longest, or None if none waits."""
     rows = Handoff.objects.filter(tenant=tenant_id, parked=False).order_by("id")
-    # One query for each state: a query over both states would have to sort their rows.
+    # A single query over both states would have to sort their rows.
     firsts = [row for state in WAITING_STATES for row in rows.filter(state=state)[:1]]
     first = min(firsts, key=lambda row: row.received_at, default=None)
     return Oldest(first.received_at, bool(first.tries) and first.claim_expires_at is None) if first else None
 
 
 def find_oldest_for_worker(tenant_id: int) -> datetime | None:
-    """Return when the oldest handoff that waits for a worker was received, or None if none waits."""
+    """Return the time of receipt of the oldest handoff that waits for a worker, or None if none waits."""
     rows = Handoff.objects.filter(_FOR_WORKER, tenant=tenant_id, state__in=WAITING_STATES, parked=False)
     return rows.order_by("id").values_list("received_at", flat=True).first()

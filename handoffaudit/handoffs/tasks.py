@@ -1,4 +1,4 @@
-"""The Celery tasks, which carry no data because the work is in the database, and the periodic jobs of each worker."""
+"""The Celery tasks, which have no arguments because the work is in the database, and the periodic jobs of a worker."""
 
 import random
 import threading
@@ -19,7 +19,7 @@ from handoffaudit.handoffs.webhooks import worker
 from handoffaudit.process import freeze_startup_objects
 from handoffaudit.validation.tokenizers import default_counter
 
-# More concurrent drains in one process would only wait for each other.
+# More than two drains at once in one process would only wait for each other.
 drains = Slots(lambda: 2)
 
 # Slots for threads that wait for the LLM.
@@ -82,7 +82,8 @@ def tell_subscribers() -> None:
 
 log = structlog.get_logger(__name__)
 
-# How often an idle worker looks for work. Each pause varies by a fifth, so that the workers do not look in step.
+# The pause after which an idle worker looks for work. Each pause varies by a fifth, so that the workers do not all look
+# at the same time.
 LOOK_SECONDS = 1.0
 
 _stop = threading.Event()
@@ -94,7 +95,7 @@ def periodic_jobs() -> list[Callable[[], None]]:
 
 
 def sweep() -> None:
-    """Park exhausted handoffs, end checks that have no LLM key, and start waiting dry runs."""
+    """Park exhausted handoffs, finish LLM checks if the LLM key was removed, and start waiting dry runs."""
     parked = judge.park_exhausted()
     if parked:
         log.error("handoffs are parked: judging them failed again and again", number=parked)
@@ -107,9 +108,9 @@ def sweep() -> None:
 
 
 def look() -> None:
-    """Start waiting work that no message announced. One cheap query, and none while the process is busy.
+    """Start waiting work that no message announced, with one cheap query, or with none while the process is busy.
 
-    Verdicts must not depend on the broker, so the work runs in threads of this process and not through messages.
+    Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent.
     """
     if notify.consumes(notify.TASK) and not drains.taken and judge.is_anything_waiting():
         notify.start_threads(notify.TASK)
@@ -118,7 +119,10 @@ def look() -> None:
 
 
 def _end_checks() -> None:
-    """Finish the LLM checks begun with a key that is gone, because there may be no worker for LLM checks."""
+    """Finish the LLM checks that were queued before the LLM key was removed.
+
+    Without a key, there may be no worker for LLM checks.
+    """
     _park_checks()
     if jobs.count_waiting(1):
         run.drain()
@@ -148,7 +152,7 @@ def _run(seconds: Callable[[], float], *passes: Callable[[], None]) -> None:
 
 
 def _make(one_pass: Callable[[], None]) -> None:
-    """Run one job. An error must not stop the other jobs or the sweep, which nothing would restart."""
+    """Run one job, and log its errors. An error must not end the thread, because nothing would restart the thread."""
     try:
         one_pass()
     except DatabaseError as error:
@@ -160,7 +164,7 @@ def _make(one_pass: Callable[[], None]) -> None:
 
 @celeryd_after_setup.connect  # type: ignore[untyped-decorator]
 def start(instance: Any = None, **_: Any) -> None:
-    """Start the periodic work before the worker connects to the broker, which may be unavailable."""
+    """Start the periodic work. Celery calls this function before it connects to the broker, which may be away."""
     # Load the tokenizer now, so that the first handoff does not wait for it.
     default_counter()
     freeze_startup_objects()
@@ -169,7 +173,7 @@ def start(instance: Any = None, **_: Any) -> None:
     notify.set_queues(instance.app.amqp.queues.consume_from if instance is not None else ())
     asks = notify.CHECKS_QUEUE in notify.consumed_queues()
     if asks:
-        # Prepare the client in the background, because a worker with several queues judges meanwhile.
+        # A thread prepares the client, because a worker with several queues can already judge meanwhile.
         threading.Thread(target=client.prepare_client, name="llm-client", daemon=True).start()
     passes = (*periodic_jobs(), sweep_checks) if asks else periodic_jobs()
     _repeat("sweep", lambda: float(settings.SWEEP_SECONDS), *passes)

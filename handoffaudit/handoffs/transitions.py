@@ -12,16 +12,16 @@ from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
 ALLOWED: dict[str, frozenset[str]] = {
     "": frozenset({State.RECEIVED, State.REJECTED}),
     State.RECEIVED: frozenset({State.VALIDATING}),
-    # To validating: the lease expired, and another worker took the handoff. To received: a parked handoff is tried
-    # again.
+    # A handoff stays in validating when another worker takes it after its lease expired. A parked handoff returns to
+    # received when a person retries it.
     State.VALIDATING: frozenset({State.RECEIVED, State.VALIDATING, State.ACCEPTED, State.REJECTED, State.HELD}),
     State.REJECTED: frozenset({State.APPROVED, State.DECLINED, State.SUPERSEDED}),
-    # Accepted, rejected and held are not set by a person: the handoff was held until the LLM had checked it.
+    # People only approve and decline. A held handoff becomes accepted, rejected or held by a later LLM check.
     State.HELD: frozenset(
         {State.ACCEPTED, State.REJECTED, State.HELD, State.APPROVED, State.DECLINED, State.SUPERSEDED}
     ),
     State.ACCEPTED: frozenset({State.SUPERSEDED}),
-    # A reopened handoff returns to the state it was decided from.
+    # A reopened handoff returns to its state before the decision.
     State.APPROVED: frozenset({State.REJECTED, State.HELD}),
     State.DECLINED: frozenset({State.REJECTED, State.HELD, State.SUPERSEDED}),
     State.SUPERSEDED: frozenset(),
@@ -54,13 +54,13 @@ SYSTEM = Actor(ActorKind.SYSTEM, "handoffaudit")
 
 
 class VersionConflict(Exception):
-    """The handoff changed since the caller read it."""
+    """The error for a handoff that changed since the caller read it."""
 
 
 def change_state(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object) -> None:
     """Change the state of a handoff, if it still has the version that the caller read; call inside a transaction.
 
-    Raises `VersionConflict`, and `ValueError` if the state change is not allowed.
+    Raise `VersionConflict` if the version differs, and `ValueError` if the state change is not allowed.
     """
     counts.apply(change_state_uncounted(handoff, to_state, actor, reason, **columns))
 
@@ -69,13 +69,13 @@ STARTED = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor",
 
 
 def record_start(handoffs: Iterable[Handoff]) -> None:
-    """Record the event of handoffs that are judged for the first time."""
+    """Record the event of handoffs that a worker begins to judge for the first time."""
     event = [timezone.now(), SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
     db.insert_rows(STARTED, [[handoff.pk, handoff.tenant_id, *event] for handoff in handoffs])
 
 
 def park(handoff: Handoff, why: str) -> int:
-    """Take a handoff out of every queue until a person retries it; return the number of parked handoffs.
+    """Park a handoff, so that no worker takes it until a person retries it; return the number of parked handoffs.
 
     Call inside a transaction that holds the lock on the row.
     """
@@ -108,9 +108,9 @@ def change_state_uncounted(
 
 
 def record_event(handoff: Handoff, actor: Actor, reason: str, **columns: object) -> None:
-    """Record an event that leaves the state as it is, and increase the version; call inside a transaction.
+    """Record an event without a change of state, and increase the version; call inside a transaction.
 
-    Raises `VersionConflict`.
+    Raise `VersionConflict`.
     """
     _write(handoff, columns, actor, reason)
 

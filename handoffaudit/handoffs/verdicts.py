@@ -1,4 +1,4 @@
-"""Verdicts on handoffs, made by the validation pipeline under the policy of the tenant."""
+"""Verdicts on handoffs, which the validation pipeline makes with the policy of the tenant."""
 
 import errno
 import os
@@ -50,7 +50,7 @@ def envelope_of(handoff: Handoff, body: HandoffBody) -> Envelope:
 
 
 def reading_of(handoff: Handoff, body: HandoffBody) -> Reading:
-    """Return the reading of the stored document, made again in the same way as on arrival."""
+    """Read the stored document again, in the same way as on arrival, and return the reading."""
     document, issues = parse_json(bytes(body.original))
     if issues:
         return Reading(record=None, issues=issues, format=handoff.format)
@@ -81,7 +81,7 @@ def verdict_on_unreadable(handoff: Handoff, issues: tuple[Issue, ...]) -> Verdic
 
 
 def verdicts_of_unread(unread: Iterable[tuple[Handoff, tuple[Issue, ...]]]) -> list[tuple[Handoff, Verdict]]:
-    """Return each handoff with its verdict. Load the policy of each tenant once."""
+    """Return each handoff with its verdict. The policy of each tenant is loaded only once."""
     configs: dict[int, ValidationConfig] = {}
     verdicts = []
     for handoff, issues in unread:
@@ -105,12 +105,12 @@ def _verdict(config: ValidationConfig, handoff: Handoff, issues: tuple[Issue, ..
     )
 
 
-# Parsed documents can take fifty times as much memory.
+# The limit keeps the memory of a chunk small, because parsed documents can take fifty times as much memory.
 CHUNK_BYTES = 4 * 1024 * 1024
 
 
 def chunk_by_size(handoffs: Sequence[Handoff]) -> Iterator[list[Handoff]]:
-    """Yield the handoffs in order, in chunks of at most `CHUNK_BYTES`; a larger handoff is a chunk of its own."""
+    """Yield the handoffs in order, in chunks of at most `CHUNK_BYTES`. A larger handoff gets its own chunk."""
     sizes = _measure(handoffs) if len(handoffs) > 1 else {}
     part: list[Handoff] = []
     size = 0
@@ -138,7 +138,7 @@ _NO_SUCH = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM}
 
 
-# Also the letter of a drive.
+# The pattern also matches the letter of a drive.
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE | re.ASCII)
 
 
@@ -146,22 +146,22 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE | re.ASCII)
 class RootedFiles:
     """The files below some folders; only their existence is checked.
 
-    The sender chooses the path, so no path outside the folders is accessed. A path that names another place (another
-    folder, machine or drive, someone's home, a web address), contains `..` or leaves the folder through a symbolic link
-    yields None, whether or not the file exists.
+    The sender chooses the path, so no path outside the folders is accessed. Some paths always yield None, even if the
+    file exists: paths to another folder, machine or drive, to a home folder or to a web address, paths with `..`, and
+    paths that leave the folders through a symbolic link.
     """
 
     roots: tuple[Path, ...]
 
     def exists(self, path: str) -> bool | None:
-        """Return whether the file exists, or None if the path may not be accessed. Raises `OSError` if the disk fails.
+        """Return whether the file exists, or None if the path may not be accessed. Raise `OSError` if the disk fails.
 
         A relative path is looked up in each of the folders.
         """
         try:
             path.encode()
         except UnicodeEncodeError:
-            # Half a surrogate pair is in no file's name.
+            # No file name contains half a surrogate pair.
             return False
         local = _local_path(path)
         if local is None or ".." in (named := PurePosixPath(local)).parts:
@@ -171,7 +171,7 @@ class RootedFiles:
 
 
 def _local_path(path: str) -> str | None:
-    """Return the path on this machine that a path or a `file:` URI names; None if it names another place."""
+    """Return the local path that a path or a `file:` URI names, or None if it names a place elsewhere."""
     scheme, colon, rest = path.partition(":")
     if not colon or not _SCHEME.fullmatch(scheme):
         return None if path.startswith(("~", "\\")) else path
@@ -182,7 +182,7 @@ def _local_path(path: str) -> str | None:
         if host.lower() not in ("", "localhost"):
             return None
         rest = f"/{below}"
-    # A name that no file can have is not decoded.
+    # No file name contains NUL, and the file system raises an error for such a name, so the name is not decoded.
     return rest if "%00" in rest else os.fsdecode(unquote_to_bytes(rest))
 
 
@@ -222,7 +222,7 @@ ModelChoice = LanguageModel | AskLater | None
 
 @dataclass(frozen=True, slots=True)
 class PriorContext:
-    """The history of a handoff: its trace, and the remediation record of the attempts before it."""
+    """The context of a handoff: its history, and the remediation record of the attempts before it."""
 
     history: History
     remediation: RemediationLog | None = None
@@ -257,7 +257,7 @@ def verdict_on_record(
     model: ModelChoice = None,
     sent: bytes | None = None,
 ) -> Verdict:
-    """Return the verdict on a record, stored or not. `sent` is the document as it arrived, if it did."""
+    """Return the verdict on a record, which need not be stored. `sent` is the document as it arrived, if known."""
     subject = Subject(
         record=record,
         policy=config.policy_for(handoff.handoff_type),
@@ -286,8 +286,8 @@ def verdict_on_record(
 def _demands(record: Record, handoff: Handoff, config: ValidationConfig) -> Requirements:
     """Return the requirements beyond the strictness row of the type.
 
-    Whether only the handoff file counts depends on the policy when the handoff arrived. The report used that policy
-    too, and a handoff judged again later gets the same verdict.
+    The requirement that only the handoff file counts comes from the policy at the time of arrival. The file report used
+    the same policy, and a handoff that is judged again later gets the same verdict.
     """
     demands = config.demands_for(handoff.handoff_type, workflow_of(record))
     if record.format != handoff_file.NAME or record.original_document is None:

@@ -1,4 +1,4 @@
-"""Declared routes between agents, in a form as lines `planner -> critic, writer`, and the registry of known agents."""
+"""Declared routes between agents, which forms show as lines (`planner -> critic`), and the registry of known agents."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -33,12 +33,12 @@ _COMMA = re.compile(r"\s*,\s*")
 
 _NEEDS_QUOTES = re.compile(r'[,"]|->|→')
 
-_WRITE = "Write planner -> critic, writer; quote a name that has a comma or an arrow in it."
+_WRITE = "Write planner -> critic, writer; quote a name that contains a comma or an arrow."
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRoutes:
-    """The agents that `source` may hand off to, in alphabetical order; `*` is any agent, on either side."""
+    """The agents that `source` may hand off to, in alphabetical order; `*` as source or target is any agent."""
 
     source: str = field(metadata=describe("Source", "The agent that hands off; * is any agent."))
     targets: tuple[str, ...] = field(
@@ -68,7 +68,7 @@ def check_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
 
 
 def rows_of(edges: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
-    """Return pairs of source and target as rows. Raise `InvalidPolicy` for invalid pairs."""
+    """Return one row for each source among pairs of source and target. Raise `InvalidPolicy` for invalid pairs."""
     targets: dict[str, set[str]] = {}
     for source, target in edges:
         targets.setdefault(source, set()).add(target)
@@ -76,12 +76,15 @@ def rows_of(edges: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
 
 
 def to_text(rows: Iterable[DeclaredRoutes]) -> str:
-    """Return the rows as lines of a form."""
+    """Return the rows as text with one line for each row."""
     return "\n".join(f"{_quote(row.source)} -> {', '.join(map(_quote, row.targets))}" for row in rows)
 
 
 def parse_text(text: str) -> tuple[DeclaredRoutes, ...]:
-    """Parse lines of a form; lines with one source are one row. Raise `InvalidPolicy`, whose errors name the line."""
+    """Parse text with one route or more in each line; lines with the same source become one row.
+
+    Raise `InvalidPolicy`, whose errors name the line.
+    """
     edges: list[tuple[str, str]] = []
     errors: list[PolicyError] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -123,7 +126,7 @@ def _read_name(line: str, place: int) -> tuple[str, int]:
     try:
         name = orjson.loads(found[0]) if quoted else found[0]
     except orjson.JSONDecodeError as error:
-        raise Wrong(f"{brief(found[0])} is not closed, or has a sign that JSON does not know.", _WRITE) from error
+        raise Wrong(f"{brief(found[0])} is not a quoted name that JSON can read.", _WRITE) from error
     return _name(name), found.end()
 
 
@@ -133,19 +136,19 @@ def _quote(name: str) -> str:
 
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Wrong("An agent has a name.", "Write it as senders do, e.g. planner; * is anybody.")
+        raise Wrong("An agent needs a name.", "Write the name as senders do, e.g. planner; * is any agent.")
     if len(value) > values.LONGEST_NAME:
         raise Wrong(f"The name has {len(value)} characters.", f"Use at most {values.LONGEST_NAME}.")
     if value != value.strip() or not value.isprintable():
-        raise Wrong(f"{brief(value)} has spaces around it or signs that cannot be seen.", "Take them out.")
+        raise Wrong(f"{brief(value)} begins or ends with a space, or has invisible characters.", "Remove them.")
     return value
 
 
 def _parse_targets(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise Wrong("A row names whom its source hands to.", 'Write a list of names, e.g. ["critic", "writer"].')
+        raise Wrong("A row needs at least one target.", 'Write a list of names, e.g. ["critic", "writer"].')
     if len(value) > MOST_TARGETS:
-        raise Wrong(f"There are {len(value)} targets.", f"Name at most {MOST_TARGETS}; * is anybody.")
+        raise Wrong(f"There are {len(value)} targets.", f"Name at most {MOST_TARGETS}; * is any agent.")
     return tuple(sorted({_name(one) for one in value}, key=lambda name: (name == ANYBODY, name)))
 
 

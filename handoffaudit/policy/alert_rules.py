@@ -14,11 +14,11 @@ from handoffaudit.validation.config import describe
 
 
 class Watched(StrEnum):
-    """What an alert rule watches.
+    """The numbers that alert rules watch.
 
-    The rejection rate is the share of rejected handoffs among the judged ones. The queue age is the number of seconds
-    that the oldest unjudged handoff has waited. The others are the number of unverified handoffs and the number of
-    overdue holds.
+    `rejection_rate`: the share of rejected handoffs among the judged handoffs. `queue_age`: the seconds that the oldest
+    unjudged handoff has waited. `fail_open`: the number of unverified handoffs. `overdue_holds`: the number of overdue
+    held handoffs.
     """
 
     REJECTION_RATE = "rejection_rate"
@@ -43,8 +43,8 @@ class NoData(StrEnum):
 class AlertRule:
     """The levels and times of the alerts about one watched number.
 
-    `warning` and `alert` are in the unit of what is watched (`LEVELS`). While an alert is active, webhooks are notified
-    again every `renotify_minutes`.
+    `warning` and `alert` are in the unit of the watched number (`LEVELS`). While an alert is active, webhooks are
+    notified again every `renotify_minutes`.
     """
 
     name: Watched = field(metadata=describe("Name", "What is watched."))
@@ -67,8 +67,8 @@ class AlertRule:
     )
 
 
-# Only its owner knows which share of rejected handoffs is high, and whether there is an LLM to ask: these rules are off
-# by default.
+# The rules for the rejection rate and for failing open are off by default: only the tenant knows which rejection rate
+# is high, and whether an LLM is configured.
 AS_SHIPPED: Final = (
     AlertRule(Watched.REJECTION_RATE, on=False, warning=0.5, alert=0.8),
     AlertRule(Watched.QUEUE_AGE, on=True, warning=300, alert=900),
@@ -99,8 +99,8 @@ LEVELS: Final[dict[Watched, Levels]] = {
 def _parse_level(value: Any, row: ValidationInfo) -> float:
     low, high, _ = LEVELS[row.data["name"]]
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise Wrong(f"{brief(value)} is no level for this.", f"Use a number from {low:g} to {high:,g}.")
-    # A level is stored as it is shown: 300 is the same level as 300.0, and no change.
+        raise Wrong(f"{brief(value)} is not a valid level.", f"Use a number from {low:g} to {high:,g}.")
+    # Without the conversion, a form that shows 300 for a stored 300.0 would save a change.
     return int(value) if value == int(value) else value
 
 
@@ -109,16 +109,16 @@ AlertRuleModel = values.model_of("AlertRuleModel", AlertRule, warning=Level, ale
 
 
 def parse_row(given: Mapping[str, Any]) -> AlertRule:
-    """Parse a row; a field that is not given has its default. Raise `InvalidPolicy` with every invalid value."""
+    """Parse a row; a missing field gets its default. Raise `InvalidPolicy` with every invalid value."""
     name = values.row_name(given.get("name"))
     shipped = next((row for row in AS_SHIPPED if row.name == given.get("name")), None)
     if shipped is None:
-        problem, remedy = "Nothing of that name is watched.", f"Use one of {', '.join(Watched)}."
+        problem, remedy = "There is no alert rule of that name.", f"Use one of {', '.join(Watched)}."
         raise InvalidPolicy([PolicyError(name, "name", given.get("name"), problem, remedy)])
     found = AlertRule(**values.read_row(AlertRuleModel, name, {**values.to_plain(shipped), **given}))
     if found.warning > found.alert:
-        message = f"It is below the warning level, {found.warning:g}."
-        raise InvalidPolicy([PolicyError(name, "alert", found.alert, message, "Set it to that or more.")])
+        message = f"The alert level is below the warning level, {found.warning:g}."
+        raise InvalidPolicy([PolicyError(name, "alert", found.alert, message, "Use the warning level or more.")])
     return found
 
 
@@ -128,7 +128,7 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[AlertRule, ...]:
 
 
 def check_rows(rows: Iterable[AlertRule]) -> tuple[AlertRule, ...]:
-    """Return the rows in the order of `Watched`, with the default for those not given.
+    """Return the rows in the order of `Watched`, with the default for each missing row.
 
     Raise `InvalidPolicy` if a row is given twice.
     """

@@ -8,7 +8,7 @@ from typing import Any
 class PolicyError:
     """A value that cannot be saved.
 
-    `row` is the row's name (its handoff type, or the id of its set). `field` is empty where the whole row is meant.
+    `row` is the row's name (its handoff type, or the id of its set). `field` is empty if the whole row is wrong.
     """
 
     row: str

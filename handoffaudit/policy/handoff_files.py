@@ -1,4 +1,4 @@
-"""The policy for handoff files: whether anything but the file itself counts as a failed phase."""
+"""The policy for handoff files: whether a phase without a usable handoff file counts as failed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,10 @@ FIELD: Final = "strict_handoff_files"
 
 @dataclass(frozen=True, slots=True)
 class HandoffFilesPolicy:
-    """The one row; with `strict_handoff_files`, a handoff that was not read from its file counts as a failed phase."""
+    """The only row of the policy.
+
+    With `strict_handoff_files`, a phase counts as failed if its handoff was not read from the handoff file.
+    """
 
     name: ClassVar[str] = NAME
     strict_handoff_files: bool = field(
@@ -40,6 +43,6 @@ def check_rows(rows: Iterable[HandoffFilesPolicy]) -> tuple[HandoffFilesPolicy, 
     if len(table) != 1:
         remedy = f'Write {{"{FIELD}": true}} or {{"{FIELD}": false}}, once.'
         raise InvalidPolicy(
-            [PolicyError(NAME, "", None, f"The policy has one row, and here are {len(table)}.", remedy)]
+            [PolicyError(NAME, "", None, f"The policy needs exactly one row, not {len(table)}.", remedy)]
         )
     return table

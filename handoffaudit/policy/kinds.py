@@ -119,14 +119,15 @@ KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules,
 
 MOST_TENANTS = 256
 
-# The key, number and time of each kind's newest version: a restored database may use a number again.
+# The key, number and time of each kind's newest version. The number alone would not do, because a restored database may
+# use a number again.
 Newest = tuple[tuple[str, int, int, datetime], ...]
 
 
 def load_config(tenant_id: int) -> ValidationConfig:
     """Return the tenant's current configuration.
 
-    One small query finds the newest versions; a process reads their content only once.
+    One small query finds the newest versions. Each process reads the content of a version only once.
     """
     newest: Newest = tuple(_filter_newest(tenant_id).values_list("kind", "pk", "number", "changed_at"))
     slot = _slot(tenant_id)
@@ -139,8 +140,8 @@ def load_config(tenant_id: int) -> ValidationConfig:
 def draft_config(tenant_id: int, kind: Kind, content: Mapping[str, Any]) -> ValidationConfig:
     """Return the current configuration with draft content of one kind in place of that kind's newest version.
 
-    `content` is plain (`{"sets": […]}`, `{"rows": […]}`). The configuration reports the current versions, and names
-    prompts that differ as a draft's. Raise `InvalidPolicy` for invalid content.
+    `content` is plain (`{"sets": […]}`, `{"rows": […]}`). The configuration reports the current versions, and prompts
+    that the draft changes have `draft` in their names. Raise `InvalidPolicy` for invalid content.
     """
     now = load_config(tenant_id)
     rows = KINDS[kind].from_plain(content)
@@ -207,8 +208,8 @@ def _load_prompts(rows: Iterable[PromptRow], version: str) -> dict[str, Any]:
     return {"prompts": policy_prompts.current_prompts(rows, version)}
 
 
-# For each kind that handoffs are judged by, a function from rows and the name of their version to parts of the
-# configuration.
+# One function for each kind of policy that handoffs are judged by: from rows and the name of their version, it makes
+# fields of the configuration.
 _PARTS: dict[Kind, Callable[[Any, str], dict[str, Any]]] = {
     Kind.STRICTNESS: _load_strictness,
     Kind.RULES: _load_rules,

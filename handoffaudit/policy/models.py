@@ -19,7 +19,7 @@ class Kind(models.TextChoices):
 class PolicyVersion(models.Model):
     """A saved state of one kind of policy. Versions are only added; the newest one applies.
 
-    `content` is JSON as text: a JSON column of PostgreSQL loses the order in which a schema's keys were written.
+    `content` is JSON as text, because a JSON column of PostgreSQL does not keep the order of a schema's keys.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)

@@ -1,4 +1,4 @@
-"""Prompts of users that replace shipped prompts: for one handoff type, for one workflow, or for all handoffs."""
+"""Prompts of a tenant that replace shipped prompts: for one handoff type, for one workflow, or for all handoffs."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ _LINES = "\n\t"
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """A prompt for a handoff type, for a workflow or, where neither is named, for all handoffs.
+    """A prompt for a handoff type, for a workflow or, if neither is named, for all handoffs.
 
     One `*` in the name of a workflow matches any text.
     """
@@ -97,7 +97,7 @@ def current_prompts(rows: Iterable[PromptRow], version: str) -> Prompts:
 
 
 def draft_prompts(rows: Iterable[PromptRow], now: Prompts, version: str) -> Prompts:
-    """Return the prompts of a draft, where `now` holds the current prompts and `version` their version.
+    """Return the prompts of a draft; `now` holds the current prompts, and `version` is their version.
 
     A prompt that the draft leaves unchanged keeps its name, so that the LLM is not asked again.
     """
@@ -137,7 +137,9 @@ def _name_row(given: Mapping[str, Any]) -> str:
 
 def _parse_type(value: Any) -> str | None:
     if value == ANY_OTHER_TYPE:
-        raise Wrong("A prompt is for one type, or for all handoffs.", "Leave the type out where it is for all.")
+        raise Wrong(
+            "A prompt is for one type, or for all handoffs.", "Leave the type out of a prompt for all handoffs."
+        )
     return None if value is None else values.handoff_type(value)
 
 
@@ -145,26 +147,26 @@ def _parse_workflow(value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value.strip():
-        raise Wrong(f"{brief(value)} names no workflow.", "Write its id as senders do, or leave it out.")
+        raise Wrong(f"{brief(value)} is not a workflow id.", "Write the id as senders do, or leave the workflow out.")
     if len(value) > values.LONGEST_NAME:
         raise Wrong(f"The name has {len(value)} characters.", f"Use at most {values.LONGEST_NAME}.")
     if value != value.strip() or not value.isprintable():
-        raise Wrong(f"{brief(value)} has spaces around it or signs that cannot be seen.", "Take them out.")
+        raise Wrong(f"{brief(value)} begins or ends with a space, or has invisible characters.", "Remove them.")
     if value.count(STAR) > 1:
-        raise Wrong(f"{brief(value)} has more than one {STAR}.", "Use one, for any signs in its place.")
+        raise Wrong(f"{brief(value)} has more than one {STAR}.", f"Use one {STAR}, which matches any text.")
     return value
 
 
 def _parse_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Wrong("A prompt needs a text.", "Write it, or take the row out: then the shipped prompt is asked.")
+        raise Wrong("A prompt needs a text.", "Write the text, or remove the row to use the shipped prompt.")
     if len(value) > LONGEST_PROMPT:
         raise Wrong(f"The text has {len(value):,} characters.", f"Use at most {LONGEST_PROMPT:,}.")
     text = value.replace("\r\n", "\n").strip()
     for number, line in enumerate(text.split("\n"), 1):
         unseen = next((sign for sign in line if unicodedata.category(sign) in _UNSEEN and sign not in _LINES), None)
         if unseen is not None:
-            raise Wrong(f"Line {number} has a sign that cannot be seen (U+{ord(unseen):04X}).", "Take it out.")
+            raise Wrong(f"Line {number} has an invisible character (U+{ord(unseen):04X}).", "Remove the character.")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Retention rules: for how many days each kind of data is kept; without a number of days, forever."""
+"""Retention rules: how many days each kind of data is kept. Without a number of days, data is kept forever."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -32,10 +32,11 @@ class Retention:
     days: int | None = field(default=None, metadata=describe("Keep for days", "The days to keep it; null: forever."))
 
 
-# Webhook deliveries were never kept for longer. Other data is only removed if somebody sets a rule.
+# Before retention rules existed, only webhook deliveries were removed, after 14 days. Other data is removed only if
+# somebody sets a rule.
 AS_SHIPPED: Final = tuple(Retention(data, 14 if data is Data.DELIVERIES else None) for data in Data)
-# LLM calls: the longest period over which Diagnostics counts them, and a day. Deliveries: longer than the time for
-# which alerts are looked at again, or alerts would be delivered a second time.
+# LLM calls are kept for a day more than the longest period over which Diagnostics counts them. Deliveries are kept
+# longer than the time for which alerts are checked again, or an alert would be delivered a second time.
 LEAST: Final[dict[Data, int]] = dict.fromkeys(Data, 1) | {Data.MODEL_CALLS: 8, Data.DELIVERIES: 8}
 MOST: Final = 3650
 
@@ -45,7 +46,7 @@ def _parse_days(value: Any, row: ValidationInfo) -> int | None:
     if value is None or (is_whole(value) and least <= value <= MOST):
         return None if value is None else int(value)
     wrong = explain_whole(value, least, MOST)
-    raise Wrong(wrong.message, f"{wrong.remedy} Without it: for good.")
+    raise Wrong(wrong.message, f"{wrong.remedy} Leave the number out to keep the data forever.")
 
 
 RetentionModel = values.model_of(
@@ -73,7 +74,7 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[Retention, ...]:
 
 
 def check_rows(rows: Iterable[Retention]) -> tuple[Retention, ...]:
-    """Return the rows in the order of `Data`, with the default for those not given.
+    """Return the rows in the order of `Data`, with the default for each missing row.
 
     Raise `InvalidPolicy` if a row is given twice.
     """

@@ -17,7 +17,7 @@ _PLACE = re.compile(r"\[(\d+)\]\.?(.*)", re.DOTALL)
 
 
 def example_sets() -> tuple[BusinessRuleSet, ...]:
-    """Return example sets to begin with. No example applies until somebody adds it."""
+    """Return the example sets. An example set applies only after somebody adds the set to the tenant's rules."""
     return build_signal_rules(), build_cmt_rules()
 
 
@@ -26,17 +26,20 @@ def rule_set_to_plain(rules: BusinessRuleSet) -> dict[str, Any]:
 
 
 def to_comparable(rules: BusinessRuleSet) -> dict[str, Any]:
-    """Return the set as versions are compared: its rules by id, without its version, which follows from them."""
+    """Return the parts of a set that are compared between versions: its name, and its rules by id.
+
+    The version number of the set is left out, because it changes whenever another part changes.
+    """
     return {"name": rules.name, "rules": {rule.rule_id: rule.model_dump(mode="json") for rule in rules.rules}}
 
 
 def number_version(rules: BusinessRuleSet, in_force: BusinessRuleSet | None) -> BusinessRuleSet:
-    """Return a changed set numbered after the current one; a new set keeps its number."""
+    """Return a changed set with the number after that of the current set; a new set keeps its own number."""
     return rules if in_force is None else rules.model_copy(update={"version": in_force.version + 1})
 
 
 def parse_rule_sets(given: Iterable[Mapping[str, Any]]) -> tuple[BusinessRuleSet, ...]:
-    """Parse all sets. Raise `InvalidPolicy` with every invalid value, its set and the place in the set."""
+    """Parse all sets. Raise `InvalidPolicy`, which names every invalid value, its set and its place in the set."""
     plain = list(given)
     try:
         values.can_be_kept(plain)

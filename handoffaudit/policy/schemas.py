@@ -21,8 +21,8 @@ FIELDS = ("handoff_type", "schema", "assert_formats", "claim_fields")
 class TypeSchema:
     """The schema and the claim fields of a handoff type.
 
-    `schema` is None where the type has no schema. The schema itself says whether `format` is checked
-    (`assert_formats`). `claim_fields` is None where every text and number at the top of the data is a claim.
+    `schema` is None if the type has no schema. `schema.assert_formats` says whether the keyword `format` is checked.
+    `claim_fields` is None if every text and number at the top level of the data is a claim.
     """
 
     handoff_type: str
@@ -56,8 +56,8 @@ def parse_row(given: Mapping[str, Any]) -> TypeSchema:
                 for one in invalid.flaws[:MOST_ERRORS]
             )
     if not errors and found["schema"] is None and found["claim_fields"] is None:
-        remedy = "Give it a schema or claim_fields, or take the row out."
-        errors.append(PolicyError(row, "", None, "The row demands nothing.", remedy))
+        remedy = "Add a schema or claim_fields, or remove the row."
+        errors.append(PolicyError(row, "", None, "The row has neither a schema nor claim_fields.", remedy))
     if errors:
         raise InvalidPolicy(errors)
     return TypeSchema(**found)
@@ -88,17 +88,19 @@ def _prefix_field(field: str, place: str) -> str:
 def _parse_type(given: Mapping[str, Any]) -> str:
     value = given.get("handoff_type")
     if value == ANY_OTHER_TYPE:
-        raise Wrong("A schema is for one type.", "Write a row for each type that has one.")
+        raise Wrong("A schema is for one type.", "Write a row for each type that has a schema.")
     return values.handoff_type(value)
 
 
 def _parse_schema(given: Mapping[str, Any]) -> DataSchema | None:
     value, formats = given.get("schema"), given.get("assert_formats", False)
     if not isinstance(formats, bool):
-        remedy = "Write true for assert_formats to have format checked, else false."
+        remedy = "Write true to check the keyword format, else false."
         raise Wrong(f"assert_formats is {brief(formats)}, not true or false.", remedy)
     if value is None and formats:
-        raise Wrong("There is no schema whose formats could be checked.", "Write a schema, or take assert_formats out.")
+        raise Wrong(
+            "There is no schema whose formats could be checked.", "Write a schema, or leave assert_formats out."
+        )
     if value is None:
         return None
     if not isinstance(value, dict | bool):
@@ -106,7 +108,7 @@ def _parse_schema(given: Mapping[str, Any]) -> DataSchema | None:
         raise Wrong(f"{brief(value)} is not an object, nor true or false.", remedy)
     values.can_be_kept(value)
     DataSchema.of(value, assert_formats=formats)
-    # The returned schema has its keys in the order in which they were written.
+    # `DataSchema.of` only checks the schema here: the schema that it returns has its keys in another order.
     return DataSchema(value, formats)
 
 

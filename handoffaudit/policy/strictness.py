@@ -24,17 +24,17 @@ def to_plain(row: TypePolicy) -> dict[str, Any]:
 
 
 def parse_row(given: Mapping[str, Any]) -> TypePolicy:
-    """Parse a row; a field that is not given has its default. Raise `InvalidPolicy` with every invalid value."""
+    """Parse a row; a missing field gets its default. Raise `InvalidPolicy` with every invalid value."""
     row = values.row_name(given.get("handoff_type"))
     found = values.read_row(StrictnessModel, row, given, _find_closest)
     if "token_budget" in found:
-        # A table that was saved before output budgets existed still judges outputs by its token budget.
+        # A table that was saved before output budgets existed applies its token budget to outputs as well.
         found.setdefault("output_token_budget", found["token_budget"])
     return TypePolicy(**found)
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypePolicy, ...]:
-    """Parse a whole table, with rows given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
+    """Parse a whole table of rows as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_table(values.read_all(given, parse_row))
 
 
@@ -50,7 +50,7 @@ def check_table(rows: Iterable[TypePolicy]) -> tuple[TypePolicy, ...]:
         remedy = f'Add a row with the handoff_type "{ANY_OTHER_TYPE}".'
         errors.append(PolicyError(ANY_OTHER_TYPE, "", None, "The row for any other type is missing.", remedy))
     if len(table) > MOST_ROWS:
-        remedy = f"Keep at most {MOST_ROWS}; what has no row follows the row for any other type."
+        remedy = f"Keep at most {MOST_ROWS}; a type without a row follows the row for any other type."
         errors.append(PolicyError(ANY_OTHER_TYPE, "", len(table), f"There are {len(table)} rows.", remedy))
     if errors:
         raise InvalidPolicy(errors)
@@ -65,10 +65,10 @@ def _find_closest(field: str) -> str:
 def _parse_layers(value: Any) -> frozenset[str]:
     names = ", ".join(OPTIONAL_LAYERS)
     if not isinstance(value, Mapping):
-        raise Wrong(f"{brief(value)} is not an object.", f'Write {{"tokens": true, …}} with any of {names}.')
+        raise Wrong(f"{brief(value)} is not an object.", f'Write {{"tokens": true, …}} with names from {names}.')
     for layer, on in value.items():
         if layer not in OPTIONAL_LAYERS:
-            raise Wrong(f"{brief(layer)} cannot be switched.", f"The layers that can be are {names}.")
+            raise Wrong(f"{brief(layer)} is not an optional layer.", f"The optional layers are {names}.")
         if not isinstance(on, bool):
             raise Wrong(f"{layer} is {brief(on)}.", "Write true or false.")
     return frozenset(layer for layer, on in value.items() if not on)

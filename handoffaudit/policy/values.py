@@ -1,4 +1,4 @@
-"""Rows of policies: pydantic models of rows, the parsing of plain rows into values or errors, and checks of tables."""
+"""Rows of policies: their pydantic models, the parsing of plain rows into values or errors, and checks of tables."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class Wrong(ValueError):
-    """A value that cannot be read. The reader of the row turns the exception into a `PolicyError`."""
+    """The error for a value that cannot be parsed. The parser of the row turns the error into a `PolicyError`."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -39,27 +39,27 @@ def brief(value: Any) -> str:
 
 
 def row_name(value: Any) -> str:
-    """Return the name of a row for errors, cut short.
+    """Return the name of a row for errors, with at most `LONGEST_NAME` characters.
 
-    Each error repeats the name, and a megabyte with a hundred errors would fill the memory.
+    Every error repeats the name, so a hundred errors about a name of a megabyte would fill the memory.
     """
     return value[:LONGEST_NAME] if isinstance(value, str) else "?"
 
 
 def handoff_type(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Wrong("It needs the name of its handoff type.", "Write it as senders do, e.g. deal_data.")
+        raise Wrong("The row needs a handoff type.", "Write the type as senders do, e.g. deal_data.")
     if len(value) > LONGEST_NAME:
         raise Wrong(f"The name has {len(value)} characters.", f"Use at most {LONGEST_NAME}.")
     if value != value.strip() or not value.isprintable():
-        raise Wrong(f"{brief(value)} has spaces around it or signs that cannot be seen.", "Take them out.")
+        raise Wrong(f"{brief(value)} begins or ends with a space, or has invisible characters.", "Remove them.")
     return value
 
 
 def unknown_fields(
     row: str, given: Mapping[str, Any], known: Collection[str], remedy: Callable[[str], str] | None = None
 ) -> list[PolicyError]:
-    """Return an error for each unknown field of a row, at most a hundred."""
+    """Return an error for each unknown field of a row, at most `MOST_ERRORS` of them."""
     listed = f"The fields are {', '.join(known)}."
     unknown = itertools.islice((field for field in given if field not in known), MOST_ERRORS)
     errors = []
@@ -81,8 +81,8 @@ def too_many(names: Sequence[str], most: int) -> list[PolicyError]:
 def model_of(name: str, row: type, **annotations: Any) -> type[BaseModel]:
     """Return the pydantic model `name`, which parses and documents the rows of a kind of policy.
 
-    `row` is a dataclass whose metadata holds the arguments of pydantic's `Field` (`validation.config.describe`).
-    `annotations` replace the types of fields that have a parser of their own.
+    `row` is a dataclass; the metadata of its fields holds the arguments of pydantic's `Field`
+    (`validation.config.describe`). `annotations` replace the types of fields that have their own parser.
     """
     types = get_type_hints(row) | annotations
     fields: dict[str, Any] = {}
@@ -139,14 +139,14 @@ def _convert_to_plain(value: Any) -> Any:
 def read_row(
     model: type[BaseModel], row: str, given: Mapping[str, Any], remedy: Callable[[str], str] | None = None
 ) -> dict[str, Any]:
-    """Return the values of a plain row that were given. Raise `InvalidPolicy` with every invalid value.
+    """Return the parsed values of the fields that a plain row has. Raise `InvalidPolicy` with every invalid value.
 
-    `row` is the name of the row in errors. `remedy` returns the remedy for an unknown field; by default it lists the
-    fields.
+    `row` is the name of the row in errors. `remedy` returns the remedy for an unknown field; without `remedy`, the
+    error lists the known fields.
     """
     fields = fields_of(model)
     errors = unknown_fields(row, given, fields, remedy)
-    # A required field that is not given is refused as null is.
+    # A missing required field is refused in the same way as null.
     known = {name: given.get(name) for name, field in fields.items() if name in given or field.is_required()}
     found = None
     try:
@@ -163,7 +163,7 @@ def read_row(
 
 
 def _explain(name: str, field: FieldInfo, value: Any) -> Wrong:
-    """Return why pydantic refused a value, in the words of our problems."""
+    """Return why pydantic refused a value, in the wording of the other policy errors."""
     of_type, shown = field.annotation, brief(value)
     if is_choice(of_type):
         return Wrong(f"{shown} is not one of the choices.", f"Choose one of {', '.join(of_type)}.")
@@ -174,8 +174,8 @@ def _explain(name: str, field: FieldInfo, value: Any) -> Wrong:
         return explain_whole(value, low, high)
     if is_amount(name):
         text = f"a number from {low:,} to {high:,.0f}"
-        return Wrong(f"{shown} is not {text}.", "Use one, in US dollars, without signs beside its digits.")
-    return Wrong(f"{shown} is not a number from {low} to {high}.", "Use one, e.g. 0.5.")
+        return Wrong(f"{shown} is not {text}.", "Write the amount in US dollars, with digits only.")
+    return Wrong(f"{shown} is not a number from {low} to {high}.", "Use such a number, e.g. 0.5.")
 
 
 def explain_whole(value: Any, low: int, high: int) -> Wrong:
@@ -188,13 +188,13 @@ def is_whole(value: Any) -> bool:
 
 
 def limits_of(field: FieldInfo) -> tuple[Any, Any]:
-    """Return the lowest and the highest value of a number."""
+    """Return the lowest and the highest value that a number field allows."""
     found = {name: getattr(one, name) for one in field.metadata for name in ("ge", "le") if hasattr(one, name)}
     return found["ge"], found["le"]
 
 
 def read_all(given: Iterable[G], read: Callable[[G], R]) -> list[R]:
-    """Read every row. Raise one `InvalidPolicy` with the first hundred errors of all rows."""
+    """Read every row. Raise one `InvalidPolicy` with the first `MOST_ERRORS` errors of all rows."""
     rows: list[R] = []
     errors: list[PolicyError] = []
     for one in given:
@@ -210,7 +210,7 @@ def read_all(given: Iterable[G], read: Callable[[G], R]) -> list[R]:
 
 
 def find_repeated(names: Iterable[str], what: str) -> list[PolicyError]:
-    """Return an error for each name that occurs more than once; `what` says what has that name."""
+    """Return an error for each name that occurs more than once; `what` is the noun for the name in the message."""
     seen: set[str] = set()
     twice: dict[str, None] = {}
     for name in names:
@@ -222,22 +222,22 @@ def find_repeated(names: Iterable[str], what: str) -> list[PolicyError]:
 
 
 def too_large(rows: Mapping[str, Any]) -> list[PolicyError]:
-    """Return an error if plain rows by name are together larger than one version of a policy may be."""
+    """Return an error if all rows together are larger than a version may be; `rows` maps names to plain rows."""
     sizes = {name: len(orjson.dumps(row)) for name, row in rows.items()}
     total = sum(sizes.values())
     if total <= MOST_BYTES:
         return []
     largest = max(sizes, key=lambda name: sizes[name])
-    message = f"All together have {total:,} bytes as JSON, this one {sizes[largest]:,}."
-    return [PolicyError(largest, "", None, message, f"Keep them to {MOST_BYTES:,}.")]
+    message = f"All rows together have {total:,} bytes as JSON, this row has {sizes[largest]:,}."
+    return [PolicyError(largest, "", None, message, f"Use at most {MOST_BYTES:,} bytes for all rows.")]
 
 
 def can_be_kept(value: Any) -> None:
-    """Raise `Wrong` for a value from a form or a file that is not JSON that can be read back."""
+    """Raise `Wrong` if a value from a form or a file cannot be written as JSON and read back unchanged."""
     try:
         same = orjson.loads(orjson.dumps(value)) == value
     except (TypeError, orjson.JSONDecodeError) as error:
-        remedy = "Use numbers of at most 64 bits, text in Unicode, and a nesting that can be read."
-        raise Wrong(f"It cannot be kept as JSON: {error}.", remedy) from error
+        remedy = "Use numbers of at most 64 bits, text in Unicode, and fewer levels of nesting."
+        raise Wrong(f"The value cannot be stored as JSON: {error}.", remedy) from error
     if not same:
-        raise Wrong("It holds a number that JSON does not have.", "Use finite numbers.")
+        raise Wrong("The value contains a number that JSON does not have.", "Use finite numbers.")

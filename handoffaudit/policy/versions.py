@@ -1,4 +1,4 @@
-"""Versions of policies, the same way for every kind: read, compared, saved and reverted."""
+"""Versions of policies: reading, comparing, saving and reverting them, in the same way for every kind of policy."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value before and after a change, None where there was none.
+    """One value before and after a change; None means that there was no value.
 
     `row` is the row's name. A row that was added or deleted is one change of the field `row`. A value inside a field
     has its path: `layers.chain`, `rules.price_range.threshold`.
@@ -42,7 +42,7 @@ class Change:
 
 
 def list_changes(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> list[Change]:
-    """Return the changes between rows by name, each as plain values, with "any other type" last."""
+    """Return the changes between two tables, which map row names to plain rows, with "any other type" last."""
     names = sorted(old.keys() | new.keys(), key=lambda name: (name == ANY_OTHER_TYPE, name))
     return [change for name in names for change in _compare_rows(name, old.get(name), new.get(name))]
 
@@ -75,12 +75,13 @@ MOST_CHANGES = 100
 
 LONGEST_VALUE = 2000
 
-# From here on, a JSON column of PostgreSQL returns another number, and the hash in the audit log would not fit.
+# For larger numbers, a JSON column of PostgreSQL may return another number, and the hash in the audit log would be
+# wrong.
 LARGEST = 2**53
 
 
 def summarize_changes(changes: Sequence[Change]) -> dict[str, Any]:
-    """Return `changes` as plain values; `more` is the number of changes that were left out."""
+    """Return the first changes as plain values, and in `more` the number of changes that were left out."""
     kept = [_shorten_change(change.to_plain()) for change in changes[:MOST_CHANGES]]
     more = len(changes) - len(kept)
     return {"changes": kept} | ({"more": more} if more else {})
@@ -116,7 +117,7 @@ AS_SHIPPED = 0
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[R]):
-    """One version of a kind of policy with its rows in their order. Version 0, saved by nobody, is the default."""
+    """One version of a kind of policy, with its rows in order. Version 0 is the default, which nobody saved."""
 
     version: int
     rows: tuple[R, ...]
@@ -131,17 +132,17 @@ class Table(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Version(Generic[R]):
-    """A table in the history, with its changes to the table before."""
+    """A table in the history, with its changes from the previous table."""
 
     table: Table[R]
     changes: list[Change] = field(default_factory=list)
 
 
 class Stale(Exception):
-    """Somebody saved a newer version, `current`, than the version that the change was made on."""
+    """The error for a change of an older version: somebody has saved `current` since."""
 
     def __init__(self, current: Table[Any]) -> None:
-        super().__init__(f"The table is at version {current.version} now: load it and make the change on that.")
+        super().__init__(f"The table is at version {current.version} now: load this version and make the change again.")
         self.current = current
 
 
@@ -153,10 +154,10 @@ def _keep_as_given(row: R, in_force: R | None) -> R:
 class Versions(Generic[R]):
     """One kind of policy, and its versions in each tenant.
 
-    `listed` is the name of the list of rows in the plain content. `parse` makes rows of plain ones; `checked` puts rows
-    in order and refuses rows that cannot go together; both raise `InvalidPolicy`. `plain` returns a row as JSON values,
-    `compared` returns it as versions are compared. `renewed` returns what is saved for a changed row, given the current
-    row. `stays` is the name of the row that cannot be deleted.
+    `listed` is the name of the list of rows in the plain content. `parse` turns plain rows into rows. `checked` sorts
+    rows and refuses rows that contradict each other. Both raise `InvalidPolicy`. `plain` returns a row as JSON values;
+    `compared` returns the parts of a row that differ between versions. `renewed` returns the row to save for a changed
+    row and the current row. `stays` is the name of the row that cannot be deleted.
     """
 
     kind: Kind
@@ -193,7 +194,7 @@ class Versions(Generic[R]):
         return self._make_table(newest) if newest else self.as_shipped
 
     def tables(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> Iterator[Table[R]]:
-        """Yield tables, newest first, down to the default table; with `before`, only tables older than that number."""
+        """Yield tables, newest first and the default table last; with `before`, only tables with a smaller number."""
         versions = self._filter_versions(tenant)
         if before is not None:
             versions = versions.filter(number__lt=before)
@@ -203,7 +204,7 @@ class Versions(Generic[R]):
             yield self.as_shipped
 
     def history(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> list[Version[R]]:
-        """Return the tables, each with what it changed."""
+        """Return the tables as `tables` does, each with its changes."""
         tables = list(self.tables(tenant, before=before, limit=limit + 1))
         pairs = itertools.zip_longest(tables, tables[1:])
         return [Version(table, self.difference(older.rows, table.rows) if older else []) for table, older in pairs][
@@ -246,7 +247,7 @@ class Versions(Generic[R]):
 
     @transaction.atomic
     def upsert_row(self, *, tenant: Tenant, base_version: int, row: R, actor: str, note: str = "") -> Table[R]:
-        """Save the table with this row, in place of the row with its name if there is one. Raise as `save` does."""
+        """Save the table with this row, which replaces a row of the same name. Raise the errors of `save`."""
         lock_tenant(tenant)
         name = self.name_of(row)
         others = [kept for kept in self.current(tenant).rows if self.name_of(kept) != name]
@@ -256,11 +257,11 @@ class Versions(Generic[R]):
     def delete_row(self, *, tenant: Tenant, base_version: int, name: str, actor: str, note: str = "") -> Table[R]:
         """Save the table without the row of that name.
 
-        Raise as `save` does, and `InvalidPolicy` if the row does not exist or has to stay.
+        Raise the errors of `save`, and `InvalidPolicy` if the row does not exist or cannot be deleted.
         """
         if name == self.stays:
-            remedy = "Change it, or add rows for single types."
-            raise InvalidPolicy([PolicyError(name, "", None, "This row has to stay.", remedy)])
+            remedy = "Change the row, or add rows for single types."
+            raise InvalidPolicy([PolicyError(name, "", None, "This row cannot be deleted.", remedy)])
         lock_tenant(tenant)
         table = self._check_version(tenant, base_version)
         if table.row(name) is None:
@@ -269,20 +270,20 @@ class Versions(Generic[R]):
         return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=note)
 
     def revert(self, *, tenant: Tenant, to_version: int, base_version: int, actor: str, note: str = "") -> Table[R]:
-        """Save a new version with the rows of an old one; its note says so, and `note` says why."""
+        """Save a new version with the rows of an old version; its note names the old version and ends with `note`."""
         rows = self.at_version(tenant, to_version).rows
         message = f"Reverted to version {to_version}" + (f": {note}" if _clean_note(note) else "")
         return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=message)
 
     def to_plain(self, rows: Iterable[R]) -> dict[str, Any]:
-        """Return the rows as they are stored and shown: one object with one list."""
+        """Return the rows as the object with one list that is stored and shown."""
         return {self.listed: [self.plain(row) for row in rows]}
 
     def from_plain(self, content: Mapping[str, Any]) -> tuple[R, ...]:
         """Return the rows of an object as `to_plain` writes it. Raise `InvalidPolicy` for invalid content."""
         rows = content.get(self.listed)
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-            remedy = f'Write {{"{self.listed}": […]}} with an object for each.'
+            remedy = f'Write {{"{self.listed}": […]}} with an object for each row.'
             raise InvalidPolicy([PolicyError("?", self.listed, None, "This is not a list of objects.", remedy)])
         return self.parse(rows)
 

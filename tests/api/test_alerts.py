@@ -16,7 +16,7 @@ def test_alerts_are_told_in_words_and_figures(tenant: Tenant) -> None:
     alerts.raise_alert(tenant.pk, AlertKind.WOULD_HAVE_REJECTED, 2)
     (told,) = client(make_key(tenant, "read")).get("/alerts").json()["items"]
     assert (told["kind"], told["level"], told["value"], told["number"]) == ("would_have_rejected", "alert", 2.0, 2)
-    assert told["text"] == "The model would have rejected 2 handoffs that passed without it"
+    assert told["text"] == "The LLM would have rejected 2 handoffs that passed without its check"
     assert told["handoffs"] == "/api/v1/handoffs?flag=flagged"
     assert (told["closed_at"], told["closed_by"], told["told_at"]) == (None, None, None)
 

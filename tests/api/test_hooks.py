@@ -150,12 +150,15 @@ def test_the_specs_own_spelling(gate: httpx.Client, model: MessagesServer) -> No
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        (after(tool_name="Bash"), "Bash is no delegation tool."),
-        (before(tool_name="Bash"), "Bash is no delegation tool."),
+        (after(tool_name="Bash"), "Bash is not a delegation tool."),
+        (before(tool_name="Bash"), "Bash is not a delegation tool."),
         (after(tool_input={"subagent_type": "b"}), "there is no prompt"),
         (after(tool_response=""), "there is no result"),
         (launched(), "works in the background"),
-        ({"tool": {"name": "Bash", "parameters": {}, "result": "x"}, "sessionId": "s"}, "Bash is no delegation tool."),
+        (
+            {"tool": {"name": "Bash", "parameters": {}, "result": "x"}, "sessionId": "s"},
+            "Bash is not a delegation tool.",
+        ),
     ],
 )
 def test_what_has_no_objective_is_not_applicable(sent: dict[str, Any], why: str, gate: httpx.Client, model) -> None:

@@ -96,7 +96,7 @@ def test_a_first_decision_of_two_awaits_a_second(api: httpx.Client, tenant: Tena
 def test_what_could_not_be_read_is_not_approved_and_its_sender_is_told_to_send_again(api: httpx.Client) -> None:
     pk = api.post("/handoffs", content=b"{").json()["id"]
     refused = problem(review(api, pk, "approve"), 409)
-    assert "Decline it, ask for a resend, or mark it as handled." in refused["detail"]
+    assert "Decline the handoff, ask for a resend, or mark the handoff as handled." in refused["detail"]
     assert review(api, pk, "handled").json()["passed_on"]["note"] == "Marked as handled: seen"
     declined = review(api, pk, "resend").json()
     assert declined["state"] == "declined"

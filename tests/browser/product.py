@@ -76,7 +76,7 @@ at = timezone.now() - timedelta(hours=2)
 Alert.objects.create(tenant=asked, opened_at=at, last_at=at, acknowledged_at=timezone.now(), **about)
 wants = {"kind": "webhook", "name": "CI", "address": "https://127.0.0.1/hook", "secret": "shown to nobody"}
 told = Subscriber.objects.create(tenant=asked, events=["verdict", "decision"], active=False, created_by="mara", **wants)
-for n, error in enumerate(["", "It answered 500: its own log should say why.", ""]):
+for n, error in enumerate(["", "The receiver answered 500: check its log.", ""]):
     Delivery.objects.create(
         tenant=asked, subscriber=told, event="verdict", about=f"it {n}", payload="{}", created_at=timezone.now(),
         tries=n, last_status=500 if error else None, last_error=error, last_ms=n,

@@ -231,7 +231,7 @@ def test_the_second_reviewer_sees_who_has_it_open_and_is_told_of_the_decision(qu
     sender.wait_state(sent[0], "declined")
     second.locator("#item").get_by_role("button", name="Approve").click()
     told = second.get_by_role("alert")
-    expect(told).to_contain_text("rui made it declined")
+    expect(told).to_contain_text("rui changed the state to declined")
     told.get_by_role("link").click()
     expect(second.locator("#item")).to_contain_text("Declined by rui")
     expect(second.locator("#decide-note")).to_have_value("Looks right to me.")

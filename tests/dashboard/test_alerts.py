@@ -52,7 +52,7 @@ def test_what_makes_no_sense_is_told_at_its_field(as_admin: Client, tenant: Tena
     sent = form_of(as_admin.get(SETTINGS), "queue_age") | {"queue_age-warning": "soon", "queue_age-alert": "5000"}
     page = as_admin.post(f"{SETTINGS}save/", sent)
     assert page.status_code == 400
-    assert "&#x27;soon&#x27; is no level for this. Use a number from 10 to 86,400." in page.text
+    assert "&#x27;soon&#x27; is not a valid level. Use a number from 10 to 86,400." in page.text
     assert 'value="soon"' in page.text
     assert 'value="5000"' in page.text
     assert alert_policy.current(tenant).version == 0
@@ -131,7 +131,7 @@ def test_what_waits_says_for_whom(client: Client, tenant: Tenant, viewer: Person
     # As what waits for the model.
     Handoff.objects.update(state=State.VALIDATING, tries=1, claim_expires_at=None)
     page = client.get(PAGE)
-    assert "has waited 15 min for the model&#x27;s check" in page.text
+    assert "has waited 15 min for its LLM check" in page.text
     assert "none runs" not in page.text
     way = page.text.partition('class="alert-actions"')[2].partition("</section>")[0]
     assert 'href="/t/acme/diagnostics/model/"' in way

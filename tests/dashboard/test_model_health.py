@@ -104,7 +104,7 @@ def test_an_open_breaker_is_told_with_its_time(sign_in: SignIn, viewer: Person, 
         client.get(address)
     page = client.get(ADDRESS)
     assert "breaker open" in page.text
-    assert "The model failed 5 times in a row (overloaded); it is asked again in" in page.text
+    assert "The LLM failed 5 times in a row (overloaded); it is asked again in" in page.text
 
 
 def test_what_passed_unverified_leads_to_its_handoffs(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
@@ -159,12 +159,12 @@ def test_an_alert_is_shown_with_its_handoffs_and_can_be_acknowledged(
     [alert] = alerts.list_open(tenant)
     client = sign_in(reviewer)
     page = client.get(address)
-    assert "The model would have rejected 3 handoffs that passed without it" in page.text
+    assert "The LLM would have rejected 3 handoffs that passed without its check" in page.text
     assert 'href="/t/acme/handoffs/?flag=flagged"' in page.text
     pressed = {"page": "overview" if address == "/t/acme/" else "model_health"}
     answer = client.post(f"/t/acme/diagnostics/alerts/{alert.pk}/acknowledge/", pressed)
     assert (answer.status_code, answer["Location"]) == (302, address)
-    assert "The model would have rejected" not in client.get(address).text
+    assert "The LLM would have rejected" not in client.get(address).text
     assert AuditEntry.objects.get(tenant=tenant).action == "alert.acknowledge"
 
 
@@ -173,7 +173,7 @@ def test_a_viewer_sees_an_alert_and_cannot_acknowledge_it(sign_in: SignIn, viewe
     [alert] = alerts.list_open(tenant)
     client = sign_in(viewer)
     page = client.get(ADDRESS)
-    assert "1 handoff is not checked by the model" in page.text
+    assert "1 handoff is not checked by the LLM" in page.text
     assert "Acknowledge" not in page.text
     assert client.post(f"/t/acme/diagnostics/alerts/{alert.pk}/acknowledge/").status_code == 403
     assert alerts.list_open(tenant)

@@ -171,7 +171,7 @@ def test_what_no_handoff_can_be_asked_for_ends_it(
     model.outage = status
     trial = tried(tenant)
     assert trial.finished_at is not None
-    assert trial.error.startswith("The model can't be asked: ")
+    assert trial.error.startswith("The LLM is unavailable: ")
     assert word in trial.error
     assert (trial.unasked, trial.flips) == (3, {})
 
@@ -182,7 +182,7 @@ def test_an_outage_opens_the_breaker_and_ends_it(tenant: Tenant, model: Messages
         checked(tenant, payload(handoff_id=f"h-{number}", data={"summary": f"Supplier {number} delivers."}))
     model.outage = 529
     trial = tried(tenant)
-    assert trial.error.startswith("The model can't be asked: ")
+    assert trial.error.startswith("The LLM is unavailable: ")
     assert (trial.flips, trial.judged < 12, trial.unasked) == ({}, True, trial.judged)
     assert ModelBreaker.objects.get().failures >= 2
 
@@ -199,7 +199,7 @@ def test_without_a_key_it_ends_at_once(tenant: Tenant, model: MessagesServer, se
     three(tenant)
     settings.ANTHROPIC_API_KEY = ""
     trial = tried(tenant, draft(text="Another."))
-    assert "No key is set" in trial.error
+    assert "No LLM key is configured" in trial.error
     assert trial.unasked == 3
 
 

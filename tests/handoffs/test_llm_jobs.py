@@ -94,7 +94,7 @@ def parked(tenant: Tenant, model: MessagesServer, monkeypatch) -> Handoff:
 
 def test_after_as_many_tries_as_allowed_it_is_parked(parked: Handoff, model: MessagesServer) -> None:
     assert (parked.parked, parked.state, ModelCheck.objects.count()) == (True, State.VALIDATING, 0)
-    assert queries.events(parked)[-1].reason == "parked: 3 tries to have the model check it failed"
+    assert queries.events(parked)[-1].reason == "parked: 3 tries of its LLM check failed"
     assert (judge.drain(), llm_run.drain(), model.requests) == (0, 0, [])
 
 

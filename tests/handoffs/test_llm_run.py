@@ -61,7 +61,7 @@ def test_what_passes_is_verified_and_nothing_else_changes(tenant: Tenant, model:
     )
     assert after.version == before.version + 1
     assert queries.current_verdict(after)["validator_model"] == "claude-haiku-5-5"
-    assert queries.events(after)[-1].reason == "checked later by the model: nothing against it"
+    assert queries.events(after)[-1].reason == "checked later by the LLM: no objection"
     assert (Alert.objects.count(), Finding.objects.count(), Verdict.objects.count()) == (0, 0, 3)
     assert_counts_are_right()
 
@@ -76,7 +76,7 @@ def test_what_would_have_been_rejected_stays_accepted_with_a_flag_and_an_alert(
     assert after.codes == ["semantic.fabricated"]
     event = queries.events(after)[-1]
     assert (event.from_state, event.to_state) == ("accepted", "accepted")
-    assert event.reason == "checked later by the model: it would have been rejected (semantic.fabricated)"
+    assert event.reason == "checked later by the LLM: the LLM would have rejected the handoff (semantic.fabricated)"
     verdict = queries.current_verdict(after)
     assert (verdict["outcome"], verdict["recommended_action"]) == ("rejected", None)
     assert remediation.load_record(after) is None
@@ -203,7 +203,7 @@ def test_in_shadow_nothing_is_flagged_and_what_would_have_been_is_said(tenant: T
     model.respond = lambda _: doubts()
     after = rechecked(before)
     assert (after.state, after.would_decide, after.flagged) == (State.ACCEPTED, "rejected", False)
-    assert queries.events(after)[-1].reason == "checked later by the model: would be rejected (shadow)"
+    assert queries.events(after)[-1].reason == "checked later by the LLM: would be rejected (shadow)"
     assert_counts_are_right()
 
 
@@ -217,7 +217,7 @@ def test_a_policy_that_came_later_raises_no_flag_in_the_name_of_the_model(
     reason = queries.events(after)[-1].reason
     assert (
         reason
-        == "checked later by the model: nothing against it; what is demanded now would reject it (tokens.over_budget)"
+        == "checked later by the LLM: no objection; the current policy would reject the handoff (tokens.over_budget)"
     )
     assert Alert.objects.count() == 0
     assert_counts_are_right()
@@ -233,7 +233,7 @@ def test_where_the_model_is_no_longer_asked_nobody_says_that_it_was(
     switch_off(tenant, "semantic")
     after = rechecked(before)
     assert (after.state, after.codes, after.unverified) == (State.ACCEPTED, [], False)
-    assert queries.events(after)[-1].reason == "judged again: the model is no longer asked about it"
+    assert queries.events(after)[-1].reason == "judged again: the LLM check no longer applies"
     assert len(model.requests) == asked
     assert_counts_are_right()
 

@@ -268,7 +268,7 @@ def test_no_more_than_two_requests_ask_at_a_time(tenant: Tenant, server: Message
     finally:
         for _ in turns:
             repair_cases._turns.release()
-    assert "2 other requests are asking it already" in result.attempts[1].note
+    assert "2 other requests are asking the LLM already" in result.attempts[1].note
     assert server.requests == []
 
 
@@ -302,5 +302,5 @@ def test_of_many_requests_all_but_one_are_told_at_once(tenant: Tenant, server: M
     finally:
         for _ in places:
             repair_cases._places.release()
-    assert "2 other requests are asking it already" in result.attempts[1].note
+    assert "2 other requests are asking the LLM already" in result.attempts[1].note
     assert time.monotonic() - started < 60

@@ -45,7 +45,7 @@ def test_the_structural_verdict_is_there_before_the_model_is_asked(tenant: Tenan
     assert (verdict["pending"], verdict["outcome"], verdict["issues"]) == (PENDING, "accepted", [])
     waiting = ModelCheck.objects.get()
     assert (waiting.handoff_id, waiting.kind, waiting.tenant_id) == (handoff.pk, CheckKind.FIRST, tenant.pk)
-    assert way(handoff)[-1] == ("validating", "validating", "the model is asked")
+    assert way(handoff)[-1] == ("validating", "validating", "the LLM is asked")
     assert (model.requests, Finding.objects.count()) == ([], 0)
     assert_counts_are_right()
 

@@ -94,7 +94,7 @@ def test_one_that_always_fails_ends_with_an_error(tenant: Tenant) -> None:
     assert dry_runs.run_waiting() == 0
     trial.refresh_from_db()
     assert trial.finished_at is not None
-    assert "could not be judged" in trial.error
+    assert "dry run failed" in trial.error
 
 
 def test_a_draft_that_could_not_be_saved_is_not_tried(tenant: Tenant) -> None:
@@ -119,7 +119,7 @@ def test_newer_trials_take_the_place_of_the_oldest_that_wait(tenant: Tenant, oth
     dry_runs.run_waiting()
     found = list(Trial.objects.filter(tenant=tenant).order_by("id").values_list("judged", flat=True))
     assert found == [0, 0, *[1] * dry_runs.MOST_UNFINISHED]
-    assert "newer trials" in Trial.objects.filter(tenant=tenant).earliest("id").error
+    assert "newer dry runs" in Trial.objects.filter(tenant=tenant).earliest("id").error
     assert Trial.objects.get(pk=theirs.pk).judged == 1
 
 
@@ -148,4 +148,4 @@ def test_a_stopped_trial_is_left_by_its_worker(tenant: Tenant) -> None:
     assert not dry_runs.cancel(tenant=tenant, pk=trial.pk, actor="bob")
     assert dry_runs.run_waiting() == 0
     stopped = dry_runs.get(tenant, trial.pk)
-    assert (stopped.judged, stopped.error) == (0, "bob stopped it.")
+    assert (stopped.judged, stopped.error) == (0, "bob stopped the dry run.")

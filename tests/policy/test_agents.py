@@ -66,4 +66,4 @@ def test_a_source_stands_once() -> None:
 
 
 def test_names_that_cannot_be_seen_are_refused() -> None:
-    assert "signs that cannot be seen" in refused("planner -> wri\u202eter")[0][1]
+    assert "invisible characters" in refused("planner -> wri\u202eter")[0][1]

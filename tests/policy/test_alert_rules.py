@@ -49,7 +49,7 @@ def test_what_makes_no_sense_is_refused_by_its_field(field: str, value: object) 
 
 def test_a_name_that_is_not_watched_is_refused() -> None:
     for name in ("moods", None, 3):
-        with pytest.raises(InvalidPolicy, match="Nothing of that name"):
+        with pytest.raises(InvalidPolicy, match="no alert rule of that name"):
             parse_row({"name": name})
     with pytest.raises(InvalidPolicy, match="two rows"):
         parse_rows([{"name": "queue_age"}] * 2)

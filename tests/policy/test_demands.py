@@ -88,7 +88,7 @@ def test_all_together_have_a_limit_that_no_row_reaches_alone() -> None:
     padded = signals.rules[0].model_copy(update={"metadata": {"text": "m" * (MOST_BYTES // 4)}})
     sets = [signals.model_copy(update={"set_id": f"s{number}", "rules": [padded]}) for number in range(4)]
     assert len(rules.checked(sets[:3])) == 3
-    with pytest.raises(InvalidPolicy, match="All together have"):
+    with pytest.raises(InvalidPolicy, match="All rows together have"):
         rules.checked(sets)
 
 

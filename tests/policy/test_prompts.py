@@ -58,7 +58,7 @@ def test_a_wrong_value_is_told_at_its_field_with_a_remedy(field: str, value: Any
 
 
 def test_the_line_of_a_sign_that_cannot_be_seen_is_told() -> None:
-    with pytest.raises(InvalidPolicy, match=r"Line 2 has a sign that cannot be seen \(U\+202E\)"):
+    with pytest.raises(InvalidPolicy, match=r"Line 2 has an invisible character \(U\+202E\)"):
         parse_row(plain(text="Look at this.\nAnd at \u202ethis."))
 
 
@@ -68,7 +68,10 @@ def test_what_cannot_stand_together_is_refused() -> None:
         ([plain(), plain(text="Another.")], "two rows"),
         ([plain(colour="blue")], "no such field"),
         ([plain(handoff_type=f"t{number}") for number in range(MOST_ROWS + 1)], f"at most {MOST_ROWS}"),
-        ([plain(handoff_type=f"t{number}", text="x" * LONGEST_PROMPT) for number in range(14)], "All together have"),
+        (
+            [plain(handoff_type=f"t{number}", text="x" * LONGEST_PROMPT) for number in range(14)],
+            "All rows together have",
+        ),
     ):
         with pytest.raises(InvalidPolicy, match=told):
             parse_rows(rows)

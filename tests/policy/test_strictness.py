@@ -101,7 +101,7 @@ def test_a_row_is_added_changed_and_deleted(tenant: Tenant) -> None:
 
 
 def test_the_row_for_any_other_type_can_be_changed_but_not_deleted(tenant: Tenant) -> None:
-    with pytest.raises(InvalidPolicy, match="has to stay"):
+    with pytest.raises(InvalidPolicy, match="cannot be deleted"):
         strictness.delete_row(tenant=tenant, base_version=0, name="*", actor="ada")
     row = TypePolicy("*", token_budget=900)
     assert strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada").rows[-1] == row

@@ -125,7 +125,7 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     try:
         watched = Watched(request.POST.get("row", ""))
     except ValueError as error:
-        raise Http404("Nothing of that name is watched.") from error
+        raise Http404("There is no alert rule of that name.") from error
     base = number(request.POST.get("base_version", ""))
     in_force = alert_policy.current(who.tenant).row(watched)
     given = (to_plain(in_force) if in_force else {"name": watched.value}) | _given(request, watched)

@@ -1,1 +1,1 @@
-"""The compliance report of a period, and its form as JSON, CSV and plain text."""
+"""The compliance report of a period, as JSON, CSV and plain text."""

@@ -94,7 +94,7 @@ COLUMNS = (
     *(*REASONS, OTHER, "text_fallback_ok", "text_fallback_fail", "approved", "stopped"),
 )
 
-# Prefixes that spreadsheets interpret as formulas (CSV injection). Some spreadsheets skip blanks before them.
+# Prefixes that spreadsheets interpret as formulas (CSV injection). Some spreadsheets ignore blanks before the prefix.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 _Cell = str | int | float
@@ -103,7 +103,8 @@ _Cell = str | int | float
 def as_csv(report: ComplianceReport) -> str:
     """Return the report as CSV, with one row for each line of the report.
 
-    For pairs, `name` is the phase or the source agent, and `second_name` the agent or the target agent.
+    In lines about a phase and its agent, `name` is the phase and `second_name` the agent. In lines about a route,
+    `name` is the source agent and `second_name` the target agent.
     """
     written_to = StringIO()
     table = csv.writer(written_to, lineterminator="\r\n")
@@ -113,7 +114,7 @@ def as_csv(report: ComplianceReport) -> str:
 
 
 def escape_formula(cell: _Cell) -> _Cell:
-    """Put an apostrophe before text that a spreadsheet would calculate; return any other cell unchanged."""
+    """Put an apostrophe before text that a spreadsheet would interpret as a formula; return other cells unchanged."""
     if isinstance(cell, str) and cell.lstrip(" \u00a0").startswith(_FORMULA):
         return f"'{cell}"
     return cell
@@ -160,7 +161,7 @@ _GAP = "  "
 
 
 def as_text(report: ComplianceReport) -> str:
-    """Return the report as text that ends with a line break. Names that are too long are cut in the middle."""
+    """Return the report as plain text, with a final line break. Names that are too long are cut in the middle."""
     window = report.window
     lines = [
         f"Compliance of {strip_controls(report.tenant)}, {window.label}",
@@ -230,7 +231,7 @@ def _text_handoff_cells(judged: OutcomeCounts) -> tuple[str, ...]:
 def _table(
     names: Sequence[tuple[str, ...]], numbers: Sequence[tuple[str, ...]], heads: tuple[str, ...], head: tuple[str, ...]
 ) -> Iterable[str]:
-    """Yield table lines with names on the left and numbers on the right. A name that does not fit has its own line."""
+    """Yield table lines with names on the left and numbers on the right. A name that is too long gets its own line."""
     labels = [" / ".join(strip_controls(name) or "(no name)" for name in row) for row in names]
     labels.insert(0, " / ".join(heads))
     right = [max(map(count_columns, column)) for column in zip(head, *numbers, strict=True)]
@@ -250,14 +251,14 @@ def strip_controls(text: str) -> str:
 
 
 def count_columns(text: str) -> int:
-    """Return how many columns the text takes: some characters take two, some none."""
+    """Return the number of terminal columns of the text. Some characters take two columns, some none."""
     return sum(
         0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
     )
 
 
 def shorten(text: str, room: int) -> str:
-    """Return the text cut in the middle, because names of agents differ at both ends."""
+    """Return the text in at most `room` columns. Cut in the middle, because agent names differ at both ends."""
     if count_columns(text) <= room:
         return text
     half = room - 1

@@ -1,4 +1,4 @@
-"""The compliance report: its contents, and how it is built from stored counts."""
+"""The compliance report, built from stored counts."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from handoffaudit.handoffs.rates import OutcomeCounts, outcome_counts_of, sum_ou
 
 @dataclass(frozen=True, slots=True)
 class FileCompliance:
-    """How many handoff files were used; `others` sums the pairs that are too many to be listed."""
+    """The file compliance: overall, by runtime, and by phase and agent. `others` sums the pairs that are not listed."""
 
     overall: FileTally
     runtimes: Sequence[Runtime]
@@ -45,7 +45,7 @@ class OutcomeLines:
 
 @dataclass(frozen=True, slots=True)
 class HandoffAcceptance:
-    """The acceptance of handoffs without a person: overall, in the period before, by kind of line, and over time."""
+    """The outcomes of handoffs: overall, in the previous period, by kind of line, and over time."""
 
     overall: OutcomeCounts
     before: OutcomeCounts
@@ -73,7 +73,7 @@ class ComplianceReport:
 
 
 def list_all_pairs(ran: Iterable[Pair], known: Iterable[tuple[str, str]]) -> list[Pair]:
-    """Return all pairs by phase and agent; known pairs that did not run have an empty tally."""
+    """Return all pairs, sorted by phase and agent. Known pairs that did not run have an empty tally."""
     found = {(pair.phase, pair.agent): pair for pair in ran}
     for phase, agent in known:
         found.setdefault((phase, agent), Pair(phase, agent, FileTally()))
@@ -83,12 +83,12 @@ def list_all_pairs(ran: Iterable[Pair], known: Iterable[tuple[str, str]]) -> lis
 def largest_lines(
     judged: Iterable[tuple[tuple[str, ...], OutcomeCounts]], whole: OutcomeCounts, number: int
 ) -> OutcomeLines:
-    """Return the `number` lines with the most handoffs; `others` is what is missing to `whole`."""
+    """Return the `number` lines with the most handoffs; `others` is the difference between `whole` and these lines."""
     ordered = sorted(judged, key=lambda one: (-one[1].total, one[0]))[:number]
     return OutcomeLines([OutcomeLine(*one) for one in ordered], whole.rest(OutcomeCounts.of(one for _, one in ordered)))
 
 
-# Only this many combinations of source and target are read. The rest of the whole is summed.
+# At most this many combinations of source and target are read. The lines for others contain the remaining handoffs.
 MOST_COMBINATIONS = 20_000
 
 MOST_LINES = 200
@@ -118,7 +118,7 @@ def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
     for value in values:
         phase, slash, agent = value.partition("/")
         if not slash or not phase.strip() or not agent.strip() or len(value) > 400 or "\x00" in value:
-            raise FilterError("expect", value[:40], "give a phase and an agent with a slash between (plan/planner).")
+            raise FilterError("expect", value[:40], "give a phase and an agent, separated by a slash (plan/planner).")
         pairs.append((phase.strip(), agent.strip()))
     if len(pairs) > MOST_EXPECTED:
         raise FilterError("expect", f"{len(pairs)} pairs", f"give at most {MOST_EXPECTED}.")
@@ -134,7 +134,7 @@ def count_judged(tenant: Tenant, since: datetime, until: datetime) -> OutcomeCou
 def _build_files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) -> FileCompliance:
     ran = file_stats.pairs(tenant, window.since, window.until)
     listed = sum((pair.tally for pair in ran), FileTally())
-    # The listed pairs are the whole if no pair was left out.
+    # If no pair was left out, the sum of the listed pairs is the overall tally.
     is_all = len(ran) < file_stats.MOST_PAIRS
     overall = listed if is_all else file_stats.overall(tenant, window.since, window.until)
     return FileCompliance(
@@ -157,7 +157,7 @@ def _build_validation(tenant: Tenant, window: Window) -> HandoffAcceptance:
 
 
 def _group_by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> dict[str, OutcomeLines]:
-    """Return the lines by type, source, target and route; the last three come from one query."""
+    """Return the lines by type, source, target and route. One query returns the last three kinds."""
     since, until = window.since, window.until
     types = sum_outcomes(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS)
     sums = sum_outcomes(tenant, since, until, "source_agent_id", "target_agent_id", most=MOST_COMBINATIONS)
@@ -180,7 +180,7 @@ def _group_by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> d
 
 
 def _group_by_code(tenant: Tenant, window: Window) -> OutcomeLines:
-    """Return the lines by code. A handoff with several codes counts under each code, so there is no rest to sum."""
+    """Return the lines by code. A handoff with several codes counts for each code, so there is no line for others."""
     rows = HOURLY_TOTALS.read(tenant, window.since, window.until).exclude(code="")
     grouped = rows.order_by().values_list("code", "state").annotate(Sum("number"))
     lines = [OutcomeLine((code,), judged) for code, judged in _sum_judged(grouped).items() if judged.total]
@@ -195,7 +195,10 @@ def _count_over_time(tenant: Tenant, window: Window) -> list[TimeBucket[OutcomeC
 
 
 def _sum_judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, OutcomeCounts]:
-    """Return outcomes by key from rows of (key, state, number): the database sums by state faster than by outcome."""
+    """Return outcomes by key from rows of (key, state, number).
+
+    The rows are by state, because the database sums by state faster than by outcome.
+    """
     found: defaultdict[Any, dict[str, int]] = defaultdict(dict)
     for key, state, number in rows:
         found[key][state] = number

@@ -1,1 +1,1 @@
-"""Hooks of agent hosts: each event becomes a handoff, and its verdict answers the event (`docs/gate.md`)."""
+"""Hooks of agent hosts: each event becomes a handoff, and the verdict on the handoff answers the event."""

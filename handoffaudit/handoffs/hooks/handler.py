@@ -1,4 +1,4 @@
-"""Handling of one hook event: store its handoff, wait for the verdict, and decide the answer."""
+"""Handling of one hook event: storing its handoff, waiting for the verdict, and deciding the answer."""
 
 import time
 import uuid
@@ -33,12 +33,12 @@ class HookRequest:
 
 @dataclass(frozen=True, slots=True)
 class HookVerdict:
-    """A handoff, its current verdict, and whether this verdict is final. `why` says why there is no handoff."""
+    """A handoff, its current verdict, and whether the verdict is final. `why` says why the handoff is missing."""
 
     handoff: Handoff | None = None
     verdict: Mapping[str, Any] | None = None
     final: bool = False
-    why: str = "The handoff is no longer there."
+    why: str = "The handoff was deleted."
 
 
 def wait_for_verdict(request: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
@@ -58,7 +58,7 @@ def wait_for_verdict(request: HookRequest, pk: uuid.UUID, *, wait: bool = True) 
 
 
 def rule_unstored(one: HookVerdict) -> Ruling:
-    return Ruling(Status.NOT_APPLICABLE, f"It was not checked. {one.why}")
+    return Ruling(Status.NOT_APPLICABLE, f"The delegation was not checked. {one.why}")
 
 
 def decide(request: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Ruling:
@@ -71,8 +71,8 @@ def decide(request: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Rul
     kept = combined is not Status.NOT_APPLICABLE
     state = status.keep_state(request.kept, check, phase, combined, contrary) if kept else None
     failed = combined is Status.FAILED
-    # Phase rules belong to the client, not to the handoff type, so the shadow mode of the type does not cover their
-    # failures.
+    # Phase rules belong to the client and not to the handoff type, so a failed phase rule blocks even if the type is in
+    # shadow mode.
     shadow = failed and (verdict or {}).get("mode") == _SHADOW and phase.status is not Status.FAILED
     again = request.event.name is Name.STOPPED and request.event.sent_back_before
     return Ruling(
@@ -92,7 +92,10 @@ def decide(request: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Rul
 def _describe_reason(
     sent: Phase, check: ObjectiveCheck, phase: Phase, verdict: Mapping[str, Any] | None, *, failed: bool, shadow: bool
 ) -> str:
-    """Return the reasons, the deciding one first. For a FAILED ruling, an objective check that passed comes last."""
+    """Return the reasons, the decisive reason first.
+
+    If the ruling is FAILED although the objective check passed, the message of the objective check comes last.
+    """
     besides = status.list_findings(verdict, besides=(status.NOT_MET,))
     rules = [f"{one.rule_id} failed: {one.message}" for one in phase.failed]
     passed = check.status is Status.PASSED
@@ -102,7 +105,7 @@ def _describe_reason(
             *rules,
             check.message if passed and not failed else "",
             sent.flaw,
-            "Found besides:" if besides and check.status is not Status.NOT_APPLICABLE else "",
+            "Other findings:" if besides and check.status is not Status.NOT_APPLICABLE else "",
             *besides,
             check.message if failed and passed else "",
             "This type is in shadow mode: nothing is blocked." if shadow else "",
@@ -113,8 +116,8 @@ def _describe_reason(
 def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: float) -> dict[str, Any]:
     """Return the answer to a posted event, within `seconds`.
 
-    `given_key` identifies the event when it arrives again; without a key, the event itself does. An event that the
-    hooks do not handle gets an empty answer.
+    `given_key` identifies an event that arrives again; without a key, the content of the event identifies it. An event
+    that the hooks do not handle gets an empty answer.
     """
     deadline = time.monotonic() + seconds
     posted = hook_events.read_event(sent)
@@ -157,8 +160,8 @@ def _log_answer(event: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer_unreadable(receipt: Receipt) -> dict[str, Any]:
-    explanation = " ".join(issue.message for issue in receipt.issues) or receipt.detail or "It names no event."
-    ruling = Ruling(Status.NOT_APPLICABLE, f"This is no hook event: {explanation}", handoff_id=receipt.id or None)
+    explanation = " ".join(issue.message for issue in receipt.issues) or receipt.detail or "no event is named."
+    ruling = Ruling(Status.NOT_APPLICABLE, f"This is not a hook event: {explanation}", handoff_id=receipt.id or None)
     return status.make_answer(None, ruling)
 
 
@@ -177,18 +180,18 @@ def _rule(request: HookRequest) -> Ruling:
 
 
 def _describe_no_delegation(event: Event) -> str:
-    return f"{event.call.tool or 'This'} is no delegation tool."
+    return f"{event.call.tool or 'This'} is not a delegation tool."
 
 
 def _handle_task(request: HookRequest) -> Ruling:
-    """Decide before the call starts: here a handoff can still be blocked."""
+    """Decide on a task before its call starts, while the handoff can still be blocked."""
     task, row = _store_task(request, wait=True)
     if row is None or task.handoff is None:
         return rule_unstored(task)
     state = task.handoff.state if task.final else ""
     ruling = decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, _TASK_STATES.get(state, "")), task)
     if ruling.blocked or state == State.REJECTED:
-        # A task that is not handed out has no end to wait for.
+        # A task that is not handed out will never report its end.
         store.mark_ended(row)
         return replace(ruling, status=Status.FAILED, blocked=True, permission=status.DENY)
     if state == State.HELD:
@@ -216,7 +219,7 @@ def _store_task(request: HookRequest, *, wait: bool) -> tuple[HookVerdict, Hande
 
 
 def _handle_launch(request: HookRequest) -> Ruling:
-    """Handle a call that returned while its agent still works, so that the task stays open."""
+    """Handle a call that returned while its agent still works. The task stays open."""
     row = store.task_of_call(request.tenant.pk, request.event) if store.knows_call(request.event) else None
     if row is None or row.handoff is None:
         task, row = _store_task(request, wait=False)
@@ -225,7 +228,7 @@ def _handle_launch(request: HookRequest) -> Ruling:
     if row is None:
         return rule_unstored(task)
     store.record_agent(row, request.event.returned_agent, certain=True)
-    explanation = "The agent works in the background: what comes of it is not known yet."
+    explanation = "The agent works in the background, so its result is not known yet."
     return decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, explanation), replace(task, verdict=None))
 
 
@@ -237,15 +240,17 @@ def _handle_start(request: HookRequest) -> Ruling:
         task, row = _store_task(request, wait=False)
     else:
         task = wait_for_verdict(request, row.handoff, wait=False)
-    explanation = f"{request.event.target or 'An agent'} began: what comes of it is not known yet."
+    explanation = f"{request.event.target or 'An agent'} has just started, so its result is not known yet."
     return decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, explanation), replace(task, verdict=None))
 
 
-_SEVERAL: Final = "Several tasks of such an agent are open: which one it has is known when the call returns."
+_SEVERAL: Final = (
+    "Several tasks for this type of agent are open. When the call returns, it shows which task the agent has."
+)
 
 
 def _find_task_of_agent(request: HookRequest) -> tuple[HandedOut | None, bool]:
-    """Return the task of the agent, or None and whether several tasks could be its task."""
+    """Return the task of the agent, or None; then also return whether several tasks could belong to the agent."""
     event, tenant_id = request.event, request.tenant.pk
     row = store.find_task_of_agent(tenant_id, event, event.agent_id)
     if row is not None:
@@ -258,7 +263,7 @@ def _find_task_of_agent(request: HookRequest) -> tuple[HandedOut | None, bool]:
 
 
 def _handle_stop(request: HookRequest) -> Ruling:
-    """Handle the end of an agent: a hook can send the agent back once, with the reason."""
+    """Handle the end of an agent. A blocked ruling sends the agent back once, with the reason."""
     row, several = _find_task_of_agent(request)
     if several:
         return decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, _SEVERAL), HookVerdict())
@@ -272,7 +277,7 @@ def _handle_stop(request: HookRequest) -> Ruling:
 
 
 def _handle_return(request: HookRequest) -> Ruling:
-    """Handle a call that returned: hooks can report on its result, but no longer block it."""
+    """Handle a call that returned. Hooks can report on the result, but can no longer block the call."""
     event, tenant_id = request.event, request.tenant.pk
     row = store.task_of_call(tenant_id, event) if store.knows_call(event) else None
     row = row or store.find_task_of_agent(tenant_id, event, event.returned_agent)
@@ -292,7 +297,7 @@ def _rule_on_return(request: HookRequest, row: HandedOut | None) -> Ruling:
 def _store_result(request: HookRequest, row: HandedOut | None) -> HookVerdict:
     """Return the handoff that hands the task back.
 
-    The agent's last message and the result of its call are one handoff when their text is equal.
+    If the agent's last message and the result of its call have the same text, both are one handoff.
     """
     deliverable = store.deliverable_of(request.event)
     same = row.returned if row is not None and row.deliverable == deliverable else None

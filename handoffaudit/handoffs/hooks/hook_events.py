@@ -23,7 +23,7 @@ _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Name(StrEnum):
-    """The events that hooks handle. `CALL` is a delegation without an event name, for which no agent host waits."""
+    """The events that hooks handle. `CALL` is a delegation without an event name, whose answer no agent host awaits."""
 
     HANDING_OUT = HANDING_OUT
     HANDED_BACK = HANDED_BACK
@@ -36,8 +36,8 @@ class Name(StrEnum):
 class Event:
     """One event. Missing texts are empty.
 
-    `raw` holds the bytes as posted, and IDs have their full length. `session` and `workflow` are cut to the stored
-    length.
+    `raw` holds the posted bytes. IDs have their full length, but `session` and `workflow` are cut to the length that
+    the database stores.
     """
 
     name: Name
@@ -70,14 +70,14 @@ class Event:
 
     @property
     def target(self) -> str:
-        """Return the agent that has the task."""
+        """Return the name of the agent that gets the task."""
         if self.name in (Name.STARTED, Name.STOPPED):
             return clean_or_empty(self.agent_type)
         return clean_or_empty(self.call.parameters.get("subagent_type")) or self.call.tool
 
     @property
     def phase_id(self) -> str:
-        """Return an ID that fits into one URL segment, whatever names the sender uses for tools and sessions."""
+        """Return the ID of the phase. The ID replaces all characters that do not fit into one URL segment."""
         tool = self.call.tool or "Agent"
         made = f"semantic_{tool[:150]}_{self.session_id[:8]}"
         return "".join(char if char.isalnum() or char in "_-.:" else "_" for char in made)
@@ -87,8 +87,8 @@ class Event:
 class Posted:
     """The result of parsing a request body.
 
-    `event` is None where the body holds no event that hooks handle: `readable` tells another event from a body without
-    an event. `phase` is the unparsed value of `phase_results`.
+    `event` is None if the body contains no event that hooks handle. `readable` is True if the body contains an event,
+    even one that hooks do not handle. `phase` is the unparsed value of `phase_results`.
     """
 
     event: Event | None
@@ -97,7 +97,7 @@ class Posted:
 
 
 def read_event(sent: bytes) -> Posted:
-    """Parse a bare event, or `{"event": …, "phase_results": …}`. Never raises."""
+    """Parse a bare event, or `{"event": …, "phase_results": …}`. Never raise an error."""
     document, issues = parse_json(sent, max_depth=settings.MAX_NESTING)
     if issues or not isinstance(document, dict):
         return Posted(None, readable=False)
@@ -142,7 +142,7 @@ def _read_text(value: object) -> str:
 
 
 def digest(*parts: object) -> str:
-    """Return a digest that replaces these values wherever IDs of any length are compared."""
+    """Return a digest of these values, so that the database can compare IDs of any length."""
     return hashlib.sha256(orjson.dumps([str(part) for part in parts])).hexdigest()
 
 

@@ -35,7 +35,7 @@ HYBRID: Final = "hybrid"
 
 MODES: Final = ("fallback", HYBRID)
 
-NO_VERDICT: Final = "There was no verdict in the time given."
+NO_VERDICT: Final = "The verdict was not ready in time."
 
 _LAYER: Final = "semantic"
 
@@ -60,7 +60,7 @@ class ObjectiveCheck:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """The phase rules of a workflow with the client's results. `flaw` says why they can't be read."""
+    """The phase rules of a workflow with the client's results. `flaw` says why rules or results cannot be read."""
 
     rules: tuple[PhaseRule, ...] = ()
     results: tuple[RuleResult, ...] = ()
@@ -90,7 +90,7 @@ _NOT_PASSED: Final[Mapping[str, tuple[Status, str, str]]] = {
 
 
 def read_phase(plain: object) -> Phase:
-    """Parse phase results. Never raises: unreadable results set `flaw` and decide nothing."""
+    """Parse phase results. Never raise an error: unreadable results set `flaw` and have no effect on the status."""
     if plain is None:
         return NO_PHASE
     if not isinstance(plain, dict):
@@ -127,7 +127,10 @@ def check_objective(verdict: Mapping[str, Any] | None, *, final: bool) -> Object
 
 
 def combine(check: ObjectiveCheck, phase: Phase) -> Status:
-    """Return the status of the objective check, or of the phase rules without one; in hybrid mode, combine both."""
+    """Return the status of the objective check; in hybrid mode, combine it with the status of the phase rules.
+
+    If the objective check does not apply, return the status of the phase rules.
+    """
     if check.status is Status.NOT_APPLICABLE:
         return phase.status
     if not phase.hybrid:
@@ -140,7 +143,7 @@ def combine(check: ObjectiveCheck, phase: Phase) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A handoff whose stored state does not allow the status PASSED: the status to use instead, the state, and why."""
+    """A handoff in a state that does not allow the status PASSED, with the status to use instead and the reason."""
 
     status: Status
     state: str
@@ -148,10 +151,10 @@ class Contradiction:
 
 
 def find_contradiction(status: Status, state: str) -> Contradiction | None:
-    """Return the contradiction between the status PASSED and a state that did not pass, None where there is none.
+    """Return the contradiction between the status PASSED and a state that did not pass, or None if there is none.
 
-    The hook and the stored handoff must not contradict each other: a handoff that is rejected for any other reason than
-    its objective has failed, and a handoff that waits for a person is undecided.
+    The answer of the hook must agree with the stored handoff: if the objective is met but the handoff is rejected for
+    another reason, the hook answers FAILED, and if the handoff waits for a person, the hook answers UNKNOWN.
     """
     if status is not Status.PASSED or state not in _NOT_PASSED:
         return None
@@ -159,7 +162,7 @@ def find_contradiction(status: Status, state: str) -> Contradiction | None:
 
 
 def counting_phase(check: ObjectiveCheck, phase: Phase) -> Phase:
-    """Return the phase results where they count for the status, `NO_PHASE` where they do not."""
+    """Return the phase results if they count for the status, else `NO_PHASE`."""
     return phase if phase.hybrid or check.status is Status.NOT_APPLICABLE else NO_PHASE
 
 
@@ -189,8 +192,8 @@ BLOCK: Final = "block"
 class Ruling:
     """The decision of the hook.
 
-    `permission` is the answer for a task that is not handed out yet, empty for no opinion. `state` is the validation
-    state where one was stored.
+    `permission` is the answer for a task that is not handed out yet; empty text leaves the decision to the agent host.
+    `state` is the stored validation state, or None if none was stored.
     """
 
     status: Status
@@ -202,7 +205,7 @@ class Ruling:
 
 
 def make_answer(name: Name | None, ruling: Ruling) -> dict[str, Any]:
-    """Return the answer to the request. `name` is None where the request held no event."""
+    """Return the answer to the request. `name` is None if the request contained no event."""
     reason = clean(ruling.reason, LONGEST)
     return {
         "status": ruling.status.value,
@@ -216,10 +219,10 @@ def make_answer(name: Name | None, ruling: Ruling) -> dict[str, Any]:
 
 
 def _make_host_answer(name: Name | None, ruling: Ruling, reason: str) -> dict[str, Any]:
-    """Return the answer in the format of the agent host, empty where nothing is wrong.
+    """Return the answer in the format of the agent host, empty if the hook has no objection.
 
-    An empty answer leaves the permissions of the host's own user as they are. `defer` would park the call until
-    somebody resumes it.
+    With an empty answer, the permissions that the user gave the agent host apply. The permission `defer` is never used,
+    because the call would then wait until somebody resumes it.
     """
     if name is Name.HANDING_OUT and ruling.permission:
         output = {"permissionDecision": ruling.permission, "permissionDecisionReason": reason}
@@ -235,7 +238,7 @@ OUTCOME: Final = "handoff_accepted"
 
 
 def begin_event(tenant: Tenant, event: Event, given_key: str, phase: object) -> HookEvent:
-    """Return the row of this event: a new row, or the existing row where the event arrived before."""
+    """Return the row of this event. Create the row unless the event arrived before."""
     return HookEvent.objects.get_or_create(
         tenant_id=tenant.pk,
         key=_make_key(event, given_key, phase),
@@ -253,8 +256,8 @@ def begin_event(tenant: Tenant, event: Event, given_key: str, phase: object) -> 
 def _make_key(event: Event, given: str, phase: object) -> str:
     """Return the key that identifies an event when it arrives again.
 
-    The key comes from the sender, or else from the call, or else from the whole event. Without a sender's key, phase
-    results are part of the key, so that an event with other results is decided again.
+    The key is made from the sender's key or, without one, from the call or the whole event. Without a sender's key,
+    phase results are part of the key, so that the same event with other results is decided again.
     """
     if given:
         return digest("given", given)
@@ -266,7 +269,7 @@ def _make_key(event: Event, given: str, phase: object) -> str:
 
 
 def first_answer(row: HookEvent) -> dict[str, Any] | None:
-    """Return the first answer to the event. None where there is none, or where its status is UNKNOWN."""
+    """Return the first answer to the event, or None if there is no answer or its status is UNKNOWN."""
     if not row.answer or row.status == Status.UNKNOWN:
         return None
     answer: dict[str, Any] = orjson.loads(row.answer)
@@ -290,9 +293,9 @@ def keep_handoff(row: HookEvent, handoff: Handoff) -> None:
 def keep_state(
     row: HookEvent, check: ObjectiveCheck, phase: Phase, status: Status, contrary: Contradiction | None = None
 ) -> dict[str, Any] | None:
-    """Store the validation state of this event once for each status, and return it.
+    """Store the validation state of this event, once for each status, and return the state.
 
-    Returns None where the event has no workflow, and so no URL to read the state at.
+    Return None if the event has no workflow, because the state then has no URL.
     """
     if not row.workflow_id:
         return None
@@ -351,9 +354,9 @@ def _build_content(
 
 
 def find_state(tenant: Tenant, workflow_id: str, phase_id: str) -> dict[str, Any] | None:
-    """Return the validation state of the newest event of a phase, None where there is none.
+    """Return the validation state of the newest event of a phase, or None if the phase has no event.
 
-    A verdict that arrived after the answer to its event is added here.
+    If the verdict was made after the answer to the event, this function stores the state that the verdict leads to.
     """
     if "\x00" in workflow_id + phase_id:
         return None

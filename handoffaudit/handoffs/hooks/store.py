@@ -40,7 +40,7 @@ def find_candidates(tenant_id: int, event: Event) -> list[HandedOut]:
 
 
 def record_task(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
-    """Record the handoff that handed the event's task out. The task is open unless its end was reported before."""
+    """Record the handoff that handed out the task of the event. Mark the task as open unless its end was reported."""
     with transaction.atomic():
         row = _lock_row(tenant_id, event, handoff)
         if row.handoff is None:
@@ -54,8 +54,8 @@ def record_task(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
 def record_agent(row: HandedOut, agent_id: str, *, certain: bool) -> None:
     """Record the agent that has a task. `certain` says whether the event names the agent's call.
 
-    A certain record takes the agent from another task, and closes that task where the agent was its only key. An
-    uncertain record leaves an agent with the task that has the agent already.
+    If another task already has the agent, a certain record takes the agent from that task, and ends that task if the
+    agent was its only key. An uncertain record then changes nothing.
     """
     agent = digest(agent_id)
     if not agent_id or row.agent == agent:
@@ -63,7 +63,7 @@ def record_agent(row: HandedOut, agent_id: str, *, certain: bool) -> None:
     try:
         _take_on(row, agent, certain=certain)
     except IntegrityError:
-        # A concurrent event of this agent won the race: the second call sees its row.
+        # A concurrent event stored the same agent first. The second call sees the row of that event.
         _take_on(row, agent, certain=certain)
 
 
@@ -101,14 +101,14 @@ def mark_continued(row: HandedOut) -> None:
 def _end(row: HandedOut, *, over: bool) -> None:
     with transaction.atomic():
         HandedOut.objects.filter(pk=row.pk).update(over=over)
-        # Read the row again: meanwhile, another event may have handed the task out.
+        # Read the row again, because another event may have recorded the handoff of the task meanwhile.
         handoffs = HandedOut.objects.filter(pk=row.pk).values_list("handoff", flat=True)
         _set_open(row.tenant_id, handoffs, is_open=not over)
     row.over = over
 
 
 def task_of_call(tenant_id: int, event: Event) -> HandedOut:
-    """Return the task of this tool call. Create the task where no event reported it."""
+    """Return the task of this tool call. Create the task if no event has reported it."""
     return HandedOut.objects.get_or_create(
         tenant_id=tenant_id,
         session=digest(event.session_id),
@@ -118,7 +118,7 @@ def task_of_call(tenant_id: int, event: Event) -> HandedOut:
 
 
 def task_of_agent(tenant_id: int, event: Event) -> HandedOut:
-    """Return the task of this agent. Create the task where no event reported it."""
+    """Return the task of this agent. Create the task if no event has reported it."""
     return HandedOut.objects.get_or_create(
         tenant_id=tenant_id,
         session=digest(event.session_id),
@@ -171,14 +171,14 @@ _DIGEST: Final = 32
 
 
 def store_unreadable(tenant: Tenant, sender: Actor, sent: bytes, given_key: str) -> Receipt:
-    """Store a request body that is no event, like any unreadable submission."""
+    """Store a request body that is not an event, in the same way as any unreadable submission."""
     named = _make_id(given_key, "event", digest("given", given_key)) if given_key else None
     submission = Submission(sent, format=claude_code.NAME, envelope=Envelope(handoff_id=named))
     return store.accept(tenant, sender, submission)
 
 
 def store_task(tenant: Tenant, sender: Actor, event: Event, parent: HandedOut | None) -> Receipt:
-    """Store a task that is handed out, or that an agent started without an event that handed it out."""
+    """Store the task of an event that hands it out, or of an agent that started without such an event."""
     envelope = Envelope(
         handoff_id=_make_task_id(event), parent_handoff_id=_find_name(tenant, parent.handoff if parent else None)
     )
@@ -186,7 +186,7 @@ def store_task(tenant: Tenant, sender: Actor, event: Event, parent: HandedOut | 
 
 
 def store_result(tenant: Tenant, sender: Actor, event: Event, row: HandedOut | None) -> Receipt:
-    """Store the returned work as the result of the call that requested it."""
+    """Store the returned work as the result of the call that handed the task out."""
     envelope = Envelope(
         handoff_id=_make_result_id(event),
         parent_handoff_id=_find_name(tenant, row.handoff if row else None),
@@ -199,14 +199,14 @@ def store_result(tenant: Tenant, sender: Actor, event: Event, row: HandedOut | N
 
 
 def deliverable_of(event: Event) -> str:
-    """Return the digest that identifies a deliverable, whichever event contains it."""
+    """Return the digest of the event's deliverable. All events with the same deliverable give the same digest."""
     return deliverable_digest(event.last_message if event.name is Name.STOPPED else event.call.deliverable)
 
 
 def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[bytes, str]:
-    """Return the last message of an agent as the result of the call that requested it, with the event beside it.
+    """Return a document with the call that handed the task out, the agent's last message as its result, and the event.
 
-    Returns the bare event where the request is unknown.
+    If the call is unknown, return the event alone.
     """
     call = _read_call(tenant, row)
     if not call.get("prompt") or not event.last_message:
@@ -234,7 +234,7 @@ def _find_name(tenant: Tenant, pk: uuid.UUID | None) -> str | None:
 
 
 def _find_rejected(tenant: Tenant, row: HandedOut | None) -> str | None:
-    """Return the ID of the rejected result that the agent was sent back with: the new result is its next attempt."""
+    """Return the ID of the task's last result if it was rejected. The new result is the next attempt at that result."""
     if row is None or row.returned is None:
         return None
     before = Handoff.objects.filter(tenant=tenant, pk=row.returned, state=State.REJECTED)
@@ -259,5 +259,5 @@ def _make_result_id(event: Event) -> str:
 
 
 def _make_id(label: str, direction: str, made: str) -> str:
-    """Return an ID that the digest makes unique. The label before the digest is for people."""
+    """Return an ID of a label that people can read, the direction, and a digest that makes the ID unique."""
     return f"{clean(label, _LABEL)}:{direction}:{made[:_DIGEST]}"

@@ -30,9 +30,9 @@ def read_submission(sent: bytes, declared_format: str | None = None, handoff_id:
 def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
     """Return the raw bytes of each item of a batch, at most `most + 1` items.
 
-    `lines` selects NDJSON, otherwise the batch is a JSON array. The limit bounds memory: millions of items would take a
-    hundred times the memory of the request body. Raises `ValueError` with the line and column if the JSON array cannot
-    be read.
+    `lines` selects NDJSON; otherwise the batch is a JSON array. The limit bounds memory, because millions of items
+    would take a hundred times the memory of the request body. Raise `ValueError` with the line and column if the JSON
+    array cannot be read.
     """
     if lines:
         return [
@@ -44,7 +44,7 @@ def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
     except submission.UNREADABLE as error:
         _, issues = parse_json(sent, max_depth=settings.MAX_NESTING + 2)
         told = [f"{issue.message} {issue.hint}" for issue in issues]
-        raise ValueError(told[0] if told else f"It is not a JSON array: {error}.") from error
+        raise ValueError(told[0] if told else f"The batch is not a JSON array: {error}.") from error
     return [bytes(item) for item in takewhile(len, items)]
 
 
@@ -52,7 +52,7 @@ def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
 def _batch_decoder(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
     """Return a decoder for the first `number` items of a JSON array.
 
-    msgspec parses the items after them and keeps none of them.
+    msgspec also parses the later items, but does not store them.
     """
     fields = [(f"item_{position}", msgspec.Raw, msgspec.Raw()) for position in range(number)]
     return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))
@@ -64,7 +64,7 @@ def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
         fields = fields_of(sent)
     except UNREADABLE:
         return Envelope(), None
-    # `retry_of` is left out, because a faulty submission must not supersede another handoff.
+    # The envelope leaves `retry_of` out, because a faulty submission must not supersede another handoff.
     beside = Envelope(
         trace_id=usable_text(fields.get("trace_id")),
         parent_handoff_id=usable_text(fields.get("parent_handoff_id")),
@@ -81,8 +81,8 @@ def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
 class Receipt:
     """The outcome of a submission, with the HTTP `status` of the response.
 
-    202: stored. 200: stored before, with the same content. 422: stored as rejected. 409: another handoff with other
-    content has the id. 403 or 413: refused. `id` is empty if nothing was stored.
+    202: stored. 200: already stored with the same content. 422: stored as rejected. 409: a handoff with other content
+    already has the id. 403 or 413: refused. `id` is empty if nothing was stored.
     """
 
     status: int
@@ -96,12 +96,12 @@ class Receipt:
 
 @dataclass(slots=True)
 class PreparedHandoff:
-    """A handoff about to be stored: its columns, and the submission that it was made of.
+    """A handoff about to be stored: its columns, and its submission.
 
-    Not a model instance: creating one takes a third of the time of the whole ingest. `issues` are set if no record can
-    be read: the handoff is then stored as rejected. `named` is False if the sender gave no usable id, so that the
-    submission cannot repeat a stored handoff. `lifted` is the document in the current version, if the sender sent an
-    older one and asked to have it lifted.
+    The class is not the Django model, because creating a model instance takes a third of the time of the whole ingest.
+    If `issues` is not empty, no record could be read, and the handoff is stored as rejected. `named` is False if the
+    sender gave no usable id; such a submission never repeats a stored handoff. `lifted` is the document in the current
+    version, if the sender sent an older version and asked to lift it.
     """
 
     id: uuid.UUID
@@ -150,7 +150,7 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
             413,
             title="Document too large",
             detail=f"The document, its context and evidence have {size:,} bytes;"
-            f" {settings.MAX_BODY_BYTES:,} are the most.",
+            f" at most {settings.MAX_BODY_BYTES:,} are allowed.",
         )
     reading = read_record(submission)
     record = reading.record
@@ -160,7 +160,7 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
             403,
             title="Another tenant",
             detail=f"tenant_id is {told.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
-            "Send it with a key of that tenant, or name the key's tenant.",
+            "Send the document with a key of that tenant, or correct tenant_id.",
         )
     content_hash = _content_hash(submission, record)
     handoff = _prepare_unread(tenant_id, submission, reading, now, content_hash)
@@ -175,7 +175,7 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
 
 
 def read_record(submission: Submission) -> Reading:
-    """Return the submission's document as a record, or the issues that prevent reading it."""
+    """Return the submission's document as a record, or the issues if the document cannot be read."""
     if submission.issues:
         return Reading(record=None, issues=submission.issues)
     document, issues = parse_json(submission.document, max_depth=settings.MAX_NESTING)
@@ -185,7 +185,7 @@ def read_record(submission: Submission) -> Reading:
 
 
 def _content_hash(submission: Submission, record: Record | None) -> str:
-    """Return the hash of the submission's content, which is independent of JSON whitespace and key order."""
+    """Return the hash of the submission's content. Whitespace and the order of keys in JSON do not change the hash."""
     digest = hashlib.sha256(json_text.canonical(record.arrived) if record else submission.document)
     envelope = submission.envelope
     digest.update(
@@ -246,8 +246,8 @@ def _fill(handoff: PreparedHandoff, record: Record) -> None:
 def _place(handoff: PreparedHandoff, beside: Envelope, told: Record | None) -> None:
     """Set the trace, parent, type and agents of a faulty submission, as far as they can be read.
 
-    Format and data hash stay empty. The stored bytes are the whole submission, which has no format, and a handoff that
-    cannot be judged repeats no other.
+    The format stays empty, because the stored bytes are the whole submission, which has no format. The data hash stays
+    empty, because a handoff that cannot be judged must not count as a repeat of another handoff.
     """
     handoff.trace_id = trace_name((told.trace_id if told else "") or beside.trace_id or "")
     handoff.parent_handoff_id = (told.parent_handoff_id if told else "") or beside.parent_handoff_id or ""
@@ -261,8 +261,8 @@ def _place(handoff: PreparedHandoff, beside: Envelope, told: Record | None) -> N
 def _set_names(handoff: PreparedHandoff, submission: Submission, record: Record | None) -> None:
     given = record.handoff_id if record else None
     if record and given and record.arrived.get("handoff_id", given) != given:
-        # Several sent ids may be cut or cleaned to the same id, so that id names no handoff. The structure layer
-        # reports the fault.
+        # The id was cut or cleaned. Other ids may give the same result, so the id cannot identify the handoff. The
+        # structure layer reports the fault.
         given = None
     given = given or submission.envelope.handoff_id
     handoff.handoff_id = given or str(handoff.id)

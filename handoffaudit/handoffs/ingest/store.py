@@ -29,10 +29,11 @@ BODY = db.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", 
 
 EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
 
-# A declined handoff can be replaced only if its reviewer asked for a resend.
+# `may_replace` also demands that the reviewer of a declined handoff asked for a resend.
 _REPLACEABLE = (State.REJECTED, State.DECLINED)
 
-# One statement, one round trip, one commit: the hot path (`docs/decisions/0003-hot-sql.md`).
+# Most submissions are stored by this one statement, with one round trip and one commit
+# (`docs/decisions/0003-hot-sql.md`).
 INSERT_ONE = f"""
     WITH new AS (
         INSERT INTO "{HANDOFF.table}" ({HANDOFF.listed}) VALUES ({HANDOFF.marks()})
@@ -48,7 +49,7 @@ INSERT_ONE = f"""
 
 @dataclass(frozen=True, slots=True)
 class ExistingHandoff:
-    """A handoff that already has the id."""
+    """A stored handoff that already has the id of a submission."""
 
     pk: uuid.UUID
     content_hash: str
@@ -56,12 +57,12 @@ class ExistingHandoff:
 
 
 def is_plain(handoff: PreparedHandoff) -> bool:
-    """Return whether storing writes only three rows: the handoff has no findings and retries no other handoff."""
+    """Return whether `store_one` can store the handoff: on PostgreSQL, without findings, and not as a retry."""
     return db.is_postgresql() and not handoff.issues and not handoff.retry_of
 
 
 def store_one(handoff: PreparedHandoff, sender: Actor) -> ExistingHandoff | None:
-    """Store a plain handoff and return None, or return the stored handoff that already has the id."""
+    """Store a plain handoff and return None. If a stored handoff already has the id, return that handoff instead."""
     values = [*_handoff_row(handoff), *_body_row(handoff)[1:], *_event_row(handoff, sender)[1:]]
     with db.server_cursor() as cursor:
         stored = cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone()
@@ -75,7 +76,7 @@ def store_one(handoff: PreparedHandoff, sender: Actor) -> ExistingHandoff | None
 def store_many(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
     """Store the handoffs whose id is new; call inside a transaction.
 
-    Return for each handoff the stored one that already has the id, or None if the handoff is new.
+    For each handoff, return the stored handoff that already has the id, or None if the handoff is new.
     """
     known = _find_existing(handoffs)
     answers: list[ExistingHandoff | None] = []
@@ -95,13 +96,13 @@ def store_many(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingH
     unread = [(one.as_model(), one.issues) for one in new if one.issues]
     deltas = results.store_unreadable(verdicts_of_unread(unread))
     deltas.update(attempts.supersede(new, sender))
-    # Workers lock in this order too: rows first, then counts.
+    # Workers lock in the same order, rows before counts, so that nobody deadlocks.
     counts.apply(deltas)
     return answers
 
 
 def may_replace(known: ExistingHandoff, handoff: PreparedHandoff) -> bool:
-    """Return whether the arriving handoff replaces the stored, unreadable handoff that has its id.
+    """Return whether the arriving handoff replaces the stored handoff with the same id, which must be unreadable.
 
     The content must differ, and no reviewer may have declined the stored handoff for good. The stored handoff is
     renamed to its own UUID, so no other handoff may have that UUID as its `handoff_id`.
@@ -113,8 +114,8 @@ def may_replace(known: ExistingHandoff, handoff: PreparedHandoff) -> bool:
         return False
     if known.state == State.DECLINED and not is_asked_again(handoff.tenant_id, known.pk):
         return False
-    # An unreadable handoff is rejected by its first event. If there is no event, the handoff is of the same batch and
-    # not stored yet.
+    # The first event of an unreadable handoff rejects it. A handoff without events belongs to the same batch and is not
+    # stored yet.
     first = Event.objects.filter(handoff=known.pk, from_state="").values_list("to_state", flat=True).first()
     return first in (None, State.REJECTED)
 
@@ -122,13 +123,13 @@ def may_replace(known: ExistingHandoff, handoff: PreparedHandoff) -> bool:
 def _replace(known: ExistingHandoff, handoff: PreparedHandoff, new: list[PreparedHandoff], sender: Actor) -> None:
     """Rename the unreadable handoff to its own UUID and make the new document its next attempt.
 
-    If another process was first, the insert raises an error and the caller tries again.
+    If another process replaces the same handoff first, the later insert raises an error, and the caller tries again.
     """
     name = str(known.pk)
     columns: dict[str, object] = {"handoff_id": name}
     if handoff.retry_of:
-        # The sender names the lineage itself. The unreadable handoff joins that lineage, with a number that later
-        # attempts need not follow.
+        # The sender names a lineage. The unreadable handoff becomes attempt 1 of that lineage, and the other attempts
+        # keep their numbers.
         lineage = attempts.find_lineage(handoff.tenant_id, handoff.retry_of)
         columns |= {"lineage": lineage, "attempt": 1}
     else:
@@ -143,7 +144,10 @@ def _replace(known: ExistingHandoff, handoff: PreparedHandoff, new: list[Prepare
 
 
 def insert_handoffs(new: list[PreparedHandoff], sender: Actor, reason: str = "") -> None:
-    """Insert the handoff, body and first event of each, with `reason` in the event; call inside a transaction."""
+    """Insert the row, the body and the first event of each handoff; call inside a transaction.
+
+    `reason` is the reason in the events.
+    """
     # Every process inserts in the same order, so that two batches with the same ids cannot deadlock.
     db.insert_rows(HANDOFF, [_handoff_row(one) for one in sorted(new, key=attrgetter("handoff_id"))])
     db.insert_rows(BODY, [_body_row(handoff) for handoff in new])
@@ -229,11 +233,11 @@ def _store(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingHando
 
 
 def write_turn() -> AbstractContextManager[object]:
-    """Return a lock that queues the writers of this process on SQLite, and a no-op on PostgreSQL.
+    """Return a lock for the writers of this process on SQLite; on PostgreSQL, return a context that does nothing.
 
-    SQLite allows one writer at a time, and a writer that waits for the database sleeps; a lock wakes the next thread at
-    once. A caller that opens a transaction around `accept` must take this lock first: otherwise two threads deadlock,
-    each waiting for what the other holds.
+    SQLite allows one writer at a time. A writer that waits for SQLite sleeps between its tries, but a lock wakes the
+    next thread at once. A caller that opens a transaction around `accept` must take this lock first: otherwise, one
+    thread holds the lock and waits for the database, while another thread waits for the lock inside its transaction.
     """
     return nullcontext() if db.is_postgresql() else _one_writer
 
@@ -255,6 +259,6 @@ def _receipt(handoff: PreparedHandoff, known: ExistingHandoff | None) -> Receipt
         handoff.handoff_id,
         known.state,
         title="The id is taken",
-        detail=f"A handoff {handoff.handoff_id!r} with other content is stored. "
+        detail=f"A handoff {handoff.handoff_id!r} with other content is stored already. "
         "Use a new handoff_id, or send the same content.",
     )

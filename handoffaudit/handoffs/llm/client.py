@@ -1,4 +1,4 @@
-"""LLM client of the server: caches answers to equal questions, stays within the budget, and records each call."""
+"""LLM client of the server, which caches answers to equal questions, keeps to the budget, and records each call."""
 
 import hashlib
 import threading
@@ -36,7 +36,7 @@ def answer_key(model: str, question: Question) -> str:
 
 
 def find_answer(tenant_id: int, key: str, question: Question) -> Answer | None:
-    """Return the stored answer to an equal question, None where there is none, or where it is too old or unreadable."""
+    """Return the stored answer to an equal question, or None if there is no answer that is recent and readable."""
     try:
         row = ModelAnswer.objects.filter(tenant=tenant_id, key=key, at__gte=_oldest_valid()).first()
     except Error as error:
@@ -52,7 +52,7 @@ def find_answer(tenant_id: int, key: str, question: Question) -> Answer | None:
 
 
 def store_answer(tenant_id: int, key: str, answer: Answer) -> None:
-    """Store the answer in place of an older one. Call inside the transaction that records the call."""
+    """Store the answer, and replace an older answer. Call inside the transaction that records the call."""
     if not storable(answer.text):
         return
     row = ModelAnswer(
@@ -113,7 +113,7 @@ class Asker:
 def record_call(asker: Asker, call: Call, reservation: Reservation) -> None:
     """Record a call that was made.
 
-    The record, the answer and the cost commit at once: a process that dies after this pays nothing twice.
+    One transaction stores the record, the answer and the cost. If the process dies afterwards, no call is paid twice.
     """
     error = call.error
     row = asker.row(error.reason.value if error else OK, error)
@@ -143,20 +143,20 @@ def record_cached(asker: Asker) -> None:
 
 
 def record_skipped(asker: Asker, error: Unavailable) -> None:
-    """Record a question that was not asked, and why."""
+    """Record a question that was not asked, and the reason."""
     row = asker.row(error.reason.value, error)
     _commit(lambda: row.save(force_insert=True))
     event_log.log_llm_call(row)
 
 
 def _commit(write: Callable[[], None]) -> None:
-    """Write the record, and only log a database failure: the answer is paid for and still counts.
+    """Write the record. Only log a database failure, because the answer is paid for and can still be used.
 
-    After a failure the reservation stays in the budget.
+    After a failure, the reserved amount stays subtracted from the budget.
     """
     for attempt in (1, 2):
         try:
-            # The record commits on its own: an outer transaction could still roll it back.
+            # The record needs its own transaction, because an outer transaction could roll the record back.
             with transaction.atomic(durable=True):
                 write()
         except Error as error:
@@ -168,7 +168,7 @@ def _commit(write: Callable[[], None]) -> None:
             return
 
 
-NO_KEY = "No key is set for the model (ANTHROPIC_API_KEY)."
+NO_KEY = "No LLM key is configured (ANTHROPIC_API_KEY)."
 
 
 def is_configured() -> bool:
@@ -194,7 +194,10 @@ def model_for(tenant_id: int, handoff: uuid.UUID | None) -> LanguageModel:
 
 
 def prepare_client() -> None:
-    """Load the libraries for the first question to the LLM. Takes seconds; a failure is left to that question."""
+    """Load the libraries for the first question to the LLM, which takes seconds.
+
+    A failure is only logged, because the first question to the LLM reports the failure again.
+    """
     client = build_client(
         settings.MODEL_PROVIDER,
         settings.ANTHROPIC_API_KEY,
@@ -218,16 +221,16 @@ def _provider_caller(
     seconds: float,
     tries: int,
 ) -> Caller | None:
-    """Return the one caller of this process: its connections are shared."""
+    """Return the caller for these settings. All threads of this process share the caller and its connections."""
     client = build_client(provider, api_key, base_url, connect_seconds=connect_seconds)
     fast, careful = models
     return build_caller(client, fast=fast, careful=careful, seconds=seconds, tries=tries) if client else None
 
 
 class _Flights:
-    """Questions that this process is asking now.
+    """The questions that this process is asking now.
 
-    Another process may ask an equal question at the same time: both pay, and one answer is stored.
+    If another process asks an equal question at the same time, both calls are paid, and one answer is stored.
     """
 
     def __init__(self) -> None:
@@ -258,7 +261,7 @@ class _Model:
     caller: Caller
 
     def ask(self, question: Question) -> Answer:
-        """Return the stored or new answer to a question. Raises `Unavailable`."""
+        """Return the stored or new answer to a question. Raise `Unavailable`."""
         model = self.caller.model_of(question.role)
         key = answer_key(model, question)
         asker = Asker(self.tenant_id, self.handoff, question, model, key)
@@ -310,15 +313,18 @@ class _Model:
 
 
 def _wait_for_flight(asker: Asker, flight: "Future[Answer]") -> Answer | None:
-    """Return the answer that another thread is fetching, None where that thread failed for a reason of its own."""
+    """Return the answer that another thread is fetching, or None if that thread failed with an unexpected error.
+
+    Raise `Unavailable` if the LLM could not be asked.
+    """
     release_connection()
     try:
         answer = flight.result()
     except Unavailable as error:
         record_skipped(asker, error)
-        # Each thread raises an exception of its own: threads that share an exception mix their tracebacks.
+        # Each thread raises its own exception, because threads that share an exception mix their tracebacks.
         raise Unavailable(error.reason, error.detail, retry_after=error.retry_after, status=error.status) from None
-    except BaseException:  # noqa: BLE001 -- told by the thread that it happened to
+    except BaseException:  # noqa: BLE001 -- the thread that failed reports the error
         return None
     record_cached(asker)
     value = asker.question.read(answer.text)
@@ -326,7 +332,7 @@ def _wait_for_flight(asker: Asker, flight: "Future[Answer]") -> Answer | None:
 
 
 def _record_in_breaker(model: str, admitted: Breaker, call: Call) -> None:
-    """Record the result in the breaker, and only log a database failure: it must not cost the answer."""
+    """Record the result in the breaker. Only log a database failure, because the answer can still be used."""
     try:
         if call.error and is_outage(call.error):
             limits.record_failure(model, call.error)

@@ -16,10 +16,12 @@ from handoffaudit.handoffs.results import JudgedHandoff
 
 CHECK = db.Columns.of(ModelCheck, "handoff", "tenant", "kind", "since", "tries")
 
-# One handoff may need the check, the critique and a repair, whose candidate needs a check and a critique again.
+# The check of one handoff may ask for the check, a critique and a repair, and for a check and a critique of the
+# repaired candidate.
 CALLS_OF_A_LEASE = 5
 
-# Limits of the pause before a recheck of a handoff that gets no answer although the LLM answers for others.
+# Limits of the pause before another recheck of a handoff for which the LLM fails, although it answers for other
+# handoffs.
 SOONEST_AGAIN = timedelta(minutes=1)
 
 LATEST_AGAIN = timedelta(days=1)
@@ -27,7 +29,7 @@ LATEST_AGAIN = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A lease on one check for one thread. `alone` says that the last worker died during this check."""
+    """A lease of one thread on one check. `alone` says that the previous worker died during this check."""
 
     token: uuid.UUID
     handoff: Handoff
@@ -44,24 +46,24 @@ class Job:
 
 
 def enqueue(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
-    """Queue the handoffs. Call inside the transaction that stores the reason."""
+    """Queue the handoffs for a check. Call inside the transaction that stores the cause of the check."""
     now = timezone.now()
     db.insert_rows(CHECK, [[handoff.pk, handoff.tenant_id, kind.value, now, 0] for handoff in handoffs])
 
 
 def take() -> Job | None:
-    """Lease the oldest free check, first checks before rechecks. Return None where no check is free.
+    """Lease the oldest free check, first checks before rechecks. Return None if no check is free.
 
-    A failure of the check itself counts as a try. When a worker dies with several checks, nobody knows which of them
-    caused it, so its death does not count.
+    Leasing does not count as a try; `release` counts a failed check. If a worker dies with several checks, it is
+    unknown which of them caused the death, so none of them counts a try.
     """
     return _take("(claim_expires_at IS NULL OR (claim_expires_at < %s AND claim IS NULL))", alone=False)
 
 
 def take_left_behind() -> Job | None:
-    """Lease a check that a worker died with, None where there is none.
+    """Lease a check whose worker died, or return None if there is no such check.
 
-    The caller makes no other check meanwhile, and the try counts.
+    The try counts. The caller must make no other check at the same time.
     """
     return _take("claim_expires_at < %s AND claim IS NOT NULL", alone=True)
 
@@ -101,19 +103,22 @@ def finish(due: Job) -> None:
 
 
 def release(due: Job) -> None:
-    """Release a check that failed by itself, for a retry after a pause that grows with each try."""
+    """Give back a check that failed, for a retry after a pause that grows with each try."""
     row = ModelCheck.objects.filter(pk=due.handoff.pk).first()
     tries = (row.tries if row else 0) + (0 if due.alone else 1)
     leases.release(_of(due), tries, tries=tries)
 
 
 def end_leases() -> None:
-    """Expire all leases. Call where no process with a lease can still exist."""
+    """Expire all leases. Call only when no process with a lease can still run."""
     leases.renew(ModelCheck.objects.exclude(claim=None), seconds=0)
 
 
 def postpone(due: Job) -> None:
-    """Release the check for as long as it has waited so far. Call while its row is locked."""
+    """Give back the check for a later retry. Call while the row of the check is locked.
+
+    The pause is as long as the check has waited so far, within `SOONEST_AGAIN` and `LATEST_AGAIN`.
+    """
     now = timezone.now()
     waited = now - _of(due).get().since
     later = now + min(max(waited, SOONEST_AGAIN), LATEST_AGAIN)
@@ -125,7 +130,7 @@ def _of(due: Job) -> "QuerySet[ModelCheck]":
 
 
 def count_under_way(kind: CheckKind) -> int:
-    """Return the number of checks that are leased or free to lease, without postponed checks."""
+    """Return the number of checks of this kind that are leased or free to lease. Postponed checks do not count."""
     later = Q(claim=None, claim_expires_at__gt=timezone.now())
     return ModelCheck.objects.filter(kind=kind).exclude(later).count()
 
@@ -143,10 +148,10 @@ def park_exhausted() -> int:
 
 def _park(check: ModelCheck) -> bool:
     with transaction.atomic():
-        # Lock the handoff first, as workers that store a verdict do: a handoff with a late verdict must not be parked.
+        # A handoff with a late verdict must not be parked. Workers that store a verdict also lock the handoff first.
         handoff = Handoff.objects.select_for_update().get(pk=check.handoff_id)
         deleted, _ = leases.held(ModelCheck, check.pk, check.claim).filter(tries=check.tries).delete()
         if not deleted or check.kind != CheckKind.FIRST:
             return False
-        transitions.park(handoff, f"{check.tries} tries to have the model check it failed")
+        transitions.park(handoff, f"{check.tries} tries of its LLM check failed")
     return True

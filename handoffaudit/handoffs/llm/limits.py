@@ -16,14 +16,14 @@ from handoffaudit.validation.prompts.question import Reason, Unavailable
 # The longest pause that the service can ask for, in seconds.
 LONGEST_OPEN_SECONDS = 600.0
 
-# A probe may take as long as any call. After that and this many seconds, its process counts as dead.
+# A probe may take as long as any call. If a probe takes this many seconds longer, its process counts as dead.
 PROBE_GRACE_SECONDS = 30
 
 
 def admit(model: str) -> Breaker:
-    """Admit a call to this LLM and return the breaker after that. Raises `Unavailable`.
+    """Admit a call to this LLM, and return the breaker after the admission. Raise `Unavailable` for a refused call.
 
-    While the breaker is open, only one call at a time is admitted: the probe.
+    After a pause, an open breaker admits one call at a time, the probe.
     """
     now = timezone.now()
     before = load_breaker(model)
@@ -40,7 +40,7 @@ def _may_pass(breaker: Breaker, now: datetime) -> tuple[Breaker, bool]:
 
 
 def _claim_probe(model: str, now: datetime) -> tuple[Breaker, bool]:
-    """Admit one caller alone as the probe, of all that found the breaker ready for a probe."""
+    """Admit only one of the callers that found the breaker ready for a probe."""
     with transaction.atomic():
         row = ModelBreaker.objects.select_for_update().filter(pk=model).first()
         before = _value(row)
@@ -51,12 +51,12 @@ def _claim_probe(model: str, now: datetime) -> tuple[Breaker, bool]:
 
 
 def record_success(model: str) -> None:
-    """Close the breaker: the LLM answered."""
+    """Close the breaker, because the LLM answered."""
     _change(model, lambda breaker: breaker.record_success())
 
 
 def record_failure(model: str, error: Unavailable) -> None:
-    """Count a failure: the LLM could not be reached, or refused all requests."""
+    """Count a failure, because the LLM could not be reached or refused the request."""
     seconds = max(float(settings.MODEL_BREAKER_SECONDS), min(error.retry_after or 0.0, LONGEST_OPEN_SECONDS))
     _change(
         model,
@@ -67,14 +67,14 @@ def record_failure(model: str, error: Unavailable) -> None:
 
 
 def return_admission(model: str, admitted: Breaker) -> None:
-    """Return an admission that was not used. Where it was the probe, another caller may become the probe."""
+    """Return an admission that was not used. If the admitted call was the probe, another call may become the probe."""
     if admitted.probing_until:
         ModelBreaker.objects.filter(pk=model, probing_until=admitted.probing_until).update(probing_until=None)
 
 
 def _change(model: str, change: Callable[[Breaker], Breaker]) -> None:
     seen = load_breaker(model)
-    # The breaker rarely changes, and then no call should wait for the lock of another call.
+    # Most calls do not change the breaker. Such calls must not wait for the lock of another call.
     if change(seen) == seen:
         return
     with transaction.atomic():
@@ -100,9 +100,9 @@ def _value(row: ModelBreaker | None) -> Breaker:
 
 
 def _cap_future(until: datetime | None) -> datetime | None:
-    """Return the time, or a past time where it is further ahead than any breaker sets it.
+    """Return the time, or a past time if it is further in the future than any breaker sets it.
 
-    Such a time was set before the system clock was set back.
+    Such a time was stored before the system clock was set back.
     """
     now = timezone.now()
     probe = settings.MODEL_SECONDS + PROBE_GRACE_SECONDS
@@ -112,13 +112,13 @@ def _cap_future(until: datetime | None) -> datetime | None:
 
 def describe_breaker(breaker: Breaker, now: datetime) -> str:
     """Return one sentence that says why the LLM is not asked now."""
-    times = f"The model failed {breaker.failures} times in a row ({breaker.reason.replace('_', ' ')})"
+    times = f"The LLM failed {breaker.failures} times in a row ({breaker.reason.replace('_', ' ')})"
     if breaker.open_until and breaker.open_until > now:
         return f"{times}; it is asked again in {(breaker.open_until - now).total_seconds():.0f} s."
-    return f"{times}; one call finds out now whether it answers again."
+    return f"{times}; one call is testing now whether it answers again."
 
 
-# An unreadable answer is requested once more, and both answers are paid.
+# After an unreadable answer, the question is asked once more, and both answers are paid.
 ANSWERS_PAID = 2
 
 
@@ -136,9 +136,9 @@ class Reservation:
 
 
 def reserve(tenant_id: int, estimate: float) -> Reservation:
-    """Reserve the highest cost of a call with this estimate. Raises `Unavailable` where the budget has no room for it.
+    """Reserve the highest possible cost of a call with this estimate. Raise `Unavailable` if the budget is too small.
 
-    One conditional UPDATE keeps all reservations within the budget, however many calls are made at once.
+    A conditional UPDATE keeps all reservations within the budget, even if many calls are made at once.
     """
     reservation = Reservation(tenant_id, timezone.now().date(), ANSWERS_PAID * estimate)
     if not _is_taken(reservation):
@@ -170,9 +170,9 @@ def sum_spent_today(tenant_id: int) -> float:
 def _why(reservation: Reservation) -> str:
     limit = settings.MODEL_DAILY_USD
     if limit <= 0:
-        return "The daily budget is 0 USD: nothing may be spent on the model (HANDOFFAUDIT_MODEL_DAILY_USD)."
+        return "The daily budget is 0 USD: nothing may be spent on the LLM (HANDOFFAUDIT_MODEL_DAILY_USD)."
     left = max(0.0, limit - sum_spent_today(reservation.tenant_id))
     return (
         f"The daily budget of {limit:g} USD is spent: {left:.4f} USD are left, and this call may cost "
-        f"{reservation.usd:.4f}. It begins anew at 00:00 UTC."
+        f"{reservation.usd:.4f}. The budget begins anew at 00:00 UTC."
     )

@@ -41,19 +41,19 @@ _OF_ALL = frozenset({Reason.BREAKER_OPEN, Reason.NO_KEY, Reason.BUDGET})
 
 
 def enqueue_unverified() -> int:
-    """Queue the oldest unverified handoffs of each tenant where the LLM may answer, and return their number.
+    """Queue the oldest unverified handoffs of the tenants for a recheck, and return the number of queued handoffs.
 
-    Queues none while the breaker is open, and only one after a failed call: it is the probe for all of them.
+    While the breaker is open, queue none. After a failed call, queue only one handoff, which tests the LLM for all.
     """
     if not client.is_configured():
         return 0
     room = _count_room()
     waiting = [_oldest_unverified(tenant_id, room) for tenant_id in _tenants_to_recheck()] if room > 0 else []
-    # The tenants take turns, so that the tenant with the most handoffs does not block the others.
+    # The tenants take turns, so that a tenant with many handoffs does not block the other tenants.
     found = [one for turn in zip_longest(*waiting) for one in turn if one is not None][:room]
     now = timezone.now()
     rows = [ModelCheck(handoff=one, tenant_id=one.tenant_id, kind=CheckKind.RECHECK, since=now) for one in found]
-    # Two sweeps may insert the same rows. Both insert in the same order, so that they never deadlock.
+    # Two sweeps may insert the same rows. Both insert in the same order, so that they cannot deadlock.
     rows.sort(key=lambda row: row.handoff_id)
     ModelCheck.objects.bulk_create(rows, ignore_conflicts=True)
     return len(found)
@@ -62,7 +62,7 @@ def enqueue_unverified() -> int:
 def _count_room() -> int:
     """Return how many more rechecks may be queued now."""
     now = timezone.now()
-    # Only the breaker of the LLM that makes these checks counts, not the breakers of other or former LLMs.
+    # Other LLMs, and LLMs that were used before, have their own breakers. They say nothing about the rechecks.
     breaker = limits.load_breaker(settings.MODEL_FAST)
     if any(until and until > now for until in (breaker.open_until, breaker.probing_until)):
         return 0
@@ -72,7 +72,7 @@ def _count_room() -> int:
 def _tenants_to_recheck() -> list[int]:
     """Return the tenants with unverified handoffs and room in today's budget.
 
-    A budget that was too small for a call in the last minutes counts as used up.
+    If the budget was too small for a call in the last `BUDGET_PAUSE`, the budget counts as used up.
     """
     now = timezone.now()
     spent = ModelSpend.objects.filter(day=now.date(), usd__gte=settings.MODEL_DAILY_USD).values("tenant")
@@ -88,14 +88,14 @@ def _oldest_unverified(tenant_id: int, most: int) -> "list[Handoff]":
 
 
 def filter_unverified(tenant_id: int | OuterRef) -> "QuerySet[Handoff]":
-    """Return the unverified handoffs to recheck: accepted, held or approved, and within the setting's age limit."""
+    """Return the unverified handoffs to recheck: accepted, held or approved in the last `MODEL_CATCH_UP_HOURS`."""
     oldest = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS)
     return Handoff.objects.filter(tenant=tenant_id, unverified=True, state__in=_STANDING, id__gte=first_id_at(oldest))
 
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """The lease on a recheck. A handoff whose LLM check failed again, or whose state changed, stays as it is."""
+    """The lease on a recheck. A handoff whose LLM check failed again, or whose state changed, keeps its verdict."""
 
     due: Job
 
@@ -113,7 +113,7 @@ class Recheck:
             return []
         if handoff.state == State.HELD:
             return [replace(one, handoff=handoff, from_state=handoff.state)]
-        # The recommended action was decided when the handoff was accepted.
+        # A recheck does not change the recommended action, which was decided when the handoff was accepted.
         verdict = replace(one.verdict, remediation=None, recommended_action=None)
         return [replace(one, handoff=handoff, from_state=handoff.state, verdict=verdict, repaired=())]
 
@@ -124,7 +124,7 @@ class Recheck:
 def _concerns_it_alone(judged: JudgedHandoff) -> bool:
     """Return whether the LLM failed for this handoff but may answer for others.
 
-    Without a pause, such a handoff would stay the oldest and be asked about again and again.
+    Without a pause, such a handoff would stay the oldest handoff, and every recheck would be spent on it.
     """
     for issue in judged.verdict.issues:
         if issue.code == semantic.UNAVAILABLE.code:
@@ -135,19 +135,19 @@ def _concerns_it_alone(judged: JudgedHandoff) -> bool:
 
 log = structlog.get_logger(__name__)
 
-# The process is about to end: it finishes the checks it has begun and takes no more.
+# When the event is set, the process is about to end: it finishes the current checks and takes no further check.
 ending = threading.Event()
 
 _lock = WorkerLock()
 
 
 def drain() -> int:
-    """Make checks until none waits, and return the number stored."""
+    """Make checks until none waits, and return the number of stored results."""
     return _lock.drain(jobs.take, jobs.is_any_left_behind, jobs.take_left_behind, _make, ending.is_set)
 
 
 def _make(due: Job) -> bool:
-    # A handoff that breaks the pipeline is a bug of the product. It must not stop the other checks.
+    # An exception here is a bug of this product. It must not affect the other checks.
     try:
         was_stored = check(due)
     except Exception:
@@ -161,7 +161,7 @@ def _make(due: Job) -> bool:
 
 
 def check(due: Job) -> bool:
-    """Make one check and store it. Return False where the lease was lost."""
+    """Make one check and store its result. Return False if the lease was lost."""
     if due.kind == CheckKind.REPAIR:
         return repairs.repair_due(due)
     handoff = due.handoff
@@ -172,7 +172,7 @@ def check(due: Job) -> bool:
     )
     model = client.model_for(handoff.tenant_id, handoff.pk)
     verdict = verdict_on_stored(handoff, body, before, config, model=model)
-    # A handoff that was accepted is not repaired afterwards.
+    # A handoff that was accepted is not repaired later.
     decides = due.kind == CheckKind.FIRST or handoff.state == State.HELD
     repaired = repairs.repair_judged(handoff, body, verdict, before, config, model) if decides else []
     policy = config.policy_for(handoff.handoff_type)

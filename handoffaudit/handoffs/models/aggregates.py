@@ -33,10 +33,7 @@ class HourlyCount(models.Model):
 
 
 class HourlyTotal(models.Model):
-    """The hourly counts summed over all types and agents.
-
-    The table is small, so that pages that show totals read few rows.
-    """
+    """The hourly counts summed over all types and agents. Pages that show totals read this small table."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     hour = models.DateTimeField()
@@ -46,11 +43,11 @@ class HourlyTotal(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "hour", "state", "code"], name="one_hourly_total")]
-        # Every page shows the sum over all hours for one state.
+        # Every page sums all hours of one state, which the first index makes fast.
         indexes = [
             models.Index(fields=["tenant", "state", "hour"], condition=models.Q(code=""), name="hourly_total_by_state"),
-            # The queue first checks whether any handoff with a rule code is in a state, and only then looks for the
-            # handoffs.
+            # The review queue searches for handoffs with a rule code only in states that have such handoffs, and finds
+            # these states with this index.
             models.Index(fields=["tenant", "code", "state"], condition=~models.Q(code=""), name="hourly_total_by_code"),
         ]
 
@@ -77,7 +74,10 @@ class _Outcomes(models.Model):
 
 
 class DailyCount(_Outcomes):
-    """The outcomes of a day by type and source agent, for reports over weeks. `code` as in `HourlyCount`."""
+    """The outcomes of a day by type and source agent, for reports over weeks.
+
+    `code` has the same meaning as in `HourlyCount`.
+    """
 
     code = models.CharField(max_length=100, blank=True)
     handoff_type = models.CharField(max_length=200)

@@ -13,7 +13,7 @@ from handoffaudit.validation.json_text import JSON_PARSE
 
 
 def new_id() -> uuid.UUID:
-    """Return a new UUIDv7: later rows have greater ids and are stored next to each other."""
+    """Return a new UUIDv7. Later rows get greater ids, so rows of the same time are stored next to each other."""
     made: uuid.UUID = uuid_utils.compat.uuid7()
     return made
 
@@ -31,7 +31,7 @@ class State(models.TextChoices):
 
 WAITING_STATES = (State.RECEIVED, State.VALIDATING)
 
-# The rule codes which say that the bytes are not a document of any format.
+# A document with one of these rule codes has no known format.
 _UNREADABLE_CODES = frozenset({JSON_PARSE.code, UNRECOGNISED_FORMAT.code})
 
 
@@ -54,14 +54,14 @@ class Handoff(Leased):
     # The `handoff_id` of the first attempt; empty on the first attempt itself.
     lineage = models.CharField(max_length=200, blank=True, default="", db_default="")
     attempt = models.PositiveSmallIntegerField(default=1, db_default=1)
-    # The sender may ask to lift an older version of the document (`adapt`) and to repair a rejected one (`repair`).
+    # The sender may ask to lift a document of an older version (`adapt`), and to repair a rejected document (`repair`).
     adapt = models.BooleanField(default=False, db_default=False)
     repair = models.BooleanField(default=False, db_default=False)
-    # The repair made this attempt from the one before.
+    # A repair made this attempt from an earlier attempt.
     repaired = models.BooleanField(default=False, db_default=False)
     step = models.IntegerField(null=True)
     state = models.CharField(max_length=10, choices=State.choices)
-    # Increases with each change, so that a decision made on an outdated view is detected.
+    # The version increases with each change, so that a decision on an outdated page is detected.
     version = models.PositiveIntegerField(default=1, db_default=1)
     received_at = models.DateTimeField()
     judged_at = models.DateTimeField(null=True)
@@ -76,7 +76,7 @@ class Handoff(Leased):
     token_count = models.PositiveIntegerField(null=True)
     chain_length = models.PositiveIntegerField(default=0, db_default=0)
     warnings = models.BooleanField(default=False, db_default=False)
-    # The state that the handoff would have without shadow mode, if it would have been rejected or held.
+    # The state that the handoff would have without shadow mode: rejected or held, or empty for the same state.
     would_decide = models.CharField(max_length=10, blank=True, default="", db_default="")
     approvable = models.BooleanField(default=True, db_default=True)
     user_approved = models.BooleanField(default=False, db_default=False)
@@ -85,7 +85,7 @@ class Handoff(Leased):
     escalated = models.BooleanField(default=False, db_default=False)
     # The LLM check was due, but the LLM was unavailable.
     unverified = models.BooleanField(default=False, db_default=False)
-    # Accepted unverified; the later LLM check would have rejected the handoff.
+    # The handoff was accepted unverified, and the later LLM check would have rejected it.
     flagged = models.BooleanField(default=False, db_default=False)
     # A hook event handed the task out, and its end has not been reported.
     open = models.BooleanField(default=False, db_default=False)
@@ -113,12 +113,11 @@ class Handoff(Leased):
             models.Index(
                 fields=["tenant", "lineage", "attempt"], condition=~models.Q(lineage=""), name="handoff_by_lineage"
             ),
-            # The state is among the columns because SQLite would otherwise choose the index over all states.
+            # Without the state among its columns, SQLite would choose the index over all states instead.
             models.Index(
                 fields=["tenant", "state", "id"], condition=models.Q(escalated=True), name="handoff_escalated"
             ),
-            # Rare conditions must be found without a scan. These partial indexes have few rows, and an arriving handoff
-            # adds none.
+            # These partial indexes find rare conditions without a scan. They have few rows, and ingest adds none.
             models.Index(fields=["tenant", "review_due_at"], condition=models.Q(state="held"), name="handoff_due"),
             models.Index(fields=["tenant", "id"], condition=~models.Q(would_decide=""), name="handoff_shadowed"),
             models.Index(fields=["tenant", "id"], condition=models.Q(warnings=True), name="handoff_warned"),
@@ -145,7 +144,7 @@ class Handoff(Leased):
 
     @property
     def flags(self) -> dict[str, bool]:
-        """Return the marks beside the state, by their names in the API."""
+        """Return the flags of the handoff by their names in the API."""
         return {
             "warnings": self.warnings,
             "shadowed": bool(self.would_decide),
@@ -159,7 +158,7 @@ class Handoff(Leased):
 
     @property
     def is_unreadable(self) -> bool:
-        """Return whether no format could read the document, so that no field is known and nothing was checked."""
+        """Return whether the document has no known format, so that no field is known and nothing was checked."""
         is_named = bool(self.handoff_type or self.source_agent_id or self.target_agent_id)
         is_none = not self.format or not _UNREADABLE_CODES.isdisjoint(self.codes)
         return not is_named and is_none and self.verdict is not None
@@ -177,7 +176,7 @@ class Handoff(Leased):
 class HandoffBody(models.Model):
     """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON.
 
-    `lifted` is the document in the current version, if the sender sent an older one and asked to have it lifted.
+    `lifted` is the document in the current version, if the sender sent an older version and asked to lift it.
     """
 
     handoff = models.OneToOneField(
@@ -211,7 +210,7 @@ class RemovedDocument(models.Model):
 
 
 class Remediation(models.Model):
-    """The remediation record of a lineage: what was recommended after each attempt.
+    """The remediation record of a lineage, with the recommended action after each attempt.
 
     `content` is the record as JSON. `lineage` is the `handoff_id` of the first attempt.
     """
@@ -239,7 +238,7 @@ class Verdict(models.Model):
     outcome = models.CharField(max_length=10)
     policy_version = models.PositiveIntegerField()
     validated_at = models.DateTimeField()
-    # Text and not jsonb, because a NUL character of a sender is valid JSON, but PostgreSQL's jsonb refuses it.
+    # The column is not jsonb, because PostgreSQL's jsonb refuses the NUL character, which is valid in JSON.
     content = models.TextField()
 
     def __str__(self) -> str:
@@ -273,7 +272,7 @@ class ActorKind(models.TextChoices):
 
 
 class Event(models.Model):
-    """A change of state, or a remark that keeps the state. Rows are only added, never changed."""
+    """A change of state, or a remark without a change of state. Rows are only added, never changed."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, related_name="events")
@@ -286,8 +285,7 @@ class Event(models.Model):
 
     class Meta:
         indexes = [
-            # People make few of the changes. The indexes cover decisions only, so that ingest and judging add no
-            # entries.
+            # The indexes cover only the decisions of people, which are few, so that ingest and judging add no entries.
             models.Index(
                 fields=["tenant", "at"],
                 condition=models.Q(to_state__in=("approved", "declined")),
@@ -305,5 +303,5 @@ class Event(models.Model):
 
     @property
     def author(self) -> dict[str, str]:
-        """Return who caused the event, as the API shows the actor."""
+        """Return the actor of the event in the form of the API."""
         return {"kind": self.actor_kind, "name": self.actor}

@@ -8,11 +8,12 @@ from handoffaudit.handoffs.models.handoff import new_id
 
 
 class HandedOut(models.Model):
-    """A task given to another agent, joined from several hook events.
+    """A task given to another agent, which several hook events report.
 
-    `session`, `tool_use` and `agent` are digests, because senders choose the length of their ids, and cut ids could
-    join unrelated tasks. `handoff` handed the task out. `returned` is the latest handoff that handed the task back, and
-    `deliverable` the digest of its deliverable. `over` says that the end of the task was reported.
+    `session`, `tool_use` and `agent` are digests of ids. Senders choose the length of ids, and with ids that were cut
+    off, unrelated tasks could get the same row. `handoff` handed the task out. `returned` is the latest handoff that
+    handed the task back, and `deliverable` the digest of its deliverable. `over` says that the end of the task was
+    reported.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -41,10 +42,10 @@ class HandedOut(models.Model):
 
 
 class HookEvent(models.Model):
-    """A hook event that an agent host sent, and the answer to it.
+    """A hook event that an agent host sent, and its answer.
 
-    `key` identifies the event if the host sends it again. `answer` is the first answer, empty until there is one.
-    `phase` has the phase rules and their results, as JSON.
+    `key` identifies the event if the host sends it again. `answer` is the first answer, empty until the event is
+    answered. `phase` has the phase rules and their results as JSON.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -70,8 +71,8 @@ class HookEvent(models.Model):
 class ValidationState(models.Model):
     """The validation state that a hook event led to. Rows are only added, never changed.
 
-    A late verdict adds a second row for the event. `content` is the state as the API shows it. The state of a phase is
-    that of its newest event.
+    A late verdict adds a second row for the event. `content` is the state in the form of the API. The state of a phase
+    is the state of its newest event.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -98,9 +99,9 @@ class SubscriberKind(models.TextChoices):
 class Subscriber(models.Model):
     """A receiver of events: a webhook, which gets signed requests, or an e-mail address.
 
-    `events` lists `verdict`, `decision`, `alert` and `group`. `states` narrows verdicts to those with one of these
-    states (empty: all). `secret` signs the requests; both sides need the secret, so it is stored in plain text. The
-    subscriber gets the events after `heard_from`, when it was created or last enabled.
+    `events` may contain `verdict`, `decision`, `alert` and `group`. `states` limits verdicts to these states (empty:
+    all states). `secret` signs the requests; both sides need the secret, so it is stored in plain text. The subscriber
+    gets the events after `heard_from`, the time at which it was created or last enabled.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
@@ -158,11 +159,12 @@ class Delivery(models.Model):
 
 
 class Gathering(models.Model):
-    """The progress of the scan for events to deliver: a single row.
+    """The progress of the scan for events to deliver, in a single row.
 
-    All events up to `reached` were scanned, except for the ids in `gaps`: `[first, last, seconds since 1970 when the
-    ids were found missing]`. An id can be missing for a while, because transactions commit in another order than they
-    draw their ids. `pass_number` counts the scans, so that one of two concurrent scans ends.
+    All events up to `reached` were scanned, except for the ids in `gaps`. A gap is `[first, last, at]`, where `at` is
+    the time at which the ids were found missing, in seconds since 1970. An id can be missing for a while, because
+    transactions do not commit in the order of their ids. `pass_number` counts the scans, so that only one of two
+    concurrent scans is stored.
     """
 
     reached = models.BigIntegerField(default=0)

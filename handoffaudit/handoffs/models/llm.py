@@ -10,15 +10,14 @@ from handoffaudit.handoffs.models.handoff import Handoff, new_id
 class CheckKind(models.TextChoices):
     FIRST = "first"
     RECHECK = "recheck"
-    # Already rejected, and no repair by rules worked: the LLM is asked for a repair.
+    # The LLM is asked to repair a rejected handoff that the repair by rules could not repair.
     REPAIR = "repair"
 
 
 class ModelCheck(Leased):
-    """A handoff that waits for an LLM check, the first one or one repeated after the LLM was unavailable.
+    """A handoff that waits for the LLM: for its first check, for a recheck, or for a repair.
 
-    The row is deleted after the check. The queue is a table of its own, so that workers never scan the handoffs for
-    work.
+    The row is deleted after the check. The queue has its own table, so that workers never search all handoffs for work.
     """
 
     handoff = models.OneToOneField(
@@ -38,8 +37,8 @@ class ModelCheck(Leased):
 class ModelCall(models.Model):
     """A question to the LLM, with all its tries. Rows are only added, never changed.
 
-    `outcome` is `ok` or the reason why there is no answer. A `cached` call reused an earlier answer and cost nothing.
-    Cost in USD; `latency_ms` over all tries.
+    `outcome` is `ok` or the reason for the missing answer. A `cached` call reused an earlier answer and cost nothing.
+    `latency_ms` is the sum over all tries.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -73,8 +72,8 @@ class ModelCall(models.Model):
 class ModelAnswer(models.Model):
     """A stored answer of the LLM, so that the same question is asked only once.
 
-    `key` is the hash of the LLM's name, the prompt and everything sent. The answer is stored as soon as it arrives: if
-    the worker dies right after, the next one need not pay again.
+    `key` is the hash of the LLM's name and the whole question. The answer is stored as soon as it arrives, so that
+    nobody pays for the same question again if the worker dies.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
@@ -107,7 +106,10 @@ class ModelSpend(models.Model):
 
 
 class ModelBreaker(models.Model):
-    """The circuit breaker of an LLM, shared by every process: several failures in a row stop the calls for a while."""
+    """The circuit breaker of an LLM, which all processes share.
+
+    After several failures in a row, the breaker stops the calls for a while.
+    """
 
     model = models.CharField(max_length=100, primary_key=True)
     failures = models.PositiveIntegerField(default=0)
@@ -120,10 +122,11 @@ class ModelBreaker(models.Model):
 
 
 class Alert(models.Model):
-    """An event that a person should look at, open until acknowledged. Only one alert of a kind is open at a time.
+    """A sign that a person should look, open until acknowledged. Only one alert of a kind is open at a time.
 
     `kind` names an event or an alert rule. An alert of a rule has the latest measurement in `value`, and resolves by
-    itself. `notified_at` is when the webhooks were last notified; the notification repeats after a while.
+    itself. `notified_at` is the time of the last notification of the webhooks, which is repeated while the alert is
+    open.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)

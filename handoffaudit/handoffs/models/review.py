@@ -8,7 +8,7 @@ from handoffaudit.handoffs.models.handoff import Handoff, new_id
 
 
 class ReviewHold(models.Model):
-    """A note that a person has a waiting handoff open. The hold expires, and stops nobody from deciding."""
+    """A note that a person has a waiting handoff open. The hold expires, and other people can still decide."""
 
     handoff = models.OneToOneField(Handoff, on_delete=models.CASCADE, primary_key=True)
     person = models.ForeignKey(Person, on_delete=models.CASCADE)
@@ -21,8 +21,8 @@ class ReviewHold(models.Model):
 class PassedOn(models.Model):
     """A reassignment of a waiting handoff to one person, or to nobody in particular, without a decision.
 
-    The handoff keeps its state, and no rate counts the reassignment, which is valid while the handoff has this
-    `version`. `over` says that a decision ended the reassignment.
+    The handoff keeps its state, and no rate counts the reassignment. The reassignment is valid while the handoff has
+    this `version`. `over` says that a decision ended the reassignment.
     """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
@@ -47,8 +47,8 @@ class Proposal(models.Model):
     """The first of the two decisions on a handoff whose type requires four eyes.
 
     The proposal is valid while the handoff has this `version`; `over` says that a decision ended the proposal.
-    `replaced` is the proposal that this one replaced (decision, note, actor_kind, actor, and at as text), to restore on
-    withdrawal.
+    `replaced` is the proposal that this proposal replaced (decision, note, actor_kind, actor, and at as text). It is
+    restored if this proposal is withdrawn.
     """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
@@ -72,17 +72,17 @@ class Proposal(models.Model):
 
     @property
     def author(self) -> dict[str, str]:
-        """Return who made the proposal, as the API shows the actor."""
+        """Return the actor of the proposal in the form of the API."""
         return {"kind": self.actor_kind, "name": self.actor}
 
 
 class Trial(Leased):
     """A dry run: a draft policy evaluated on past handoffs, to count how many verdicts would change.
 
-    `draft` is the policy content, as JSON. The newest handoff is judged first, and `reached` is the last one judged.
+    `draft` is the policy content as JSON. The newest handoff is judged first; `reached` is the last judged handoff.
     `flips` counts verdict changes by `before>after`; `changed` has the first changed handoffs: `{handoff, handoff_id,
-    before, after, codes}`. Of the judged handoffs, `unasked` had no LLM answer, if the dry run asks the LLM, and
-    `removed` had no documents any more, so that there was no verdict to compare.
+    before, after, codes}`. Some judged handoffs have no verdicts to compare: `unasked` counts handoffs for which the
+    LLM could not be asked, `removed` counts handoffs whose documents were removed.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

@@ -41,7 +41,7 @@ def reassign(
     """Take a waiting handoff out of the queue and assign it to a person, or to nobody.
 
     The handoff keeps its state and its review deadline. A decision or a new verdict ends the reassignment. A note is
-    required, and `to` must be allowed to decide. Raises `Handoff.DoesNotExist` or a `ReviewError`.
+    required, and `to` must be allowed to decide. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
     if not note:
@@ -96,12 +96,12 @@ def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person
 
 
 def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
-    """Return a reassigned handoff to the queue. Raises `Handoff.DoesNotExist` or `NotPassedOn`."""
+    """Return a reassigned handoff to the queue. Raise `Handoff.DoesNotExist` or `NotPassedOn`."""
     return apply_change(tenant=tenant, reference=reference, seen_version=None, change=partial(put_back, actor=actor))
 
 
 def put_back(handoff: Handoff, *, actor: Actor) -> None:
-    """Return a reassigned handoff to the queue; call inside a transaction. Raises `NotPassedOn`."""
+    """Return a reassigned handoff to the queue; call inside a transaction. Raise `NotPassedOn`."""
     if reassignment_of(handoff) is None:
         raise NotPassedOn
     remark(handoff, actor, PUT_BACK)
@@ -109,7 +109,7 @@ def put_back(handoff: Handoff, *, actor: Actor) -> None:
 
 
 def reassignment_of(handoff: Handoff) -> PassedOn | None:
-    """Return the current reassignment of the handoff, or None if it is in the queue or no longer waits."""
+    """Return the current reassignment of the handoff, or None if the handoff is in the queue or no longer waits."""
     return list_reassignments([handoff]).get(handoff.pk)
 
 

@@ -1,4 +1,4 @@
-"""Errors that say why a review action is refused, with messages for the person who tried."""
+"""The errors of refused review actions, with messages for the person, and the changes that all actions share."""
 
 from collections.abc import Callable
 
@@ -11,15 +11,15 @@ from handoffaudit.handoffs.transitions import Actor
 
 MAX_NOTE = 5000
 
-_APPROVING = "Say in the note why you approve what was rejected."
+_APPROVING = "Write in the note why you approve a rejected handoff."
 
-WHY_AGAIN = "Say in the note why it is to be decided again."
+WHY_AGAIN = "Write in the note why the handoff must be decided again."
 
-WHAT_TO_KNOW = "Say in the note what the next person has to know."
+WHAT_TO_KNOW = "Write in the note what the next person must know."
 
 
 class ReviewError(Exception):
-    """A review action that is refused; `message` says why and how to proceed."""
+    """The error for a refused review action; `message` gives the reason and the next step."""
 
     @property
     def message(self) -> str:
@@ -27,14 +27,14 @@ class ReviewError(Exception):
 
 
 class Stale(ReviewError):
-    """The handoff changed since the reviewer saw it; `last_event` describes the change."""
+    """The error for a handoff that changed since the reviewer saw it; `last_event` describes the change."""
 
     def __init__(self, handoff: Handoff, last_event: Event | None) -> None:
-        what = f"It is {handoff.state} now."
+        what = f"The handoff is {handoff.state} now."
         if last_event and last_event.from_state == last_event.to_state:
             what = f"{last_event.actor}: “{last_event.reason}”"
         elif last_event:
-            what = f"{last_event.actor} made it {last_event.to_state}."
+            what = f"{last_event.actor} changed the state to {last_event.to_state}."
             said = "The reason" if last_event.actor_kind == ActorKind.SYSTEM else "The note"
             what += f" {said}: “{last_event.reason}”" if last_event.reason else ""
         super().__init__(f"This handoff changed since you opened it; nothing was overwritten. {what}")
@@ -44,46 +44,44 @@ class Stale(ReviewError):
 
 class NotReviewable(ReviewError):
     def __init__(self, handoff: Handoff) -> None:
-        super().__init__(f"This handoff is {handoff.state}; only held and rejected ones can be decided.")
+        super().__init__(f"This handoff is {handoff.state}; only held and rejected handoffs can be decided.")
         self.state = handoff.state
 
 
 class NotReopenable(ReviewError):
     def __init__(self, handoff: Handoff) -> None:
-        waits = "It waits for a decision already." if handoff.state in (State.HELD, State.REJECTED) else ""
+        waits = "It already waits for a decision." if handoff.state in (State.HELD, State.REJECTED) else ""
         super().__init__(
-            f"This handoff is {handoff.state}; only approved and declined ones can be opened again. {waits}".strip()
+            f"This handoff is {handoff.state}; only approved and declined handoffs can be reopened. {waits}".strip()
         )
         self.state = handoff.state
 
 
 class DocumentRemoved(ReviewError):
     def __init__(self) -> None:
-        super().__init__("Retention has removed what this handoff said, so there is nothing to decide on again.")
+        super().__init__("Retention has removed the documents of this handoff, so it cannot be decided again.")
 
 
 class NotApprovable(ReviewError):
     def __init__(self) -> None:
-        super().__init__(
-            "An agent handing over to itself can't be approved. Decline it; the sender has to name another target."
-        )
+        super().__init__("A self-handoff cannot be approved. Decline the handoff; the sender must name another target.")
 
 
 class Unreadable(ReviewError):
     def __init__(self) -> None:
         super().__init__(
-            "No format could read what arrived, so it can't be approved. Decline it, ask for a resend, or mark it as "
+            "An unreadable handoff cannot be approved. Decline the handoff, ask for a resend, or mark the handoff as "
             "handled."
         )
 
 
 class Readable(ReviewError):
     def __init__(self) -> None:
-        super().__init__("This handoff can be read. Approve or decline it.")
+        super().__init__("This handoff is readable. Approve or decline it.")
 
 
 class WrongInput(ReviewError):
-    """An invalid input value: the `field`, what is `wrong` with the value, and the `remedy`."""
+    """The error for an invalid value of `field`. `wrong` describes the error, `remedy` says what to enter."""
 
     def __init__(self, field: str, wrong: str, remedy: str, message: str = "") -> None:
         super().__init__(message or f"{wrong} {remedy}")
@@ -103,20 +101,20 @@ class NoteTooLong(WrongInput):
 
 
 class NoReviewer(WrongInput):
-    """The person chosen for a reassignment cannot decide in this tenant."""
+    """The error for a reassignment to a person who cannot decide in this tenant."""
 
     def __init__(self, name: str) -> None:
         remedy = "Choose a reviewer or an administrator, or nobody."
-        super().__init__("to", f"{name} is no reviewer of this tenant.", remedy)
+        super().__init__("to", f"{name} is not a reviewer of this tenant.", remedy)
 
 
 class NotPassedOn(ReviewError):
     def __init__(self) -> None:
-        super().__init__("This handoff is not passed on; it is where it was.")
+        super().__init__("This handoff is not reassigned; nothing was changed.")
 
 
 class NothingToUndo(ReviewError):
-    """The last change was not made by this actor, or was made too long ago."""
+    """The error for an undo of a change that another actor made, that is too old, or that cannot be undone."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"Nothing was undone: {why}")
@@ -125,12 +123,12 @@ class NothingToUndo(ReviewError):
 class TooMany(ReviewError):
     def __init__(self, most: int) -> None:
         super().__init__(
-            f"More than {most:,} match, too many to decide in one go. Narrow them, by type or by code for example."
+            f"More than {most:,} handoffs match, too many to decide at once. Add a filter, such as a type or a code."
         )
 
 
 def check_note(note: str) -> str:
-    """Return the note as it is stored: trimmed and without NUL characters. Raises `NoteTooLong`."""
+    """Return the note in its stored form, trimmed and without NUL characters. Raise `NoteTooLong`."""
     note = note.strip().replace("\x00", "")
     if len(note) > MAX_NOTE:
         raise NoteTooLong(len(note))
@@ -142,7 +140,7 @@ def apply_change(
 ) -> Handoff:
     """Apply `change` to a handoff in one transaction, if the handoff still has the version `seen_version`.
 
-    None skips the version check. Raises `Handoff.DoesNotExist`, `Stale`, and the errors of `change`.
+    None skips the version check. Raise `Handoff.DoesNotExist`, `Stale`, and the errors of `change`.
     """
     try:
         with transaction.atomic():
@@ -157,7 +155,7 @@ def apply_change(
 
 
 def remark(handoff: Handoff, actor: Actor, reason: str) -> None:
-    """Record an event that leaves the state as it is.
+    """Record an event that does not change the state.
 
     The version of the handoff increases, so that open pages notice the event. The current proposal and reassignment
     move to the new version and stay valid.

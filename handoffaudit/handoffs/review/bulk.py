@@ -33,10 +33,10 @@ _MARK_BYTES = 6
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A filtered view of the queue as it was at `seen_at`; handoffs that arrived or changed later are left out.
+    """A filtered view of the queue at the time `seen_at`, without handoffs that arrived or changed later.
 
-    `shown` has the marks of the handoffs that the reviewer saw (`Matching.shown`). None means that the reviewer saw
-    all.
+    `shown` has the marks of the handoffs that the reviewer saw (`Matching.shown`). None means that the reviewer saw all
+    of them.
     """
 
     view: str
@@ -81,7 +81,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A reason why handoffs were not decided, how many, and the ids of some of them."""
+    """A reason why handoffs were not decided, the number of these handoffs, and the ids of some of them."""
 
     reason: str
     number: int
@@ -128,10 +128,10 @@ def decide_matching(
     most: int = MOST_PER_REQUEST,
     seconds: float = SECONDS,
 ) -> BulkDecision:
-    """Decide the next handoffs of the selection, each on its own, until `most` are visited or the time is up.
+    """Decide the next handoffs of the selection, at most `most` of them and for at most `seconds`.
 
-    Continue with `next` of the result as `cursor` and the same selection. Raises `TooMany` on the first request if the
-    selection is too large.
+    To continue, call again with `next` of the result as `cursor` and the same selection. On the first call, raise
+    `TooMany` if the selection is too large.
     """
     note = check_note(note)
     if not cursor and count_matching(tenant, selection).more:
@@ -148,7 +148,7 @@ def decide_matching(
 
 
 def parse_shown(text: str) -> frozenset[bytes]:
-    """Return the marks from the text of `Matching.shown`. Raises `ValueError`."""
+    """Return the marks from the text of `Matching.shown`. Raise `ValueError`."""
     try:
         raw = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeError) as error:
@@ -175,18 +175,18 @@ def _decide_part(
 
 class ChangedSince(ReviewError):
     def __init__(self) -> None:
-        super().__init__("It changed since you selected it; nothing was overwritten.")
+        super().__init__("The handoff changed since you selected it; nothing was overwritten.")
 
 
 class NotShown(ReviewError):
-    """The handoff matches now but did not when the reviewer looked: its group is no longer muted, for example."""
+    """The error for a handoff that began to match after the reviewer looked, for example because it is unmuted."""
 
     def __init__(self) -> None:
-        super().__init__("It was not among those that you were shown; it waits as before.")
+        super().__init__("The handoff was not on the list that you saw; it still waits.")
 
 
 def summarize(results: Iterable[Result], place: str | None = None, decision: Decision | None = None) -> BulkDecision:
-    """Sum up the results of several decisions, with the refusals grouped by reason."""
+    """Summarize the results of several decisions, with the refusals grouped by reason."""
     done = BulkDecision(next=place)
     reasons: dict[str, list[str]] = {}
     for result in results:

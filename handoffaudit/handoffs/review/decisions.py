@@ -45,7 +45,7 @@ def needs_four_eyes(handoff: Handoff) -> bool:
 
 
 def find_proposal(handoff: Handoff) -> Proposal | None:
-    """Return the current proposal for the handoff, or None if there is none or a later change ended it."""
+    """Return the current proposal for the handoff, or None if there is no proposal that is still valid."""
     return list_proposals([handoff]).get(handoff.pk)
 
 
@@ -71,7 +71,7 @@ def is_the_same(proposal: Proposal, decision: str, note: str, actor: Actor) -> b
 
 
 def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
-    """Store the decision as the first of two, in place of any earlier proposal; call inside a transaction.
+    """Store the decision as a proposal, which replaces an earlier proposal; call inside a transaction.
 
     The proposal ends a reassignment, because a person has judged the handoff.
     """
@@ -115,7 +115,7 @@ def _describe(proposal: Proposal) -> dict[str, str]:
 
 
 def describe_agreement(proposal: Proposal, note: str, actor: Actor) -> str:
-    """Return the reason of a decision that two people made, naming both."""
+    """Return the reason of a decision that two people made, with both names and notes."""
     first, second = _quote(proposal.actor, proposal.note), _quote(actor.name, note)
     return f"proposed by {first}; confirmed by {second}"
 
@@ -155,7 +155,7 @@ def decide_handoff(
     """Decide a held or rejected handoff, if it still has the version `seen_version`; None skips that check.
 
     If the type of the handoff requires four eyes, the first decision becomes a proposal (`find_proposal`) and
-    the state stays the same. The same decision by a second person takes effect. Raises `Handoff.DoesNotExist` or a
+    the state stays the same. The same decision by a second person takes effect. Raise `Handoff.DoesNotExist` or a
     `ReviewError`.
     """
     change = partial(_decide_locked, decision=decision, note=check_note(note), actor=actor)
@@ -178,9 +178,9 @@ def _decide_locked(handoff: Handoff, *, decision: Decision, note: str, actor: Ac
 
 
 def resolve_resend(handoff: Handoff, decision: Decision, note: str) -> tuple[Decision, str]:
-    """Return the decision and its note, with `RESEND` turned into a decline whose note asks to send again.
+    """Return the decision and its note. Turn `RESEND` into a decline whose note asks for a resend.
 
-    Raises `ReviewError`.
+    Raise `ReviewError`.
     """
     if decision is not Decision.RESEND:
         return decision, note
@@ -196,7 +196,7 @@ def reason_of(
 ) -> str | None:
     """Return the reason stored with the decision, or None if a second person must confirm the decision.
 
-    Raises `ReviewError`.
+    Raise `ReviewError`.
     """
     if handoff.state not in REVIEWABLE:
         raise NotReviewable(handoff)
@@ -241,7 +241,7 @@ def apply_to_each(references: Sequence[tuple[str, int]], change: Callable[[str, 
     return results
 
 
-# The number of rows locked together, which bounds how long other reviewers wait.
+# The number of rows that one transaction locks. A small number keeps the waits of other reviewers short.
 PART = 100
 
 Reference = tuple[str, int]
@@ -276,9 +276,9 @@ def decide_many(
 def _decide_together(
     tenant: Tenant, references: Sequence[Reference], decision: Decision, note: str, actor: Actor
 ) -> dict[str, Result]:
-    """Decide the unchanged handoffs that need no second person in one transaction; return the results by reference.
+    """Decide handoffs in one transaction, and return the results by reference.
 
-    Handoffs missing from the result must be decided one by one.
+    Handoffs that changed, or that need a second person, are missing from the results. Decide them one by one.
     """
     results: dict[str, Result] = {}
     reasons: list[tuple[Handoff, str]] = []
@@ -303,9 +303,9 @@ def _decide_together(
 
 
 def _lock_unchanged(tenant: Tenant, references: Sequence[Reference]) -> dict[str, Handoff]:
-    """Lock and return the handoffs that still have the version seen.
+    """Lock and return the handoffs that still have the version that the reviewer saw.
 
-    Every caller locks in primary key order, which prevents deadlocks.
+    Every caller locks in the order of the primary keys, so that two callers cannot deadlock.
     """
     seen = dict(_ids(references))
     rows = queries.of_tenant(tenant).filter(pk__in=seen).order_by("pk").select_for_update(no_key=True)
@@ -321,10 +321,10 @@ def _ids(references: Sequence[Reference]) -> Iterator[tuple[UUID, Reference]]:
 
 
 def _take_effect_together(reasons: Sequence[tuple[Handoff, str]], decision: Decision, actor: Actor) -> None:
-    """Apply the decision to all of these handoffs, whose rows must be locked, with few statements.
+    """Apply the decision to all of these handoffs with few statements. The rows must be locked.
 
-    The effect on each handoff equals that of `_take_effect`: new version, event, counts, and the end of its proposal,
-    reassignment and hold.
+    The effect on each handoff is the effect of `_take_effect`: a new version, an event, counts, and the end of its
+    proposal, reassignment and hold.
     """
     if not reasons:
         return

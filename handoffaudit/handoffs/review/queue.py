@@ -23,7 +23,7 @@ from handoffaudit.handoffs.queries import EVERYTHING, Page, decided_handoffs, de
 from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 
-# Any query whose rows name a handoff in the column `handoff`: members of a group, reassignments, proposals.
+# A query whose rows name handoffs in the column `handoff`, such as members of a group, reassignments or proposals.
 Marks = QuerySet[Any]
 
 VIEWS = ("all", "mine", "passed_on", "second", "proposed", "muted")
@@ -32,10 +32,10 @@ _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.RE
 
 PARTS = tuple(_STATES)
 
-# Matches every handoff of the queue, whatever its section.
+# The condition for all handoffs of the queue, in every section.
 WAITS = Q(state__in=REVIEWABLE)
 
-# A person must see held and escalated handoffs, so only the other rejected ones can be muted.
+# A person must see held and escalated handoffs, so only other rejected handoffs can be muted.
 MAY_BE_LEFT_OUT = Q(state=State.REJECTED, escalated=False)
 
 
@@ -50,7 +50,7 @@ def list_queue(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> Page:
-    """Return a page of a view: escalated and held handoffs, oldest first; then rejected handoffs, newest first.
+    """Return a page of a view: escalated, then held handoffs, oldest first; then rejected handoffs, newest first.
 
     `view` is one of `VIEWS`:
 
@@ -59,10 +59,10 @@ def list_queue(
     - `passed_on`: all reassigned handoffs.
     - `second`: handoffs with a proposal by somebody other than `person`.
     - `proposed`: handoffs with a proposal by `person`.
-    - `muted`: the handoffs that `all` leaves out because they are muted.
+    - `muted`: muted handoffs, which `all` leaves out.
 
-    `left_out` lists the muted handoffs and `within` the handoffs to narrow the view to. Both are queries whose rows
-    name the handoff in `handoff`. Held and escalated handoffs are never left out.
+    `left_out` names the muted handoffs, and `within` limits the view to the handoffs that it names. Both are queries
+    whose rows name the handoff in `handoff`. Held and escalated handoffs are never left out.
     """
     rows = filter_view(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
     return paginate(rows, cursor, limit, parts_for(tenant, filters))
@@ -78,7 +78,7 @@ def find_gone(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> set[UUID]:
-    """Return those of the given handoff ids that no longer wait in the view.
+    """Return the ids among `ids` whose handoffs no longer wait in the view.
 
     The other arguments are those of `list_queue`.
     """
@@ -97,7 +97,7 @@ def filter_view(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> "QuerySet[Handoff]":
-    """Return the handoffs of a view, not yet narrowed to a state; `filter_part` narrows them to a section."""
+    """Return the handoffs of a view in all states; `filter_part` selects the handoffs of a section."""
     rows = queries.matching(tenant, filters)
     if within is not None:
         rows = queries.narrow_to(rows, within)
@@ -123,7 +123,7 @@ def _filter_reassigned_to(tenant: Tenant, person: Person | None) -> Marks:
 
 
 def _filter_proposed(tenant: Tenant, person: Person | None, *, by_others: bool) -> Marks:
-    """Return the current proposals by other people than this person, or by this person."""
+    """Return the current proposals by this person, or with `by_others` the proposals by all other people."""
     rows = decisions.proposals_in_force(tenant)
     if person is None:
         return rows if by_others else rows.none()
@@ -144,8 +144,8 @@ def count_concerning(tenant: Tenant, person: Person, most: int) -> dict[str, int
 def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
     """Return the sections of the queue that can contain a match.
 
-    The counts tell which states have handoffs with the rule code. A section without any is not scanned, because the
-    scan would read every waiting handoff to find none.
+    The stored counts show which states have handoffs with the rule code. Sections in other states are left out, because
+    a scan for the rule code would read all their handoffs and find none.
     """
     parts = {part: state for part, state in _STATES.items() if not filters.state or state in filters.state}
     if not filters.code or filters.code == counts.UNVERIFIED:
@@ -156,7 +156,7 @@ def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
 
 
 def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collection[str] = PARTS) -> Page:
-    """Return the page that begins at `cursor`. Raises `FilterError`."""
+    """Return the page that begins at `cursor`. Raise `FilterError`."""
     found: list[tuple[str, Handoff]] = []
     for name, after in _list_remaining_parts(cursor):
         if name in parts and len(found) <= limit:
@@ -166,16 +166,16 @@ def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collecti
 
 
 def _list_remaining_parts(cursor: str) -> Iterator[tuple[str, str]]:
-    """Yield each remaining section with the id after which the page continues. Raises `FilterError`."""
+    """Yield each remaining section with the id after which the page continues. Raise `FilterError`."""
     part, _, after = cursor.partition(":")
     if cursor and part not in PARTS:
-        raise FilterError("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
+        raise FilterError("cursor", cursor[:40], "use the unchanged value of `next` from the previous page.")
     begin = PARTS.index(part) if part in PARTS else 0
     return ((name, after if name == part else "") for name in PARTS[begin:])
 
 
 def sort_part(rows: "QuerySet[Handoff]", part: str, after: str = "") -> "QuerySet[Handoff]":
-    """Return the handoffs of a section in the order of that section, from the id `after` on."""
+    """Return the handoffs of a section in the order of that section, from the handoff after the id `after` on."""
     rows = filter_part(rows, part)
     if part == "rejected":
         rows = rows.order_by("-id")
@@ -217,7 +217,7 @@ def search(tenant: Tenant, text: str, named: str = "") -> SearchResult:
     """Return the filter for the first field in which the tenant has this value.
 
     The fields are tried in the order: rule code, type, source, target, handoff id. A text that matches none of them is
-    taken for a trace id. `named` is the rule code whose title is `text`. Raises `FilterError`.
+    taken for a trace id. `named` is the rule code whose title is `text`. Raise `FilterError`.
     """
     text = text.strip()
     if not text:
@@ -236,7 +236,7 @@ def search(tenant: Tenant, text: str, named: str = "") -> SearchResult:
     return SearchResult(Filters(handoff_id=found.handoff_id), "handoff_id")
 
 
-# The number of newest decided handoffs compared per search: one search by type, one by route.
+# The search for precedents compares this many of the newest decided handoffs of the type, and as many of the route.
 LOOKED_AT = 500
 
 
@@ -244,7 +244,7 @@ LOOKED_AT = 500
 class Precedent:
     """A decided handoff and its decision.
 
-    `decision` is `approved` or `declined`; `actor` decided, at `at`, with the note `note`.
+    `decision` is `approved` or `declined`. `actor` made the decision at the time `at`, with the note `note`.
     """
 
     handoff: Handoff
@@ -270,7 +270,7 @@ def list_precedents(handoff: Handoff, limit: int = 5) -> list[Precedent]:
 
 
 def _filter_with_codes(rows: "QuerySet[Handoff]", wanted: frozenset[str]) -> Iterable[uuid.UUID]:
-    # The same few lists of codes repeat in most rows. Comparing their text means that each list is parsed only once.
+    # Most rows repeat the same few lists of codes. Their texts are compared first, so that each list is parsed once.
     found = rows.order_by("-id").values_list("pk", Cast("codes", TextField()))[:LOOKED_AT]
     alike: dict[str, bool] = {}
     for pk, codes in found:
@@ -281,7 +281,7 @@ def _filter_with_codes(rows: "QuerySet[Handoff]", wanted: frozenset[str]) -> Ite
 
 
 def _drop_unavailable(codes: Iterable[str]) -> frozenset[str]:
-    """Return the codes without the one for an unavailable LLM, which makes no difference to a reviewer."""
+    """Return the codes without the code for an unavailable LLM, which makes no difference to a reviewer."""
     return frozenset(codes) - {counts.UNVERIFIED}
 
 
@@ -292,7 +292,7 @@ def _list_last_decisions(tenant_id: int, handoffs: list[uuid.UUID]) -> list[Even
     return sorted(last.values(), key=lambda event: (event.at, event.pk), reverse=True)
 
 
-# A bulk decision covers at most this many handoffs, and the page that offers the decision counts as far.
+# The page that offers a bulk decision counts up to this number, the largest number of handoffs in a bulk decision.
 MOST_COUNTED = 5000
 
 MOST_LOOKED_AT = 2000
@@ -316,7 +316,7 @@ class Waiting:
         return cls(min(counted, most), more=counted > most)
 
     def up_to(self, most: int) -> "Waiting":
-        """Return the same number, capped at `most`, which must not exceed the bound of the original count."""
+        """Return the same number, limited to `most`. `most` must not exceed the limit of the original count."""
         return Waiting(min(self.number, most), more=self.more or self.number > most)
 
 
@@ -341,8 +341,8 @@ def load_progress(tenant: Tenant, person: Person, *, left_out: Marks | None = No
 def count_waiting(tenant: Tenant, *, left_out: Marks | None = None, most: int = MOST_COUNTED) -> Waiting:
     """Count the handoffs in the view `all`, for any person.
 
-    If muted handoffs are left out, only the newest `MOST_LOOKED_AT` rejected handoffs are counted: counting all of them
-    would take seconds, and every page shows this number in its menu.
+    If muted handoffs are left out, only the newest `MOST_LOOKED_AT` rejected handoffs are counted. Counting all of them
+    would take seconds, and the menu of every page shows this number.
     """
     if left_out is None or left_out.query.is_empty():
         return Waiting.of(_count_parts(tenant, (_HELD, _REJECTED), most), most)
@@ -358,8 +358,8 @@ def count_waiting(tenant: Tenant, *, left_out: Marks | None = None, most: int = 
 def _count_parts(tenant: Tenant, parts: Sequence[Q], most: int) -> int:
     """Count the handoffs that match any of the conditions and are not reassigned, up to `most + 1`.
 
-    Each condition has its own index and its own subquery: for one combined condition, PostgreSQL would scan all
-    matching rows to count a few.
+    Each condition has its own subquery, which uses the index of the condition. For one combined condition, PostgreSQL
+    would scan all matching rows to count a few.
     """
     rows = (
         queries.of_tenant(tenant)

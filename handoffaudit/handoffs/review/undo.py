@@ -1,4 +1,4 @@
-"""Undo of review actions: by anybody with a note, or by the actor without a note within a few minutes."""
+"""Undo of review actions: reopening a decided handoff with a note, and undo by the same actor within minutes."""
 
 import uuid
 from collections.abc import Sequence
@@ -34,14 +34,14 @@ UNDO_MINUTES = 10
 
 UNDONE = "undone"
 
-# Bounds the search. Nearly every recent change of an actor can be undone, so few candidates are enough.
+# Nearly every recent change of an actor can be undone, so the search for a change to undo tries only a few.
 _MOST_TRIED = 20
 
 
 def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_version: int | None) -> Handoff:
-    """Return an approved or declined handoff to the state it was decided from: held or rejected.
+    """Return an approved or declined handoff to its state before the decision: held or rejected.
 
-    A note is required. Raises `Handoff.DoesNotExist` or a `ReviewError`.
+    A note is required. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
     if not note:
@@ -83,8 +83,8 @@ def _is_approved_by_sender(handoff: Handoff, body: HandoffBody) -> bool:
 def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor: Actor) -> list[Result]:
     """Undo the actor's decision, proposal or reassignment on each handoff.
 
-    The change must be the last one of the handoff and at most `UNDO_MINUTES` old. `references` are ids, each with the
-    version that the change led to.
+    It must be the last change of the handoff and at most `UNDO_MINUTES` old. `references` are ids, each with the
+    version of the handoff after the change.
     """
 
     def one(reference: str, seen_version: int) -> Handoff:
@@ -95,16 +95,16 @@ def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor
 
 
 def undo_last(*, tenant: Tenant, actor: Actor) -> Handoff:
-    """Undo the newest change of this actor that can be undone; each further call undoes the one before.
+    """Undo the newest change of this actor that can be undone. Each further call undoes the previous change.
 
-    Raises `NothingToUndo`.
+    Raise `NothingToUndo`.
     """
     for pk in _find_recent(tenant, actor):
         try:
             return apply_change(tenant=tenant, reference=str(pk), seen_version=None, change=partial(_undo, actor=actor))
         except (ReviewError, Handoff.DoesNotExist):
             continue
-    raise NothingToUndo(f"you have done nothing in the last {UNDO_MINUTES} minutes that can still be taken back.")
+    raise NothingToUndo(f"none of your changes in the last {UNDO_MINUTES} minutes can be undone.")
 
 
 def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
@@ -122,19 +122,20 @@ def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
 def _undo(handoff: Handoff, *, actor: Actor) -> None:
     last = last_event(handoff)
     if last is None or (last.actor_kind, last.actor) != (actor.kind, actor.name):
-        raise NothingToUndo("somebody else was the last to do something here.")
+        raise NothingToUndo("somebody else made the last change of this handoff.")
     if last.at < timezone.now() - timedelta(minutes=UNDO_MINUTES):
-        raise NothingToUndo(f"that was more than {UNDO_MINUTES} minutes ago. Open it again, with a note.")
+        raise NothingToUndo(f"your change is more than {UNDO_MINUTES} minutes old. Reopen the handoff with a note.")
     if last.to_state in DECIDED and last.from_state in REVIEWABLE:
         ended_at = handoff.version - 1
         _reopen(handoff, actor=actor, reason=UNDONE)
         begin_waiting(handoff, ended_at)
         return
-    # An event that keeps the state does not say what it recorded. The row that is at least as new as the event does.
+    # An event without a change of state does not name the action. A reassignment or a proposal that is at least as new
+    # as the event is the action.
     passed, proposal = assignments.reassignment_of(handoff), decisions.find_proposal(handoff)
     if passed and passed.by == actor.name and passed.at >= last.at:
         assignments.put_back(handoff, actor=actor)
     elif proposal and decisions.is_by(proposal, actor) and proposal.at >= last.at:
         decisions.withdraw(handoff, proposal, actor)
     else:
-        raise NothingToUndo("your last step here can't be undone; see its history.")
+        raise NothingToUndo("your last action on this handoff cannot be undone; see its history.")

@@ -1,1 +1,1 @@
-"""Webhooks: events delivered to URLs by signed requests, and to people by e-mail."""
+"""Webhooks: the delivery of events to URLs by signed requests, and to people by e-mail."""

@@ -1,4 +1,4 @@
-"""HTTP client for webhooks: address checks, request signatures, and requests bounded in time and size."""
+"""HTTP client for webhooks: address checks, request signatures, and requests limited in time and size."""
 
 import asyncio
 import hashlib
@@ -37,8 +37,8 @@ _WITH_IPV4_INSIDE = _NETWORK("64:ff9b::/96")
 
 _GLOBAL_IPV6 = _NETWORK("2000::/3")
 
-# Python versions disagree on which of these networks are public: 6to4, Teredo and other ranges that embed another
-# address, documentation, benchmarks, old anycast.
+# Python versions disagree on whether these networks are public: 6to4, Teredo and other ranges that embed another
+# address, and the ranges for documentation, benchmarks and old anycast.
 _NOT_PUBLIC = tuple(
     _NETWORK(text)
     for text in (
@@ -49,7 +49,7 @@ _NOT_PUBLIC = tuple(
 
 
 class BadAddress(Exception):
-    """An address that webhooks must not use. `wrong` says why, `remedy` says what to write instead."""
+    """The error for an address that webhooks must not use. `wrong` gives the reason, `remedy` says what to write."""
 
     def __init__(self, wrong: str, remedy: str) -> None:
         super().__init__(f"{wrong}: {remedy}")
@@ -67,35 +67,32 @@ class Target:
 
 
 def parse_address(address: str) -> httpx2.URL:
-    """Return the address as a URL, without a DNS lookup.
-
-    Raises `BadAddress`.
-    """
+    """Return the address as a URL, without a DNS lookup. Raise `BadAddress`."""
     if not address or len(address) > LONGEST:
         raise BadAddress(f"An address is needed, of at most {LONGEST} characters", "write it as https://host/path.")
     if not address.isprintable() or " " in address or "\\" in address:
-        raise BadAddress("The address has spaces or signs that do not belong into one", "take them out.")
+        raise BadAddress("The address has spaces or other characters that are not allowed", "remove them.")
     try:
         url = httpx2.URL(address)
         port = url.port
     except (httpx2.InvalidURL, ValueError) as error:
-        raise BadAddress(f"This is no web address ({error})", "write it as https://host/path.") from error
+        raise BadAddress(f"This is not a web address ({error})", "write it as https://host/path.") from error
     if url.scheme not in ("http", "https") or not url.raw_host:
-        raise BadAddress("Only web addresses are sent to", "write it as https://host/path.")
+        raise BadAddress("Only web addresses are allowed", "write it as https://host/path.")
     if url.userinfo:
-        raise BadAddress("The address has a name or a password in it", "take them out; requests are signed instead.")
+        raise BadAddress("The address contains a name or a password", "remove them; requests are signed instead.")
     if url.fragment:
-        raise BadAddress("The address has a # in it", "take it out; what follows is never sent.")
+        raise BadAddress("The address contains a #", "remove the # and the text after it, which is never sent.")
     if port is not None and not 0 < port <= 65535:
-        raise BadAddress(f"{port} is no port", "use one from 1 to 65535.")
+        raise BadAddress(f"{port} is not a port", "use a port from 1 to 65535.")
     return url
 
 
 def resolve(address: str) -> Target:
-    """Return the URL with the IP addresses that its host name has now.
+    """Return the URL with the current IP addresses of its host name.
 
-    Connect to these IP addresses without another DNS lookup. Otherwise a name could pass the checks with one IP address
-    and then lead to another. Raises `BadAddress`.
+    Connect to these IP addresses without another DNS lookup. Otherwise, a name could pass the checks with one IP
+    address and then lead to another. Raise `BadAddress`.
     """
     url = parse_address(address)
     host = url.raw_host.decode("ascii").rstrip(".").lower()
@@ -105,11 +102,12 @@ def resolve(address: str) -> Target:
         if not is_allowed and not _is_public(one):
             raise BadAddress(
                 f"{text if host.strip('[]') == text else f'{host} is {text}, which'} is not a public address",
-                f"if it is meant, an operator can allow it with {SETTING}={text}.",
+                f"if the address is correct, an operator can allow it with {SETTING}={text}.",
             )
     if url.scheme == "http" and not all(allowed):
         raise BadAddress(
-            "http:// would send it unencrypted", f"write https://, or have an operator allow {host} with {SETTING}."
+            "http:// would send events unencrypted",
+            f"write https://, or ask an operator to allow {host} with {SETTING}.",
         )
     return Target(url, host, tuple(found))
 
@@ -117,7 +115,7 @@ def resolve(address: str) -> Target:
 def look_up(host: str, port: int) -> list[str]:
     """Return the IP addresses of a host name or of an IP address in any spelling.
 
-    Raises `BadAddress` where the lookup fails or takes longer than `LOOKUP_SECONDS`.
+    Raise `BadAddress` if the lookup fails or takes longer than `LOOKUP_SECONDS`.
     """
     answers: queue.SimpleQueue[list[str] | OSError | UnicodeError] = queue.SimpleQueue()
 
@@ -129,8 +127,8 @@ def look_up(host: str, port: int) -> list[str]:
         else:
             answers.put(list(dict.fromkeys(str(one[4][0]) for one in found)))
 
-    # A name server that does not answer blocks its thread for half a minute, so the lookup runs in a daemon thread that
-    # nobody waits for.
+    # A name server that does not answer blocks its thread for half a minute, so the lookup runs in a daemon thread of
+    # its own.
     threading.Thread(target=ask, name="look-up", daemon=True).start()
     try:
         answer = answers.get(timeout=LOOKUP_SECONDS)
@@ -138,12 +136,12 @@ def look_up(host: str, port: int) -> list[str]:
         answer = OSError("the name server does not answer")
     if not isinstance(answer, list) or not answer:
         why = answer.strerror if isinstance(answer, OSError) and answer.strerror else answer
-        raise BadAddress(f"{host} is not found ({why})", "check how it is written.")
+        raise BadAddress(f"{host} is not found ({why})", "check the spelling.")
     return answer
 
 
 def _address(text: str) -> Address:
-    """Return the address that receives the packets: IPv6 addresses may wrap an IPv4 address."""
+    """Return the address that receives the packets, which is the IPv4 address that some IPv6 addresses contain."""
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped:
@@ -162,8 +160,8 @@ def _is_public(address: Address) -> bool:
 def _is_allowed(text: str, host: str) -> bool:
     """Return whether the setting allows the address or its host name.
 
-    `true` does not allow link-local, multicast and unspecified addresses: 169.254.169.254, for example, hands out cloud
-    credentials. The setting must list such addresses.
+    The value `true` does not allow link-local, multicast and unspecified addresses, because 169.254.169.254, for
+    example, returns cloud credentials. The setting must list such addresses.
     """
     private, address = settings.WEBHOOK_PRIVATE, _address(text)
     if host in private.hosts or any(address in network for network in private.networks):
@@ -190,6 +188,10 @@ def sign(secret: str, body: bytes, at: int) -> str:
 
 TOTAL_SECONDS = 10.0
 
+_NO_ANSWER = f"No answer within {TOTAL_SECONDS:g} s: the receiver must answer before it works on the event."
+
+_NO_ANSWER = f"No answer within {TOTAL_SECONDS:g} s: the receiver must answer before it works on the event."
+
 CONNECT_SECONDS = 5.0
 
 MOST_READ = 4096
@@ -203,9 +205,9 @@ LONGEST_TEXT = 200
 class Answer:
     """The result of one request.
 
-    `status` is None where no answer came. `text` is the start of the answer. `error` says why the request does not
-    count as delivered and what to do; it is empty for a delivered request. `retry_after` is the pause that the receiver
-    asks for, in seconds.
+    `status` is None if no answer came. `text` is the start of the answer. `error` says why the request does not count
+    as delivered and what to do, and is empty for a delivered request. `retry_after` is the pause in seconds that the
+    receiver requests.
     """
 
     status: int | None
@@ -244,12 +246,12 @@ class Sender:
         except BadAddress as error:
             return Answer(None, _ms(began), error=str(error))
         try:
-            # A timeout for single reads would start again with each byte of a slow receiver. The whole request needs a
-            # limit.
+            # The limit is for the whole request, because a timeout for single reads would start again with each byte of
+            # a slow receiver.
             left = max(0.1, began + TOTAL_SECONDS - time.monotonic())
             return self._runner.run(asyncio.wait_for(_post(target, body, headers, began), left))
         except TimeoutError:
-            return Answer(None, _ms(began), error=f"No answer within {TOTAL_SECONDS:g} s: answer first, then work.")
+            return Answer(None, _ms(began), error=_NO_ANSWER)
         except httpx2.HTTPError as error:
             return Answer(None, _ms(began), error=_describe_error(error))
 
@@ -309,28 +311,34 @@ def _describe_refusal(response: httpx2.Response) -> str:
     if 300 <= status < 400:
         where = clean(response.headers.get("location", "elsewhere"), 100)
         return (
-            f"It answered {status} and points to {where}: redirects are not followed. Enter the address it points to."
+            f"The receiver answered {status} with a redirect to {where}: redirects are not followed. Enter the address "
+            "of the redirect."
         )
     if status == HTTPStatus.GONE:
-        return "It answered 410 Gone: nothing more is sent to it. Switch it on again if that was an error."
+        return (
+            "The receiver answered 410 Gone, so the webhook is switched off. Switch it on again if that was an error."
+        )
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return f"It answered {status}: check that it knows the secret of now, and that its clock is right."
+        return (
+            f"The receiver answered {status}: check that the receiver has the current secret, and that its clock is "
+            "correct."
+        )
     if status == HTTPStatus.NOT_FOUND:
-        return "It answered 404: check the path of the address."
-    return f"It answered {status}: its own log should say why. Anything from 200 to 299 counts as delivered."
+        return "The receiver answered 404: check the path of the address."
+    return f"The receiver answered {status}: check its log. Only a status from 200 to 299 counts as delivered."
 
 
 def _describe_error(error: httpx2.HTTPError) -> str:
     text = clean(str(error) or type(error).__name__, 150)
     if "CERTIFICATE_VERIFY_FAILED" in text or "certificate verify failed" in text:
-        return f"Its certificate is not good for this name ({text}): mend the certificate."
+        return f"The certificate is not valid for this name ({text}): renew or replace the certificate."
     if isinstance(error, httpx2.ConnectTimeout):
-        return f"No connection within {CONNECT_SECONDS:g} s: check its name, its port and its firewall."
+        return f"No connection within {CONNECT_SECONDS:g} s: check the host name, the port and the firewall."
     if isinstance(error, httpx2.ConnectError):
-        return f"No connection ({text}): check its name and port, and that it runs."
+        return f"No connection ({text}): check the host name and the port, and that the receiver runs."
     if isinstance(error, httpx2.TimeoutException):
-        return f"No answer within {TOTAL_SECONDS:g} s: answer first, then work."
-    return f"The connection broke ({text}): its own log should say why."
+        return _NO_ANSWER
+    return f"The connection broke ({text}): check the log of the receiver."
 
 
 def _retry_after(value: str) -> float | None:

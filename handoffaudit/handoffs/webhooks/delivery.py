@@ -1,4 +1,4 @@
-"""Webhook deliveries: leased when due, sent in order, retried after a pause, and finally given up."""
+"""Webhook deliveries: leasing due deliveries, sending them in order, retrying after pauses, and giving up."""
 
 import random
 import time
@@ -21,7 +21,7 @@ from handoffaudit.handoffs.webhooks import mail
 from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
 from handoffaudit.validation.text import clean
 
-# Seconds between one try and the next. After the last pause and one more try, the delivery is given up.
+# The pauses between tries, in seconds. The delivery is given up if the try after the last pause fails.
 PAUSES = (10, 30, 120, 600, 3600, 3 * 3600, 6 * 3600)
 
 TRIES = len(PAUSES) + 1
@@ -30,17 +30,18 @@ LONGEST_ASKED = 6 * 3600.0
 
 SPREAD = 0.2
 
-# A delivery that waits this long behind failed deliveries without a try of its own is given up.
+# A delivery is given up if it waits this long behind failed deliveries without a try.
 TOO_OLD = timedelta(days=3)
 
-# After more tries than this, a failed delivery no longer holds back later ones: one event must not block a webhook.
+# After more tries than this, later deliveries no longer wait for a failed delivery, because one event must not block a
+# webhook.
 HOLDS_BACK = 4
 
 
 def pause_after(tries: int, retry_after: float | None, chance: random.Random) -> timedelta | None:
-    """Return the pause after this many tries, None after the last try.
+    """Return the pause after this many tries, or None after the last try.
 
-    A receiver may ask for a longer pause, up to `LONGEST_ASKED` seconds.
+    A receiver may request a longer pause, up to `LONGEST_ASKED` seconds.
     """
     if tries >= TRIES:
         return None
@@ -60,7 +61,7 @@ LOOKED_AT = 50
 # A leased delivery is due when its lease expires.
 DUE = "due_at"
 
-# With these statuses, a reachable receiver refuses this one delivery. 408 and 429 ask for a retry.
+# The condition for deliveries that a reachable receiver refused. The statuses 408 and 429 ask for a retry instead.
 _REFUSED = Q(last_status__gte=400, last_status__lt=500) & ~Q(last_status__in=(408, 429))
 
 
@@ -73,7 +74,7 @@ class DeliveryLease:
     deliveries: list[Delivery]
 
     def filter_held(self, delivery: Delivery) -> "QuerySet[Delivery]":
-        """Return the row of a delivery as a queryset, empty where the lease was lost."""
+        """Return the query for a delivery. The query finds nothing if the lease was lost."""
         return Delivery.objects.filter(pk=delivery.pk, claim=self.token)
 
     def renew(self) -> None:
@@ -88,7 +89,7 @@ class DeliveryLease:
 
 
 def take(*, reliable: bool = False) -> DeliveryLease | None:
-    """Lease due deliveries of one webhook that no other thread sends to. Return None where nothing is due.
+    """Lease the due deliveries of a webhook that no other thread serves. Return None if no delivery is due.
 
     `reliable` skips webhooks with failed deliveries.
     """
@@ -112,7 +113,7 @@ def take(*, reliable: bool = False) -> DeliveryLease | None:
 
 
 def list_ready(*, reliable: bool = False) -> list[int]:
-    """Return the webhooks with a delivery due now, those without failures first, at most `LOOKED_AT`."""
+    """Return the ids of webhooks with a due delivery, at most `LOOKED_AT`, webhooks without failures first."""
     now = timezone.now()
     of_it = Delivery.objects.filter(subscriber=OuterRef("pk"), due_at__isnull=False)
     later = of_it.filter(due_at__gt=now)
@@ -139,7 +140,7 @@ def _filter_deliveries(subscriber: int) -> "QuerySet[Delivery]":
 
 
 def _is_held_back() -> Q:
-    """Return the condition for failed deliveries that later ones wait for, so that deliveries arrive in order."""
+    """Return the condition for failed deliveries that later deliveries must wait for, so that the order is kept."""
     return Q(tries__gt=0, tries__lte=HOLDS_BACK) & (Q(last_status=None) | ~_REFUSED)
 
 
@@ -151,7 +152,7 @@ _chance = random.SystemRandom()
 
 
 def drain(*, reliable: bool = False) -> int:
-    """Send until nothing is due, and return the number of deliveries tried.
+    """Send deliveries until none is due, and return the number of deliveries tried.
 
     `reliable` skips webhooks with failed deliveries, which take longest.
     """
@@ -162,7 +163,7 @@ def drain(*, reliable: bool = False) -> int:
 
 
 def post(sender: Sender, delivery: Delivery) -> Answer:
-    """Send one request with a fresh signature, and remove the secret and the signature from the answer."""
+    """Send one request with a new signature, and remove the secret and the signature from the answer."""
     subscriber, body = delivery.subscriber, delivery.payload.encode()
     headers = {
         "Content-Type": "application/json",
@@ -182,13 +183,13 @@ def send(sender: Sender, delivery: Delivery) -> Answer:
 
 
 def describe_failure(answer: Answer) -> str:
-    """Return why a delivery failed, with the text that the receiver answered."""
-    response_text = f" It said: {answer.text}" if answer.text else ""
+    """Return the reason why a delivery failed, with the text of the receiver's answer."""
+    response_text = f" Its answer: {answer.text}" if answer.text else ""
     return clean(answer.error + response_text if answer.error else "", LONGEST_ERROR)
 
 
 def _send_all(lease: DeliveryLease) -> int:
-    """Send the deliveries in order, release the rest after a failure, and return the number tried."""
+    """Send the deliveries in order, release the rest after a failure, and return the number of deliveries tried."""
     renewed, tried = time.monotonic(), 0
     with Sender() as sender:
         for delivery in lease.deliveries:
@@ -209,20 +210,20 @@ def _send_all(lease: DeliveryLease) -> int:
 def _try(sender: Sender, delivery: Delivery) -> Answer:
     """Send one delivery, and count any exception as a failed try.
 
-    A delivery that raised without a failed try would be retried forever and hold up all later ones.
+    Otherwise, a delivery that always raises an exception would be retried forever and block all later deliveries.
     """
     try:
         return send(sender, delivery)
     except Exception:
         log.exception("a delivery could not be tried", delivery=str(delivery.pk))
-        return Answer(None, 0, error="It could not be sent by an error of the product: its own log says which.")
+        return Answer(None, 0, error="An internal error prevented the delivery: see the log of the worker.")
 
 
 def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
-    """Close a delivery that is too old or replaced by a later mail, and return whether that happened."""
+    """End a delivery that is too old, or that a later mail replaces; return whether the delivery was ended."""
     now = timezone.now()
     if now - delivery.created_at > TOO_OLD and not delivery.tries:
-        why = "It waited for three days behind others that could not be delivered."
+        why = "The delivery waited for three days behind deliveries that failed."
         _give_up(lease, delivery, {"last_error": why})
         return True
     later = mail.find_latest(delivery)
@@ -265,7 +266,7 @@ def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) 
 
 
 def _switch_off(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
-    """Switch off a webhook whose receiver answered 410 Gone. A person can switch it on again."""
+    """Switch off a webhook whose receiver answered 410 Gone. A person can switch the webhook on again."""
     subscriber = lease.subscriber
     with transaction.atomic():
         if not leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):

@@ -1,4 +1,4 @@
-"""Payloads of webhook events, and the dispatch of stored events into deliveries, so that no event is lost."""
+"""Payloads of webhook events, and the dispatch, which makes deliveries of all stored events and loses none."""
 
 import time
 import uuid
@@ -24,7 +24,7 @@ LONGEST_NOTE = 5000
 
 
 def page_url(tenant_slug: str, path: str) -> str:
-    """Return the URL of a page. Without `HANDOFFAUDIT_PUBLIC_URL` the URL has no host."""
+    """Return the URL of a page. Without `HANDOFFAUDIT_PUBLIC_URL`, the URL has no host."""
     return f"{settings.PUBLIC_URL}/t/{tenant_slug}/{path}"
 
 
@@ -90,12 +90,12 @@ def _handoff_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[s
 
 BATCH = 1000
 
-# Transactions that write events end sooner than this.
+# An event that is still missing after this time will never appear, because no transaction with events takes so long.
 GAP_SECONDS = 120.0
 
 MOST_GAPS = 200
 
-# Changes of an alert before this period are no longer sent.
+# Changes of an alert that are older than this are not sent.
 LATELY = timedelta(days=7)
 
 DECISIONS = (State.APPROVED, State.DECLINED)
@@ -105,7 +105,7 @@ Gap = tuple[int, int, float]
 
 @dataclass(slots=True)
 class _Found:
-    """Deliveries that are built and not yet stored."""
+    """Deliveries that are not stored yet."""
 
     rows: list[Delivery] = field(default_factory=list)
 
@@ -126,9 +126,9 @@ class _Found:
 
 
 def dispatch() -> int:
-    """Turn all events since the last pass into deliveries.
+    """Make deliveries of all events since the last dispatch.
 
-    Returns the number of deliveries found, including those that were stored before.
+    Return the number of deliveries, including deliveries that another process has stored already.
     """
     heard = list_active()
     if not heard:
@@ -142,9 +142,9 @@ def dispatch() -> int:
 
 
 def add_event(tenant_id: int, event: EventType, about: str, at: datetime, content: dict[str, Any]) -> None:
-    """Store deliveries of an event that has no row of its own, one for each subscribed webhook.
+    """Store the deliveries of an event that has no row, one for each subscribed webhook.
 
-    Call inside the transaction of the event: then deliveries exist exactly where the event does.
+    Call inside the transaction of the event, so that the deliveries exist only if the transaction commits.
     """
     found = _Found()
     for one in list_active().get(tenant_id, ()):
@@ -174,7 +174,8 @@ def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
         _add_delivery(found, event, handoff, heard[event.tenant_id])
     values = {"reached": reached, "gaps": left[-MOST_GAPS:], "pass_number": mark.pass_number + 1}
     with transaction.atomic():
-        # No update: another pass was faster, and the next pass starts where that one ended.
+        # If the update changes nothing, another process has dispatched these events, and the next pass starts after
+        # them.
         if Gathering.objects.filter(pk=1, pass_number=mark.pass_number).update(**values):
             _store(found.rows)
     return len(found.rows), len(ids) == BATCH
@@ -192,7 +193,7 @@ def _find_missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
 
 
 def _close_gaps(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
-    """Return the gaps that still have missing events, and drop gaps older than `GAP_SECONDS`."""
+    """Return the gaps that still have missing events, without gaps older than `GAP_SECONDS`."""
     there, left = set(came), []
     for first, last, at in gaps:
         if now - at > GAP_SECONDS:
@@ -203,7 +204,7 @@ def _close_gaps(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Ga
 
 
 def _list_wanted(which: Q, heard: Iterable[int]) -> Iterable[tuple[Event, Handoff]]:
-    """Return the events among `which` that a webhook may subscribe to, with their handoffs."""
+    """Return the events that match `which` and that webhooks can subscribe to, with their handoffs."""
     events = list(
         Event.objects.filter(which, tenant__in=list(heard), to_state__in=(*VERDICTS, *DECISIONS)).order_by("id")
     )
@@ -265,7 +266,7 @@ def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
 
 
 def list_changes(alert: Alert) -> list[tuple[str, str, datetime]]:
-    """Return the changes of an alert: `opened`, `again` or `closed`, the unique name of the event, and its time."""
+    """Return the changes of an alert, each as `opened`, `again` or `closed`, with a unique event name and the time."""
     changes = [("opened", f"alert:{alert.pk}:opened", alert.opened_at)]
     again = alert.notified_at
     if again and again > alert.opened_at:
@@ -282,8 +283,8 @@ def _store(rows: Sequence[Delivery]) -> None:
     there = dict(locked.values_list("pk", "active"))
     for row in rows:
         if not there.get(row.subscriber_id, True):
-            # The webhook was switched off after the dispatch began: keep the delivery until a person switches it on
-            # again.
+            # The webhook was switched off after the dispatch began. The delivery waits until a person switches the
+            # webhook on again.
             row.due_at = None
     Delivery.objects.bulk_create(
         [row for row in rows if row.subscriber_id in there], batch_size=500, ignore_conflicts=True

@@ -23,7 +23,7 @@ from handoffaudit.handoffs.webhooks.worker import notify_webhook_workers
 TEST = "test"
 COUNTED_AT_MOST = 1000
 LATELY = timedelta(hours=24)
-# The delivery was tried and failed: it waits for a retry or was given up.
+# The condition for deliveries that failed, and that wait for a retry or were given up.
 _FAILED = Q(delivered_at=None, tries__gt=0)
 
 
@@ -67,7 +67,7 @@ def load_health(tenant: Tenant, subscribers: Iterable[Subscriber]) -> dict[int, 
 
 def _make_health(tenant: Tenant, subscriber: Subscriber) -> Health:
     rows = Delivery.objects.filter(tenant=tenant, subscriber=subscriber)
-    # The last delivery was created recently, even after hours of retries. The newest rows by ID may all still wait.
+    # The latest delivery is among the newest delivered rows, even if it took hours of retries.
     newest = rows.filter(delivered_at__isnull=False).order_by("-id")[:COUNTED_AT_MOST]
     arrived = Delivery.objects.filter(pk__in=newest.values("pk")).aggregate(last=Max("delivered_at"))["last"]
     lately = rows.filter(_FAILED, id__gte=first_id_at(timezone.now() - LATELY))
@@ -79,9 +79,9 @@ def _make_health(tenant: Tenant, subscriber: Subscriber) -> Health:
 
 
 def list_deliveries(subscriber: Subscriber, *, failed: bool = False, cursor: str = "", limit: int = 50) -> Deliveries:
-    """Return a page of all deliveries, or only of those that were tried and failed.
+    """Return a page of all deliveries or, with `failed`, only of failed deliveries.
 
-    Raises `FilterError` for an invalid cursor.
+    Raise `FilterError` for an invalid cursor.
     """
     rows = Delivery.objects.filter(tenant=subscriber.tenant_id, subscriber=subscriber).order_by("-id").defer("payload")
     if failed:
@@ -93,7 +93,7 @@ def list_deliveries(subscriber: Subscriber, *, failed: bool = False, cursor: str
 
 
 def get(subscriber: Subscriber, pk: uuid.UUID) -> Delivery:
-    """Return a delivery of a webhook. Raises `Delivery.DoesNotExist`."""
+    """Return a delivery of a webhook. Raise `Delivery.DoesNotExist`."""
     return Delivery.objects.get(tenant=subscriber.tenant_id, subscriber=subscriber, pk=pk)
 
 
@@ -118,17 +118,17 @@ def send_test(subscriber: Subscriber) -> Answer:
 def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
     """Send a finished or waiting delivery as soon as possible, with the full number of tries.
 
-    Raises `Refused`, `Subscriber.DoesNotExist` or `Delivery.DoesNotExist`.
+    Raise `Refused`, `Subscriber.DoesNotExist` or `Delivery.DoesNotExist`.
     """
     lock_tenant(tenant)
     to = Subscriber.objects.get(tenant=tenant, pk=subscriber)
     found = Delivery.objects.select_for_update().get(tenant=tenant, subscriber=to, pk=pk)
     if not to.active:
-        raise Refused("It is switched off: switch it on first.")
+        raise Refused("The webhook is switched off: switch it on first.")
     if found.event == TEST:
-        raise Refused("A test is sent once: send another one.")
+        raise Refused("A test event cannot be sent again: send another test.")
     if found.claim is not None and found.due_at and found.due_at > timezone.now():
-        raise Refused("It is being sent in this moment.")
+        raise Refused("The delivery is being sent at this moment.")
     found.due_at, found.tries, found.delivered_at, found.gave_up_at = timezone.now(), 0, None, None
     found.save(update_fields=["due_at", "tries", "delivered_at", "gave_up_at"])
     detail = {"delivery": str(found.pk), "event": found.event}

@@ -1,4 +1,4 @@
-"""Plain-text mails to people: one event each, and at most one mail per alert and interval."""
+"""Plain-text mails to people, each about one event, with at most one mail per alert and interval."""
 
 import smtplib
 import time
@@ -22,7 +22,7 @@ NOT_SET_UP = "E-mail is not set up here: an operator has to set HANDOFFAUDIT_EMA
 
 
 def send_mail(delivery: Delivery) -> Answer:
-    """Send a delivery by e-mail. Failures of the mail server never raise."""
+    """Send a delivery by e-mail. A failure of the mail server is part of the answer and raises no error."""
     began = time.monotonic()
     if not settings.EMAIL_SET_UP:
         return Answer(None, 0, error=NOT_SET_UP)
@@ -30,7 +30,9 @@ def send_mail(delivery: Delivery) -> Answer:
         make_message(delivery).send()
     except (smtplib.SMTPException, OSError, ValueError) as error:
         why = clean(str(error) or type(error).__name__, 200)
-        return Answer(None, _ms(began), error=f"The mail server did not take it ({why}): check HANDOFFAUDIT_EMAIL_URL.")
+        return Answer(
+            None, _ms(began), error=f"The mail server refused the mail ({why}): check HANDOFFAUDIT_EMAIL_URL."
+        )
     return Answer(None, _ms(began))
 
 
@@ -55,7 +57,7 @@ def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
         return subject, [f"{alert['text']}.", since, *([] if over else ["", alert["meaning"]]), "", alert["link"]]
     if group := payload.get("group"):
         subject = f"Came back: {group['title']}, {group['source_agent_id']} to {group['target_agent_id']}"
-        grown = f"It was muted by {group['muted_by']}, and {group['number']:,} handoffs have it now."
+        grown = f"{group['muted_by']} muted this finding group, and {group['number']:,} handoffs have the finding now."
         return subject, [f"{subject}.", grown, f"Note: {group['muted_note']}", "", group["link"]]
     if handoff := payload.get("handoff"):
         pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
@@ -63,7 +65,7 @@ def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
         by = payload.get("actor", {}).get("name", "")
         note = [f"Note: {payload['note']}"] if payload.get("note") else []
         return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
-    return "A test", ["This is a test of the mails that alerts, decisions and findings send. Nothing happened."]
+    return "A test", ["This mail is a test of the mails about alerts, decisions and findings. No event caused it."]
 
 
 def _format_line(text: str) -> str:
@@ -73,8 +75,8 @@ def _format_line(text: str) -> str:
 def _printable(text: str) -> str:
     """Return the text as one line.
 
-    The text contains words of the sender of a handoff: a line break could start another mail header, or fake a line of
-    ours.
+    The text contains words of the sender of a handoff. A line break in these words could start another mail header, or
+    fake a line of the mail.
     """
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
@@ -87,11 +89,11 @@ INTERVAL = timedelta(hours=1)
 
 MOST_BUNDLED = 500
 
-STANDS_FOR = "A later mail about the same alert was sent in its place."
+STANDS_FOR = "A later mail about the same alert replaced this mail."
 
 
 def postpone(rows: Iterable[Delivery]) -> None:
-    """Set the due time of new alert mails, so that each alert sends one mail per interval. Store nothing."""
+    """Set the due time of new alert mails, so that each alert sends at most one mail per interval. Store nothing."""
     now = timezone.now()
     lately: dict[int, set[str]] = {}
     for row in rows:
@@ -109,9 +111,9 @@ def postpone(rows: Iterable[Delivery]) -> None:
 
 
 def find_latest(row: Delivery) -> Delivery:
-    """Return the last waiting mail about the same kind of alert: the mail to send when this one is due.
+    """Return the last waiting mail about the same kind of alert, which is sent in place of this mail.
 
-    Returns `row` itself where no later mail waits.
+    If no later mail waits, return `row` itself.
     """
     if not _is_bundled(row):
         return row
@@ -131,6 +133,6 @@ def _read_kind(row: Delivery) -> str:
 
 
 def _read_subject(row: Delivery) -> str:
-    """Return the kind and level of an alert. A worse level or the end of an alert is a new subject."""
+    """Return a text that is equal for mails about the same kind and level of alert, or about the end of an alert."""
     alert = orjson.loads(row.payload)["alert"]
     return f"{alert['kind']}:{alert['level'] if alert['change'] != 'closed' else ''}"

@@ -1,4 +1,4 @@
-"""Webhooks (`Subscriber` rows): created, changed, switched on and off, deleted, each with an audit record."""
+"""Webhooks (`Subscriber` rows): creating, changing, switching and deleting them, each with an audit record."""
 
 import time
 from collections.abc import Collection, Iterable
@@ -24,7 +24,8 @@ MOST = 50
 
 VERDICTS = (State.ACCEPTED, State.REJECTED, State.HELD)
 
-# Seconds for which a process trusts that no webhook is active. After that, the sweep of a worker finds the events.
+# A process caches for this many seconds whether any webhook is active. Events that it does not announce meanwhile are
+# found by the sweep of a worker.
 BELIEVED_SECONDS = 5.0
 
 
@@ -37,7 +38,7 @@ class EventType(StrEnum):
     GROUP = "group"
 
 
-# Nobody would read a mail for each verdict.
+# People cannot subscribe to verdicts by e-mail, because nobody would read a mail for each verdict.
 EVENTS = {
     SubscriberKind.WEBHOOK: tuple(EventType),
     SubscriberKind.EMAIL: (EventType.ALERT, EventType.DECISION, EventType.GROUP),
@@ -46,7 +47,7 @@ EVENTS = {
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionValues:
-    """The values that a person enters for a webhook. `states` narrows verdicts; empty means all verdicts."""
+    """The values that a person enters for a webhook. `states` limits verdicts to these states; empty means all."""
 
     name: str
     address: str
@@ -55,14 +56,14 @@ class SubscriptionValues:
 
 
 def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str) -> Subscriber:
-    """Create a webhook with its secret. Raises `Refused`."""
+    """Create a webhook with its secret. Raise `Refused`."""
     if kind not in SubscriberKind.values:
-        raise Refused(f"{kind[:40]!r} is no kind", "kind", f"choose from {', '.join(SubscriberKind.values)}.")
+        raise Refused(f"{kind[:40]!r} is not a kind", "kind", f"choose from {', '.join(SubscriberKind.values)}.")
     columns = _check_values(SubscriberKind(kind), wanted)
     with transaction.atomic():
         lock_tenant(tenant)
         if Subscriber.objects.filter(tenant=tenant).count() >= MOST:
-            raise Refused(f"There are {MOST} subscribers already: delete one that nobody needs.")
+            raise Refused(f"There are {MOST} webhooks already: delete a webhook that nobody needs.")
         _begin_if_first()
         secret = new_secret() if kind == SubscriberKind.WEBHOOK else ""
         made = Subscriber.objects.create(tenant=tenant, kind=kind, secret=secret, created_by=actor[:200], **columns)
@@ -72,7 +73,7 @@ def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str)
 
 
 def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -> Subscriber:
-    """Change a webhook. Raises `Refused` or `Subscriber.DoesNotExist`."""
+    """Change a webhook. Raise `Refused` or `Subscriber.DoesNotExist`."""
     columns = _check_values(SubscriberKind(get(tenant, pk).kind), wanted)
     with transaction.atomic():
         found = _lock(tenant, pk)
@@ -89,8 +90,8 @@ def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -
 def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
     """Switch a webhook on or off. Idempotent.
 
-    A webhook that is off receives no events, and its waiting deliveries are kept. A webhook that is switched on
-    receives later events and the kept deliveries.
+    A webhook that is off receives no events, but its waiting deliveries stay. A webhook that is switched on receives
+    the waiting deliveries and later events.
     """
     found = _lock(tenant, pk)
     if found.active == on:
@@ -112,7 +113,7 @@ def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
 
 @transaction.atomic
 def rotate(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
-    """Replace the secret of a webhook. The old secret signs nothing from now on."""
+    """Replace the secret of a webhook. All later requests are signed with the new secret."""
     found = _lock(tenant, pk)
     found.secret = new_secret()
     found.save(update_fields=["secret"])
@@ -167,7 +168,7 @@ def _forget() -> None:
 
 
 def _begin_if_first() -> None:
-    """Skip all earlier events before the first webhook becomes active: no webhook was to receive them."""
+    """If no webhook is active, skip all events so far, because no webhook is to receive them."""
     if Subscriber.objects.filter(active=True).exists():
         return
     reached = Event.objects.aggregate(last=Max("id"))["last"] or 0
@@ -196,10 +197,10 @@ def _record(subscriber: Subscriber, actor: str, action: str, **detail: object) -
 def _check_values(kind: SubscriberKind, wanted: SubscriptionValues) -> dict[str, object]:
     name = wanted.name.strip()
     if not name or len(name) > 100 or not name.isprintable():
-        raise Refused("A name is needed", "name", "1 to 100 letters that say who hears.")
+        raise Refused("A name is needed", "name", "use 1 to 100 characters that say who receives the events.")
     events = _check_choices(wanted.events, EVENTS[kind], "events", "event")
     if not events:
-        raise Refused("Without an event it hears of nothing", "events", f"choose from {', '.join(EVENTS[kind])}.")
+        raise Refused("A webhook needs at least one event", "events", f"choose from {', '.join(EVENTS[kind])}.")
     states = _check_choices(wanted.states, VERDICTS, "states", "state of a verdict")
     address = wanted.address.strip()
     if kind == SubscriberKind.EMAIL:
@@ -215,7 +216,7 @@ def _check_values(kind: SubscriberKind, wanted: SubscriptionValues) -> dict[str,
 def _check_choices(given: Iterable[str], choices: Iterable[str], field: str, what: str) -> list[str]:
     allowed, chosen = [str(choice) for choice in choices], set(given)
     if unknown := sorted(chosen - set(allowed)):
-        raise Refused(f"{unknown[0][:40]!r} is no {what} here", field, f"choose from {', '.join(allowed)}.")
+        raise Refused(f"{unknown[0][:40]!r} is not a valid {what}", field, f"choose from {', '.join(allowed)}.")
     return [choice for choice in allowed if choice in chosen]
 
 
@@ -225,4 +226,4 @@ def _check_mail(address: str) -> None:
     try:
         validate_email(address)
     except ValidationError as error:
-        raise Refused("This is no e-mail address", "address", "write one, such as team@example.com.") from error
+        raise Refused("This is not an e-mail address", "address", "write it as in team@example.com.") from error

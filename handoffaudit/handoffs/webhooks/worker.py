@@ -1,4 +1,4 @@
-"""Worker threads for webhooks: separate from verdicts, so that slow receivers never hold up verdicts."""
+"""Worker threads for webhooks, separate from the threads that judge, so that slow receivers never delay verdicts."""
 
 import threading
 
@@ -56,7 +56,8 @@ class _Worker:
             except DatabaseError as error:
                 log.warning("subscribers wait: the database can't be reached", error=str(error))
             except Exception:
-                # This is a bug of the product. The next pass may work, and nothing would restart this thread.
+                # An exception here is a bug of this product. It must not end the thread, because nothing would restart
+                # the thread, and the next pass may succeed.
                 log.exception("a pass over what happened failed")
             finally:
                 close_old_connections()
@@ -71,7 +72,7 @@ class _Worker:
         self._send(range(RESERVED), reliable=True)
 
     def _send(self, places: range, *, reliable: bool) -> None:
-        """Start a sender thread for each webhook with due deliveries, as far as `places` are free."""
+        """Start a sender thread for each webhook with due deliveries, as long as one of `places` is free."""
         needed = len(delivery.list_ready(reliable=reliable))
         for place in places:
             sender = self._senders[place]
@@ -82,7 +83,7 @@ class _Worker:
                 started.start()
 
 
-def _send(reliable: bool) -> None:  # noqa: FBT001 -- how a thread is given it
+def _send(reliable: bool) -> None:  # noqa: FBT001 -- a thread passes positional arguments
     try:
         delivery.drain(reliable=reliable)
     except DatabaseError as error:
@@ -97,14 +98,14 @@ _worker = _Worker()
 
 
 def wake() -> None:
-    """Dispatch events and send due deliveries in background threads of this process. Returns at once."""
+    """Dispatch events and send due deliveries in background threads of this process; return at once."""
     _worker.wake()
 
 
 def notify_webhook_workers() -> None:
     """Notify the workers that an event was stored. Call after the commit.
 
-    Costs nothing where no webhook is active. A notification may be lost: each worker also polls.
+    If no webhook is active, do nothing. A notification may be lost, because each worker also polls.
     """
     try:
         if not has_active():

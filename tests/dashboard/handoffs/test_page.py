@@ -99,7 +99,7 @@ def test_an_accepted_one_that_no_model_could_check_says_that(browser: Client, te
     # a green tick would say that the model was content
     assert "semantic error" in page.text("layers")
     assert "semantic passed" not in page.text("layers")
-    assert "No key is set for the model" in page.text("issue-1")
+    assert "No LLM key is configured" in page.text("issue-1")
 
 
 def test_skipped_layers_say_why(browser: Client, tenant: Tenant) -> None:

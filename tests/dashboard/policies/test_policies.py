@@ -288,9 +288,9 @@ def test_errors_and_workers_that_do_not_come_are_told(
     assert "No worker has begun yet" not in as_admin.get(address).text
     Trial.objects.update(started_at=timezone.now() - timedelta(seconds=20))
     assert "No worker has begun yet" in as_admin.get(address).text
-    Trial.objects.update(finished_at=timezone.now(), error="It could not be judged. The worker's log says why.")
+    Trial.objects.update(finished_at=timezone.now(), error="The dry run failed. The worker's log says why.")
     page = as_admin.get(address).text
-    assert "It could not be judged." in page
+    assert "The dry run failed." in page
     assert "No verdict would be otherwise" not in page
 
 
@@ -331,7 +331,7 @@ def test_a_trial_can_be_stopped_and_keeps_what_it_found(
     assert as_admin.post(f"{address}cancel/").status_code == 302
     assert dry_runs.run_waiting() == 0
     page = as_admin.get(address).text
-    assert "admin stopped it." in page
+    assert "admin stopped the dry run." in page
     assert "Stop it" not in page
     as_admin.post(f"{address}cancel/")
     assert "It was over already." in as_admin.get(address).text

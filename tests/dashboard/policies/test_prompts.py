@@ -129,8 +129,8 @@ def test_it_is_edited_and_begun_anew_from_the_shipped_one(as_admin: Client, tena
     [
         ("text", "  ", "A prompt needs a text."),
         ("text", "x" * (LONGEST_PROMPT + 1), "Use at most 20,000."),
-        ("text", "one\ntwo \u202e", "Line 2 has a sign that cannot be seen (U+202E)"),
-        ("name", "", "needs the name"),
+        ("text", "one\ntwo \u202e", "Line 2 has an invisible character (U+202E)"),
+        ("name", "", "needs a handoff type"),
         ("name", "x" * 201, "at most 200"),
     ],
 )

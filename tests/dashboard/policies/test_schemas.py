@@ -137,7 +137,7 @@ def test_paths_and_claiming_nothing_contradict(as_admin: Client, tenant: Tenant,
 def test_a_row_that_demands_nothing_is_refused(as_admin: Client, tenant: Tenant, deals: TypeSchema) -> None:
     response = as_admin.post(f"{PAGE}save/", edited(schema=" ", claim_fields=""))
     assert response.status_code == 400
-    assert "The row demands nothing." in response.text
+    assert "The row has neither a schema nor claim_fields." in response.text
 
 
 def test_a_schema_over_the_limit_is_refused_and_one_far_over_it_cut(

@@ -214,7 +214,7 @@ def test_a_type_is_added_before_the_last_row(as_admin: Client, tenant: Tenant) -
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("deal_data", "The type has a row"), ("", "needs the name"), ("*", "The type has a row")]
+    ("name", "told"), [("deal_data", "The type has a row"), ("", "needs a handoff type"), ("*", "The type has a row")]
 )
 def test_a_type_that_cannot_be_added_is_told_at_its_field(
     as_admin: Client, tenant: Tenant, name: str, told: str
@@ -244,7 +244,7 @@ def test_the_last_row_cannot_be_deleted(as_admin: Client, tenant: Tenant) -> Non
     assert "Delete this row" not in as_admin.get(PAGE, {"edit": "*"}).text
     response = as_admin.post(f"{PAGE}delete/", form(tenant, "*", 0))
     assert response.status_code == 409
-    assert "has to stay" in response.text
+    assert "cannot be deleted" in response.text
     assert strictness.current(tenant).version == 0
 
 

@@ -79,7 +79,7 @@ def test_approving_a_rejected_one_needs_a_note(sign_in: SignIn, reviewer: Person
     client = sign_in(reviewer)
     answer = decide(client, circular, "approve", note="  ")
     assert answer.status_code == 400
-    assert "Say in the note why you approve what was rejected." in answer.text
+    assert "Write in the note why you approve a rejected handoff." in answer.text
     assert 'aria-invalid="true"' in answer.text
     assert state_of(circular) == "rejected"
     assert decide(client, circular, "approve", note="Wanted: a second look.").status_code == 302
@@ -116,7 +116,7 @@ def test_a_stale_view_is_told_what_happened_and_overwrites_nothing(
     events = Event.objects.filter(handoff=held.pk).count()
     answer = client.post(f"/t/acme/handoffs/{held.pk}/decide/", seen | {"decision": "approve", "note": "Fine by me"})
     assert answer.status_code == 409
-    assert "colleague made it declined. The note: “Too long a way.”" in answer.text
+    assert "colleague changed the state to declined. The note: “Too long a way.”" in answer.text
     assert "Fine by me" in answer.text
     assert 'name="decision"' not in answer.text
     assert state_of(held) == "declined"
@@ -371,7 +371,7 @@ def test_what_could_not_be_read_offers_no_approval_and_no_repair(
     for handoff, (decision, told) in zip(
         handoffs,
         {
-            "approve": "No format could read what arrived",
+            "approve": "An unreadable handoff cannot be approved",
             "resend": "declined, and its sender is asked to send it again",
             "handled": "marked as handled. Nothing was judged.",
         }.items(),

@@ -67,7 +67,7 @@ def test_those_selected_are_decided_and_the_refused_are_told_with_the_reason(
     summary = done.context["summary"]
     assert (summary.effective, summary.number) == (3, 4)
     assert [(one.number, one.references) for one in summary.refused] == [(1, [str(alone.pk)])]
-    assert "be approved. Decline it" in done.text
+    assert "be approved. Decline the handoff" in done.text
     assert states_of(*held, alone) == ["approved", "approved", "approved", "rejected"]
 
 
@@ -101,7 +101,7 @@ def test_unreadable_ones_among_several_are_asked_for_again_or_marked_as_handled(
     done = client.post(RUN, hidden(page, RUN) | {"decision": decision, "note": ""})
     assert words in done.text
     assert [(one.number, one.reason) for one in done.context["summary"].refused] == [
-        (1, "This handoff can be read. Approve or decline it.")
+        (1, "This handoff is readable. Approve or decline it.")
     ]
     assert states_of(*unreadable, circular) == states
     assert len(client.get("/t/acme/review/").context["queue"].rows) == 1

@@ -225,7 +225,7 @@ def test_a_key_that_can_do_nothing_without_an_id_comes_without_a_command(as_admi
         ({"name": " "}, "A name is needed"),
         ({"scopes": []}, "without a scope"),
         ({"scopes": ["root"]}, "no scope"),
-        ({"expires": "2001-01-01"}, "is past"),
+        ({"expires": "2001-01-01"}, "is in the past"),
         ({"expires": "soon"}, "is not a date"),
         ({"expires": "2027-02-31"}, "is not a date"),
     ],

@@ -59,7 +59,7 @@ def test_before_it_is_saved_the_page_says_how_much_would_go(as_admin: Client, te
 def test_days_that_make_no_sense_are_told_at_their_field(as_admin: Client, tenant: Tenant, days: str) -> None:
     page = as_admin.get(PAGE, {"kind": "logs", "days": days})
     assert page.status_code == 400
-    assert "Use a whole number from 1 to 3,650. Without it: for good." in card(page, "logs")
+    assert "Use a whole number from 1 to 3,650. Leave the number out to keep the data forever." in card(page, "logs")
     assert as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": days, "base_version": "0"}).status_code == 400
     assert retention.current(tenant).version == 0
 

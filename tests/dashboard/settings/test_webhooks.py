@@ -105,7 +105,7 @@ def test_a_test_says_what_came_back(client: Client, subscriber: Subscriber, rece
     # The page takes its facts and its log from the answer, too.
     assert [one.event for one in bad.context["deliveries"]] == ["test", "test"]
     assert all(f'id="{part}"' in bad.text for part in ("tested", "facts", "deliveries"))
-    assert "The test did not arrive. It answered 500" in text(bad)
+    assert "The test did not arrive. The receiver answered 500" in text(bad)
     assert "&lt;b&gt;broken" in bad.text
     assert [told["event"] for told in receiver.told] == ["test", "test"]
     log = client.get(address(subscriber))

@@ -119,7 +119,7 @@ def test_people_hear_of_it_by_mail(tenant: Tenant, subscribe: Subscribe, tell: T
     tell()
     (message,) = mail.outbox
     assert message.subject == "[handoffaudit acme] Came back: Circular chain, researcher to planner"
-    assert "2 handoffs have it now" in message.body
+    assert "2 handoffs have the finding now" in message.body
     assert "known, mended next week" in message.body
 
 

@@ -91,7 +91,7 @@ def test_an_answer_of_the_gate_is_a_gate_line(tenant: Tenant, events: Path) -> N
     handler.handle(tenant, SENDER, b"{", "", 0)
     found = [line for line in lines(events) if isinstance(line, GateLine)]
     assert [(line.event_type, line.component) for line in found] == [("SKIP", "hook-gate")] * 2
-    assert found[0].details.startswith("PostToolUse: NOT_APPLICABLE, allow: Bash is no delegation tool.")
+    assert found[0].details.startswith("PostToolUse: NOT_APPLICABLE, allow: Bash is not a delegation tool.")
     assert found[1].details.startswith("no event: NOT_APPLICABLE, allow")
 
 

@@ -148,8 +148,8 @@ def test_what_cannot_be_decided_is_told_by_reason_and_number(tenant: Tenant, rev
     (told,) = decide_all(tenant, reviewer, select(), "approve", note="")
     assert told.effective == 1
     assert sorted((one.number, one.reason[:28]) for one in told.refused) == [
-        (1, "An agent handing over to its"),
-        (2, "Say in the note why you appr"),
+        (1, "A self-handoff cannot be app"),
+        (2, "Write in the note why you ap"),
     ]
     assert states() == {"a": "rejected", "b": "rejected", "c": "approved", "d": "rejected"}
 
@@ -181,7 +181,7 @@ def test_more_than_the_bound_are_refused_whole(
     send(tenant, d=held())
     found = bulk.count_matching(tenant, select())
     assert (found.number, found.more) == (3, True)
-    with pytest.raises(TooMany, match="More than 3 match"):
+    with pytest.raises(TooMany, match="More than 3 handoffs match"):
         decide_all(tenant, reviewer, select())
     assert State.DECLINED not in states().values()
 
@@ -193,7 +193,7 @@ def test_what_a_group_no_longer_leaves_out_is_not_decided_unseen(tenant: Tenant,
     shown = bulk.parse_shown(bulk.count_matching(tenant, select(seen_at=shown_at, left_out=muted)).shown)
     now_shown = select(seen_at=shown_at, left_out=muted.none(), shown=shown)
     (told,) = decide_all(tenant, reviewer, now_shown)
-    assert [(one.number, one.reason[:20]) for one in told.refused] == [(1, "It was not among tho")]
+    assert [(one.number, one.reason[:20]) for one in told.refused] == [(1, "The handoff was not ")]
     assert states() == {"a": "declined", "b": "rejected"}
 
 

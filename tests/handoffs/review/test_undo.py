@@ -104,7 +104,7 @@ def test_only_decided_ones_can_be_opened(tenant: Tenant, reviewer: Person) -> No
 def test_an_old_view_is_told(tenant: Tenant, reviewer: Person, admin: Person) -> None:
     decided = decide(judged(tenant, held()), reviewer)
     reopen(decided, admin, "no")
-    with pytest.raises(Stale, match=r"admin made it held.*no"):
+    with pytest.raises(Stale, match=r"admin changed the state to held.*no"):
         reopen(decided, reviewer, seen=decided.version)
 
 
@@ -141,7 +141,7 @@ def test_what_is_long_ago_is_opened_with_a_note_instead(tenant: Tenant, reviewer
     decided = decide(judged(tenant, held()), reviewer)
     Event.objects.filter(to_state=State.APPROVED).update(at=timezone.now() - timedelta(minutes=11))
     (result,) = undo(reviewer, decided)
-    assert "more than 10 minutes ago" in str(result.error)
+    assert "more than 10 minutes old" in str(result.error)
     assert now(decided).state == State.APPROVED
 
 

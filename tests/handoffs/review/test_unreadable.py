@@ -61,7 +61,7 @@ def test_only_what_no_format_could_read_is_unreadable(tenant: Tenant, sent: byte
 
 def test_it_cannot_be_approved_and_says_what_can_be_done(tenant: Tenant) -> None:
     handoff = judged(tenant, NOT_JSON)
-    with pytest.raises(Unreadable, match="Decline it, ask for a resend, or mark it as handled"):
+    with pytest.raises(Unreadable, match="Decline the handoff, ask for a resend, or mark the handoff as handled"):
         decide(tenant, handoff, Decision.APPROVE, "fine")
     assert queries.get(tenant, str(handoff.pk)).state == "rejected"
     assert decide(tenant, handoff, Decision.DECLINE).state == "declined"

@@ -255,7 +255,7 @@ def test_an_alert_is_told_when_it_opens_again_and_when_it_ends(
     assert [told["alert"]["change"] for told in receiver.told] == ["opened", "again", "closed"]
     last = receiver.told[-1]["alert"]
     assert (last["kind"], last["level"], last["value"]) == ("would_have_rejected", "alert", 3)
-    assert last["text"] == "The model would have rejected 3 handoffs that passed without it"
+    assert last["text"] == "The LLM would have rejected 3 handoffs that passed without its check"
     assert last["link"] == "/t/acme/handoffs/?flag=flagged"
 
 

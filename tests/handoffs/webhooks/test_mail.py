@@ -43,8 +43,11 @@ def test_an_alert_is_mailed_with_what_to_do_and_where(tenant: Tenant, team: Subs
     tell()
     (sent,) = mail.outbox
     assert sent.to == ["team@example.com"]
-    assert sent.subject == "[handoffaudit acme] Alert: The model would have rejected 2 handoffs that passed without it"
-    assert "look at each" in sent.body
+    assert (
+        sent.subject
+        == "[handoffaudit acme] Alert: The LLM would have rejected 2 handoffs that passed without its check"
+    )
+    assert "Look at each" in sent.body
     assert "https://audit.example.com/t/acme/handoffs/?flag=flagged" in sent.body
     assert sent.extra_headers["Auto-Submitted"] == "auto-generated"
 
@@ -94,7 +97,7 @@ def test_a_mail_server_that_is_away_is_tried_again(
     alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
     (delivery,) = tell()
     assert (delivery.tries, delivery.delivered_at) == (1, None)
-    assert "mail server did not take it" in delivery.last_error
+    assert "mail server refused the mail" in delivery.last_error
 
 
 def _mail_server(took: list[bytes]) -> Callable[[socket.socket], None]:
@@ -143,7 +146,7 @@ def test_what_flaps_fills_no_mailbox(tenant: Tenant, team: Subscriber, tell) -> 
     Delivery.objects.filter(due_at__isnull=False).update(due_at=waiting[0].created_at)
     tell()
     assert len(mail.outbox) == 3
-    assert subjects()[-1].startswith("[handoffaudit acme] Over: The model would have rejected 5")
+    assert subjects()[-1].startswith("[handoffaudit acme] Over: The LLM would have rejected 5")
     assert not Delivery.objects.filter(delivered_at=None).exists()
 
 

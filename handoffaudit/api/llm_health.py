@@ -227,7 +227,7 @@ def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> HttpResponse
     tenant, before = caller(request).tenant, None
     if query.cursor:
         if not (query.cursor.isascii() and query.cursor.isdigit() and len(query.cursor) <= MOST_DIGITS):
-            raise FilterError("cursor", query.cursor[:40], "use the value of `next` from the page before, as it was.")
+            raise FilterError("cursor", query.cursor[:40], "use the unchanged value of `next` from the previous page.")
         before = int(query.cursor)
     found = alerts.list_alerts(tenant, is_open=query.open, before=before, limit=query.limit + 1)
     items = found[: query.limit]

@@ -1,4 +1,4 @@
-"""Reports of handoff files: receipt and storage, lists, and the policy that decides which files count as failed."""
+"""Reports of handoff files: receiving, storing and listing them, and the policy that decides which files failed."""
 
 import hashlib
 import uuid
@@ -58,7 +58,7 @@ def current_policy(tenant: Tenant) -> FilePolicy:
 
 
 def policy_at(tenant: Tenant, at: datetime) -> FilePolicy:
-    """Return the policy of that time, by which a report that arrived then and its handoff are judged."""
+    """Return the policy of that time. Reports that arrived then, and their handoffs, are judged by this policy."""
     return _from_table(file_policy.at_time(tenant.pk, at))
 
 
@@ -68,7 +68,7 @@ def _from_table(table: Table[HandoffFilesPolicy]) -> FilePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """How many of the last week's handoff files fail without the strict policy, and how many fail with it."""
+    """The numbers of last week's handoff files that fail without and with the strict policy."""
 
     total: int
     failed: int
@@ -103,8 +103,7 @@ def _has_reason(reason: str) -> Q:
 class FileFilters(FilterSet):
     """Filters of a list of reports; empty text and None filter nothing.
 
-    `period` is `since` as the request gave it, if the request gave a relative time. `reason` may also name a fallback
-    outcome.
+    `period` is the text of a relative `since`, such as `7d`. `reason` may also name the outcome of a fallback.
     """
 
     agent: str = declare(TextFilter("Agent", "Only reports of this agent.", where="agent"))
@@ -155,14 +154,17 @@ class ReportPage:
 
 
 def reports_of(tenant: Tenant) -> "QuerySet[FileReport]":
-    """Return a tenant's reports. Raise `ValueError` for an unsaved tenant: a query without a tenant must not exist."""
+    """Return a tenant's reports.
+
+    Raise `ValueError` if the tenant is not stored, because a query without a tenant would read other tenants' reports.
+    """
     if tenant.pk is None:
         raise ValueError("a query of reports needs a stored tenant")
     return FileReport.objects.filter(tenant=tenant)
 
 
 def list_reports(tenant: Tenant, filters: FileFilters, *, cursor: str = "", limit: int = 50) -> ReportPage:
-    """Return a page of reports, newest first by the time that the reports are about."""
+    """Return a page of reports, newest first by the time in the report."""
     rows = reports_of(tenant).filter(*filters.conditions()).defer("content").order_by("-id")
     if cursor:
         rows = rows.filter(id__lt=parse_cursor(cursor))
@@ -171,17 +173,17 @@ def list_reports(tenant: Tenant, filters: FileFilters, *, cursor: str = "", limi
 
 
 def get_report(tenant: Tenant, pk: uuid.UUID) -> FileReport:
-    """Return a report of the tenant. Raise `FileReport.DoesNotExist` if there is none."""
+    """Return a report of the tenant. Raise `FileReport.DoesNotExist` if the tenant has no such report."""
     return reports_of(tenant).get(pk=pk)
 
 
 def report_of_handoff(tenant: Tenant, handoff: uuid.UUID) -> FileReport | None:
-    """Return the report that the handoff arrived as, or None."""
+    """Return the report from which the handoff was made, or None."""
     return reports_of(tenant).defer("content").filter(handoff=handoff).first()
 
 
 def report_json(report: FileReport) -> dict[str, Any]:
-    """Return the report as JSON values, as lists show it."""
+    """Return the report as JSON values, in the form of lists."""
     return {
         "id": str(report.pk),
         "handoff": str(report.handoff),
@@ -209,7 +211,7 @@ def answer_of(report: FileReport) -> dict[str, Any]:
 
 LONGEST_PATH: Final = 1000
 
-# These fields and the time identify a report. The other fields say how the sender looked at the file.
+# These fields and the time identify a report. The other fields only describe how the sender read the file.
 _IDENTITY: Final = ("run_id", "agent", "phase", "expected_path", "file", "response_text")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -217,7 +219,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReport:
-    """The outcome of receiving a report; `report` is None if it was malformed or refused, as the receipt explains."""
+    """The outcome of receiving a report. `report` is None if the report was malformed or refused; see `receipt`."""
 
     receipt: Receipt
     report: FileReport | None = None
@@ -228,7 +230,10 @@ class ReceivedReport:
 
 
 def receive_report(tenant: Tenant, sender: Actor, sent: bytes, handoff_id: str = "") -> ReceivedReport:
-    """Store a report once: a repeated report with a `timestamp` or a `handoff_id` returns the stored report."""
+    """Store a report. If the same report was stored before, return the stored report.
+
+    A report with a `timestamp` or a `handoff_id` can be recognized. Any other report is always new.
+    """
     document, unreadable = parse_json(sent, max_depth=settings.MAX_NESTING)
     flaws = tuple(report_flaws(document)) if isinstance(document, dict) else ()
     if unreadable or flaws or not isinstance(document, dict):
@@ -242,7 +247,7 @@ def _make_submission(sent: bytes, handoff_id: str, flaws: tuple[Issue, ...] = ()
 
 
 def _derive_id(document: Mapping[str, Any]) -> str:
-    """Return an id derived from the content, or an empty text for a report without a time, which is always new."""
+    """Return an id derived from the content, or an empty text for a report without a time."""
     at = moment(document.get("timestamp"))
     if at is None:
         return ""
@@ -267,7 +272,8 @@ def _store(
         known = FileReport.objects.filter(tenant=tenant, handoff=receipt.id).first()
         if known is None:
             report, _ = _make_row(tenant, document, receipt)
-            # The row is gone. The repeated report gets the same answer, but is neither stored nor counted again.
+            # Retention may have removed the row. The repeated report then gets the same answer, but is neither stored
+            # nor counted again.
             known = report if _was_removed(report) else None
     return ReceivedReport(receipt, known)
 
@@ -275,7 +281,7 @@ def _store(
 def _was_removed(report: FileReport) -> bool:
     """Return whether retention removed the report's row.
 
-    A handoff that arrived in another way under this id never had a report.
+    Otherwise, a handoff that is not a file report has this id.
     """
     removed = RetentionRun.objects.filter(
         tenant=report.tenant, kind=Data.FILE_REPORTS.value, removed_before__gt=report.at
@@ -290,11 +296,12 @@ def _make_row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> 
     arrived = Handoff.objects.values_list("received_at", flat=True).get(tenant=tenant, pk=receipt.id)
     strict = policy_at(tenant, arrived)
     report = FileReport(
-        # The id carries the time that the report is about, so that lists and periods need no other index.
+        # The id contains the time in the report, so that lists and periods need no other index.
         id=uuid_utils.compat.uuid7(nanoseconds=int(at.timestamp() * 1000) * 1_000_000),
         tenant=tenant,
         handoff=uuid.UUID(receipt.id),
-        # The time has whole seconds, as in the log line: a log that is uploaded later is matched with the report by it.
+        # The time has whole seconds, as in the log line. By this time, a log line that is uploaded later is matched
+        # with the report.
         at=line.at,
         run_id=line.run_id,
         agent=line.agent,
@@ -319,7 +326,10 @@ def _count_key(line: HealthLine) -> counts.HealthKey:
 
 
 def _read_time(document: Mapping[str, Any]) -> datetime:
-    """Return the report's time, but no later than now: a clock that is ahead must not sort reports first forever."""
+    """Return the time in the report, or the current time if the report has no time or its clock is ahead.
+
+    Otherwise, reports of a clock that is ahead would stay first in all lists.
+    """
     given, now = moment(document.get("timestamp")), timezone.now()
     return now if given is None else max(_EPOCH, min(given.at, now))
 

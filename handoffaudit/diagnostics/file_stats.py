@@ -20,44 +20,44 @@ from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
 REASONS = tuple(one.value for one in Reason)
 
-# A log line can report an unused file without a reason.
+# The name for unused files without a reason, which log lines can report.
 OTHER = "other"
 
 USED_SOURCE = Source.HANDOFF_JSON.value
 
 FALLBACK_OK, FALLBACK_FAILED = Fallback.OK.value, Fallback.FAILED.value
 
-# Every reason that a report or a log line can give. Logs of other tools give only the outcome of the fallback.
+# All reasons of reports and log lines. Some logs of other tools give only the outcome of the fallback as the reason.
 GIVEN = (*REASONS, FALLBACK_OK, FALLBACK_FAILED, OTHER)
 
-# A share of fewer files says little.
+# A share of fewer files than this means little.
 FEW = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A share now and in the period before."""
+    """A share in a period and in the previous period."""
 
     now: Share
     before: Share
 
     @property
     def points(self) -> float | None:
-        """Return the change in percentage points, or None if one of the two shares has nothing to compare."""
+        """Return the change in percentage points, or None if one of the two totals is 0."""
         if not self.now.total or not self.before.total:
             return None
         return round(100 * (self.now.part / self.now.total - self.before.part / self.before.total), 1)
 
     @property
     def direction(self) -> str:
-        """Return `better`, `worse`, `same` or `none` (nothing to compare), where a larger share is better."""
+        """Return `better`, `worse`, `same` or `none` (no comparison is possible), if a larger share is better."""
         if self.points is None:
             return "none"
         return "same" if not self.points else "better" if self.points > 0 else "worse"
 
     @property
     def fewer(self) -> str:
-        """Return the direction where a smaller share is better."""
+        """Return `better`, `worse`, `same` or `none`, if a smaller share is better."""
         return {"better": "worse", "worse": "better"}.get(self.direction, self.direction)
 
     @property
@@ -108,7 +108,7 @@ class FileTally:
 
     @property
     def file_reasons(self) -> dict[str, int]:
-        """Return the three file reasons, and all other unused files as `other`, for tables with fixed columns."""
+        """Return the counts of the three file reasons, and of all other unused files as `other`, for tables."""
         found = {reason: getattr(self, reason) for reason in REASONS}
         return found | {OTHER: self.unused - sum(found.values())}
 
@@ -132,16 +132,20 @@ class FileTally:
         return FileTally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(FileTally)))
 
     def rest(self, listed: "FileTally") -> "FileTally":
-        """Return the counts minus the listed counts, at least 0 each, because counts can grow between two queries."""
+        """Return these counts minus the counts `listed`.
+
+        Each result is at least 0, although the counts may have grown between two queries.
+        """
         return FileTally(*(max(0, getattr(self, one.name) - getattr(listed, one.name)) for one in fields(FileTally)))
 
 
-# Only this many pairs are listed. The pairs with the fewest unused files are summed.
+# At most this many pairs are listed, pairs with the most unused files first. The other pairs are summed.
 MOST_PAIRS = 2_000
 
 MOST_RUNTIMES = 100
 
-# As on the page of log lines, a line that reports a fallback is not about a used file, whatever source it names.
+# A file counts as used only without a reason and a fallback. A line that reports a fallback is about an unused file,
+# even if the line names the handoff file as the source.
 _USED = Q(source=USED_SOURCE, reason="", fallback="")
 
 _NO_FILE_REASON = ~_USED & ~Q(reason__in=REASONS)
@@ -157,7 +161,7 @@ _SUMS = {
     "fallback_ok": _FALLBACK_READ,
     "fallback_failed": _FALLBACK_FAILED,
     "text_fallback_ok": _NO_FILE_REASON & _FALLBACK_READ,
-    # A line that gives both outcomes counts once, as read.
+    # A line that gives both outcomes counts once, as a successful fallback.
     "text_fallback_fail": _NO_FILE_REASON & _FALLBACK_FAILED & ~_FALLBACK_READ,
 }
 
@@ -171,7 +175,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The files of a runtime; `name` is empty if none was given."""
+    """The handoff files of a runtime; `name` is empty for reports without a runtime."""
 
     name: str
     tally: FileTally
@@ -188,25 +192,26 @@ def pairs(tenant: Tenant, since: datetime, until: datetime) -> list[Pair]:
 
 
 def runtimes(tenant: Tenant, since: datetime, until: datetime) -> list[Runtime]:
-    """Return the runtimes by name; of more than `MOST_RUNTIMES`, those with the most unused files."""
+    """Return the runtimes with the most unused files, at most `MOST_RUNTIMES`, sorted by name."""
     rows = _group(_filter_counts(tenant, since, until), "runtime")[:MOST_RUNTIMES]
     return sorted((Runtime(row["runtime"], _make_tally(row)) for row in rows), key=lambda one: one.name)
 
 
 def over_time(tenant: Tenant, window: Window) -> list[TimeBucket[FileTally]]:
-    """Return the window's time buckets, oldest first, empty ones included."""
+    """Return all time buckets of the window, oldest first."""
     rows = _filter_counts(tenant, window.since, window.until).annotate(step=window.scale.index_of("hour"))
     found = {row["step"]: _make_tally(row) for row in _group(rows, "step")}
     return window.scale.fill(found, FileTally())
 
 
 def known_pairs(tenant: Tenant) -> list[tuple[str, str]]:
-    """Return every (phase, agent) pair ever seen, ordered by phase and agent, at most `MOST_PAIRS`.
+    """Return all (phase, agent) pairs that were ever seen, sorted, at most `MOST_PAIRS`.
 
-    The query steps through an index from each pair to the next greater pair, where DISTINCT would read every row.
+    The query finds each pair as the next greater pair in an index. DISTINCT would read every row.
     """
     table = HealthCount._meta.db_table  # noqa: SLF001 -- Django's documented API
-    # The pair is part of the step's subquery: PostgreSQL would not use a value from a join as a bound of the index.
+    # The subquery names the last pair itself, because PostgreSQL would not use a value from a join as a bound of the
+    # index.
     sql = f"""
         WITH RECURSIVE known(phase, agent, number) AS (
             SELECT phase, agent, 1 FROM "{table}" WHERE id = (
@@ -228,7 +233,7 @@ def has_any(tenant: Tenant) -> bool:
 
 
 def has_log_counts(tenant: Tenant) -> bool:
-    """Return whether health lines of logs are counted besides reports."""
+    """Return whether the tenant has uploaded logs with health lines, which are counted as file reports are."""
     return LogCount.objects.filter(tenant=tenant, kind__in=HEALTH_KINDS).exists()
 
 

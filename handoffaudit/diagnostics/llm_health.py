@@ -19,7 +19,7 @@ from handoffaudit.handoffs.models import ModelCall
 from handoffaudit.handoffs.periods import Period, TimeBucket, TimeScale
 from handoffaudit.validation.prompts.question import Reason
 
-# SQLite has no percentile functions, so only this many of the newest calls are read.
+# SQLite has no percentile functions, so percentiles are computed here, from at most this many of the newest calls.
 SAMPLE = 20_000
 
 SHARES = (0.5, 0.95, 0.99)
@@ -30,9 +30,9 @@ PERIODS_OF_CALLS = ("1h", "24h", "7d")
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency percentiles of `calls` calls in milliseconds, retries included.
+    """Latency percentiles of `calls` calls in milliseconds, including retries.
 
-    `sampled` means that there were more calls and these are the newest.
+    `sampled` means that only the newest calls were measured.
     """
 
     p50: float
@@ -50,7 +50,7 @@ class Latencies:
 
 
 def measure_latencies(tenant: Tenant, since: datetime, until: datetime) -> Latencies:
-    """Return the latencies of the calls that were sent, answered or not."""
+    """Return the latencies of all calls that were sent, including failed calls."""
     return (
         _measure_all(tenant, since, until)
         if connection.vendor == "postgresql"
@@ -112,27 +112,29 @@ _BY_STATUS = {
     413: "Shorten your own prompt for this use: the request is too large.",
 }
 
-# The question was refused before anything was sent: the key cannot be valid, or the provider lacks its package, region
-# or credentials.
-_NOT_SET_UP = "Nothing was sent: correct the key, or the provider's package, region or credentials, as is said below."
+# The text for a question that was refused before anything was sent. The key cannot be valid, or the provider lacks its
+# package, region or credentials.
+_NOT_SET_UP = (
+    "Nothing was sent: correct the key, or the provider's package, region or credentials. See the message below."
+)
 
 _BY_REASON = {
     Reason.NO_KEY: "Set ANTHROPIC_API_KEY and restart.",
-    Reason.REFUSED: "Read what the service said, and correct the key, the model's name or the address.",
-    Reason.RATE_LIMIT: "Lower HANDOFFAUDIT_MODEL_CONCURRENCY, or have the account's limits raised.",
-    Reason.OVERLOADED: "Nothing: the service is overloaded; what was not checked is checked later.",
-    Reason.SERVER_ERROR: "Look at the service's status page; where it is well, check ANTHROPIC_BASE_URL.",
-    Reason.TIMEOUT: "Where it happens often, raise HANDOFFAUDIT_MODEL_SECONDS or choose a faster model.",
-    Reason.CONNECTION: "Check the network, a proxy in between and ANTHROPIC_BASE_URL.",
-    Reason.MALFORMED_ANSWER: "Choose a more capable model; with a prompt of your own, put the shipped one back.",
-    Reason.BREAKER_OPEN: "Cure the failures before it: the model is asked again by itself, first with one call.",
-    Reason.BUDGET: "Raise HANDOFFAUDIT_MODEL_DAILY_USD and restart; else it begins anew at 00:00 UTC.",
+    Reason.REFUSED: "Read the message of the service, and correct the key, the model's name or the address.",
+    Reason.RATE_LIMIT: "Lower HANDOFFAUDIT_MODEL_CONCURRENCY, or ask for higher limits of the account.",
+    Reason.OVERLOADED: "Do nothing: the service is overloaded, and unverified handoffs are checked later.",
+    Reason.SERVER_ERROR: "Look at the status page of the service. If the service works, check ANTHROPIC_BASE_URL.",
+    Reason.TIMEOUT: "If timeouts are frequent, raise HANDOFFAUDIT_MODEL_SECONDS or choose a faster model.",
+    Reason.CONNECTION: "Check the network, any proxy and ANTHROPIC_BASE_URL.",
+    Reason.MALFORMED_ANSWER: "Choose a more capable model. If you use your own prompt, restore the shipped prompt.",
+    Reason.BREAKER_OPEN: "Fix the failures before this one. The LLM is then asked again, first with one call.",
+    Reason.BUDGET: "Raise HANDOFFAUDIT_MODEL_DAILY_USD and restart, or wait for the new budget at 00:00 UTC.",
     Reason.TOO_DEAR: "Raise the limit of a critique's cost in the type's strictness, or choose a cheaper model.",
 }
 
 
 def fix_for(reason: str, status: int | None = None) -> str:
-    """Return the fix for a failure reason and, where the service answered, its HTTP status."""
+    """Return the fix for a failure reason; `status` is the HTTP status if the service answered."""
     if reason == Reason.REFUSED.value and status in _BY_STATUS:
         return _BY_STATUS[status]
     if reason == Reason.REFUSED.value and status is None:
@@ -140,13 +142,13 @@ def fix_for(reason: str, status: int | None = None) -> str:
     return _BY_REASON[Reason(reason)]
 
 
-# Only the most frequent kinds of failures are listed. There are not many more.
+# At most this many kinds of failures are listed, the most frequent first.
 MOST_KINDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class CallTally:
-    """Outcomes of questions to the LLM: `failed` ones were sent but not answered, `skipped` ones were not sent."""
+    """Outcomes of questions to the LLM. `failed` questions were sent but not answered, `skipped` were not sent."""
 
     answered: int = 0
     failed: int = 0
@@ -164,7 +166,7 @@ class CallTally:
 
     @property
     def tokens_sent(self) -> int:
-        """Return the number of prompt tokens, whether the service had them in its cache or not."""
+        """Return the number of prompt tokens, including tokens from the cache of the service."""
         return self.tokens_in + self.tokens_cached
 
     @property
@@ -183,10 +185,9 @@ class CallTally:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why questions were not answered.
+    """A reason why questions were not answered, with the number of failures.
 
-    `status` is the HTTP status of the service, where the service gave one. `detail` is the message of the last failure,
-    `cure` says what to do.
+    `status` is the HTTP status if the service answered. `detail` is the message of the last failure, `cure` its fix.
     """
 
     reason: str
@@ -215,7 +216,7 @@ class _Kind:
 def count_calls(tenant: Tenant, since: datetime, until: datetime, step: timedelta) -> CallCounts:
     """Count all calls of a period.
 
-    Time buckets begin at whole steps, so the first time bucket may begin before `since`.
+    Each time bucket begins a whole number of steps after 1970, so the first time bucket may begin before `since`.
     """
     scale = TimeScale(since, until, step, whole=True)
     overall = CallTally()

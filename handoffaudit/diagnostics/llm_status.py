@@ -1,4 +1,4 @@
-"""The LLM at this moment: whether it is called, what waits for it, and what is left of the budget."""
+"""The current status of the LLM: whether it is called, the handoffs that wait for it, and the rest of the budget."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,13 +18,13 @@ from handoffaudit.validation.prompts.question import Reason
 
 COUNTED_AT_MOST = 10_000
 
-NO_WORKER = "Checks wait, and no worker takes them: start one of the queue semantic (handoffaudit up does, with a key)."
+NO_WORKER = "Checks wait, but no worker takes them: start a worker of the queue semantic (handoffaudit up, with a key)."
 
 NOBODY_AFTER = timedelta(minutes=1)
 
 
 class BreakerState(StrEnum):
-    """States of a circuit breaker; while `probing`, one call finds out whether the LLM answers again."""
+    """The states of a circuit breaker. While `probing`, one call tests whether the LLM answers again."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -33,7 +33,7 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerStatus:
-    """The circuit breaker of an LLM, for all tenants; `message` says why the LLM is not called, and until when."""
+    """The circuit breaker of an LLM, which all tenants share. `message` says why and until when it is not called."""
 
     model: str
     state: BreakerState
@@ -45,10 +45,10 @@ class BreakerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for the LLM; numbers stop at `COUNTED_AT_MOST`.
+    """The handoffs that wait for the LLM; numbers stop at `COUNTED_AT_MOST`.
 
-    `unverified` counts handoffs accepted or approved since some moment without the LLM check and not checked since.
-    `flagged` counts those that the LLM would have rejected.
+    `unverified` counts handoffs that were accepted or approved without the LLM check and are not checked yet. `flagged`
+    counts accepted or approved handoffs that the LLM would have rejected. Both count handoffs since a start time.
     """
 
     first_checks: int
@@ -60,7 +60,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Today's budget (UTC) in USD; `spent_usd` includes what is reserved for running calls."""
+    """Today's budget (UTC) in USD. `spent_usd` includes the reservations of running calls."""
 
     spent_usd: float
     daily_usd: float
@@ -89,7 +89,7 @@ class Status:
 
 def load_status(tenant: Tenant) -> Status:
     if not client.is_configured():
-        return Status(Standing.NO_KEY, "No key is set: strict handoffs are let through unverified.")
+        return Status(Standing.NO_KEY, "No LLM key is configured: strict handoffs are accepted unverified.")
     down = [breaker for breaker in list_breakers() if breaker.state is not BreakerState.CLOSED]
     if down:
         return Status(Standing.DOWN, down[0].message)
@@ -99,13 +99,16 @@ def load_status(tenant: Tenant) -> Status:
         return Status(Standing.NO_WORKER, NO_WORKER)
     if failed := _find_last_failure(tenant):
         return Status(
-            Standing.FAILING, f"The last call failed ({failed.replace('_', ' ')}); the next one is made all the same."
+            Standing.FAILING, f"The last call failed ({failed.replace('_', ' ')}), but the LLM is still asked."
         )
-    return Status(Standing.WELL, "It is asked.")
+    return Status(Standing.WELL, "The LLM is asked.")
 
 
 def _find_last_failure(tenant: Tenant) -> str:
-    """Return why the last recent call failed, or an empty text; the breaker opens only after several failures."""
+    """Return the reason why the last recent call failed, or an empty text.
+
+    The breaker opens only after several failures, so it does not show a single failure.
+    """
     newest = alerts.find_newest_call(tenant.pk)
     recent = newest is not None and newest.at > timezone.now() - alerts.RECENT
     return newest.outcome if newest and recent and newest.outcome != OK else ""
@@ -114,24 +117,27 @@ def _find_last_failure(tenant: Tenant) -> str:
 def _describe_spent_budget(tenant: Tenant) -> str:
     """Return a message if the budget has no room for another call, or an empty text.
 
-    The most that a call may cost is reserved before the call, so something is nearly always left of a budget that has
-    no room for another call. The outcome of today's last question is therefore decisive.
+    The highest possible cost of a call is reserved before the call, so a small rest of a spent budget nearly always
+    remains. The outcome of today's last question therefore shows whether the budget is spent.
     """
     limit = settings.MODEL_DAILY_USD
     if limit <= 0:
-        return "HANDOFFAUDIT_MODEL_DAILY_USD is 0: nothing may be spent on the model."
+        return "HANDOFFAUDIT_MODEL_DAILY_USD is 0: nothing may be spent on the LLM."
     if load_budget(tenant).spent_usd >= limit:
-        return f"Today's {limit:g} USD are spent; it begins anew at 00:00 UTC."
+        return f"Today's budget of {limit:g} USD is spent. The budget begins anew at 00:00 UTC."
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     calls = ModelCall.objects.filter(tenant=tenant, at__gte=midnight, cached=False)
     last = calls.order_by("-at").values_list("outcome", flat=True).first()
     if last != Reason.BUDGET.value:
         return ""
-    return f"What is left of today's {limit:g} USD had no room for the last question; it begins anew at 00:00 UTC."
+    return (
+        f"The rest of today's budget of {limit:g} USD was too small for the last question. The budget begins anew at "
+        "00:00 UTC."
+    )
 
 
 def _is_unserved() -> bool:
-    """Return whether checks wait that a worker would have taken by now, and none is running for any tenant."""
+    """Return whether checks have waited for so long that no worker can be running, and no check is being made."""
     now = timezone.now()
     left = ModelCheck.objects.filter(claim=None, claim_expires_at=None, since__lt=now - NOBODY_AFTER)
     return left.exists() and not ModelCheck.objects.filter(claim_expires_at__gt=now).exists()

@@ -1,4 +1,4 @@
-"""Reasons why handoff files were not used: by agent and phase, over time, against the period before, with examples."""
+"""Reasons why handoff files were not used: by agent and phase, over time, compared with the previous period."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NOTHING = FileTally()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An agent's tally in each phase of the matrix (None where it did not run), its overall tally and its change."""
+    """An agent's tally in each phase (None if the agent did not run), its overall tally and its change."""
 
     agent: str
     cells: Sequence[FileTally | None]
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Tallies by agent and phase, the worst first; `others` sums the files beyond the listed agents and phases."""
+    """Tallies by agent and phase, the worst first. `others` sums the files of agents and phases that are not listed."""
 
     phases: Sequence[str]
     rows: Sequence[Row]
@@ -42,7 +42,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class ReasonChange:
-    """The share of one reason now and before, where a smaller share is better, and the agents that have most."""
+    """The share of one reason in both periods, and the agents with most of these files. A smaller share is better."""
 
     reason: str
     change: Change
@@ -60,7 +60,7 @@ class Reasons:
 
     @property
     def worst(self) -> Row | None:
-        """Return the row of the agent whose files are most surely not used, or None if all files were used."""
+        """Return the row of the agent with the worst share of unused files, or None if all files were used."""
         first = self.matrix.rows[0] if self.matrix.rows else None
         return first if first and first.tally.unused else None
 
@@ -81,7 +81,7 @@ def load_reasons(tenant: Tenant, window: Window) -> Reasons:
 
 
 def matrix(pairs: Iterable[Pair], overall: FileTally, before: Iterable[Pair] = ()) -> Matrix:
-    """Return the tallies by agent and phase; `overall` covers all files, also those of pairs beyond the limit."""
+    """Return the tallies by agent and phase. `overall` covers all files, including pairs beyond the limit."""
     cells = {(pair.agent, pair.phase): pair.tally for pair in pairs}
     by_agent: dict[str, FileTally] = {}
     by_phase: dict[str, FileTally] = {}
@@ -110,7 +110,7 @@ def _sort_worst_first(tallies: dict[str, FileTally]) -> list[str]:
 
 
 def _group_by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair]) -> list[ReasonChange]:
-    """Return the reasons that files have now or had before, most frequent first, with the agents that have most."""
+    """Return the reasons of both periods, most frequent first, each with the agents that have most of the files."""
     agents: dict[str, dict[str, int]] = {reason: {} for reason in overall.reasons}
     for pair in pairs:
         for reason, number in pair.tally.reasons.items():
@@ -130,7 +130,7 @@ def _group_by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair
 
 SHOWN = 3
 
-# Only this many of the newest reports are searched for examples of different agents.
+# At most this many of the newest reports are searched for examples of different agents.
 _READ = 40
 
 
@@ -138,8 +138,8 @@ _READ = 40
 class UnusedFile:
     """An unused file and its problem.
 
-    `message` says what is wrong. `place` is a line and column, or the path of a field, unless the message already has
-    it.
+    `message` describes the problem. `place` is a line and column, or the path of a field. It is empty if the message
+    already names the place.
     """
 
     report: FileReport
@@ -148,7 +148,10 @@ class UnusedFile:
 
 
 def newest_unused(tenant: Tenant, window: Window, reason: str) -> list[UnusedFile]:
-    """Return the newest unused file of each agent and phase, and of those with a wrong path; the newest first."""
+    """Return the newest unused files, at most `SHOWN`, newest first, for as many agents and phases as possible.
+
+    For each agent and phase, the newest file with a wrong path and the newest file without one are candidates.
+    """
     rows = FileReport.objects.filter(tenant=tenant, reason=reason, id__gte=first_id_at(window.since))
     found: dict[tuple[str, str, bool], FileReport] = {}
     for report in rows.filter(id__lt=first_id_at(window.until)).order_by("-id")[:_READ]:

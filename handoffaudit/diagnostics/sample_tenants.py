@@ -1,4 +1,4 @@
-"""Sample tenants: filled in the background from the bundled sample, and removed with all their rows."""
+"""Sample tenants: their creation, the filling in the background from the bundled sample, and their removal."""
 
 import gzip
 import hashlib
@@ -37,7 +37,7 @@ from handoffaudit.validation.times import utc_text
 
 FOLDER: Final = Path(handoffaudit.__file__).parent / "samples"
 
-# Reports and log lines of the bundled sample lead up to this time. Filling moves them to a current time.
+# The reports and log lines of the bundled sample end at this time. Filling a tenant moves their times to the present.
 ENDS_AT: Final = datetime(2026, 2, 14, 12, tzinfo=UTC)
 
 _REPORTS: Final = {"handoff-files.json.gz": "sample-file-", "handoff-files-made.json.gz": "sample-made-file-"}
@@ -49,19 +49,19 @@ _TIME: Final = re.compile(r"\b2026-02-\d\dT\d\d:\d\d:\d\dZ")
 
 @cache
 def count_submissions() -> int:
-    """Return how many handoffs the sample makes, those of file reports included."""
+    """Return the number of handoffs in the sample, including handoffs made from file reports."""
     return sum(1 for _ in bundled_submissions("")) + sum(1 for _ in bundled_reports(ENDS_AT))
 
 
 def bundled_submissions(tenant_slug: str) -> Iterator[Submission]:
-    """Yield the sample's handoffs as that tenant sends them, each with an id that is the same every time."""
+    """Yield the sample's handoffs as submissions of the tenant, each with the same id in every call."""
     for path in sorted(FOLDER.glob("*.jsonl.gz")):
         for line in gzip.decompress(path.read_bytes()).splitlines():
             yield _make_submission(line, tenant_slug)
 
 
 def bundled_reports(until: datetime) -> Iterator[tuple[str, bytes]]:
-    """Yield the id and content of each handoff file report, moved so that the newest report is of `until`."""
+    """Yield the id and content of each handoff file report, with times moved so that the sample ends at `until`."""
     for name, begins in _REPORTS.items():
         for number, report in enumerate(orjson.loads(_read_gzip(name))):
             yield f"{begins}{number}", orjson.dumps(report | {"timestamp": _move_time(report["timestamp"], until)})
@@ -74,7 +74,7 @@ def first_report() -> tuple[str, datetime]:
 
 
 def bundled_logs(until: datetime) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and content of each log, moved so that it leads up to `until`."""
+    """Yield the name and content of each log, with times moved so that the sample ends at `until`."""
     for file, name in _LOGS.items():
         yield name, _TIME.sub(lambda found: _move_time(found[0], until), _read_gzip(file).decode()).encode()
 
@@ -113,7 +113,7 @@ _MOST_SLUGS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of filling a sample tenant, which has `number` of `total` handoffs, `judged` of them judged."""
+    """The progress of filling a sample tenant: it has `number` of `total` handoffs, and `judged` of them are judged."""
 
     number: int
     judged: int
@@ -128,11 +128,11 @@ class Progress:
 def create_sample(*, person: Person, origin: Tenant) -> Tenant:
     """Return the person's sample tenant, or create one that the person administers.
 
-    A new sample tenant is filled soon after. The audit log of `origin`, the tenant that the person came from, records
+    A worker then fills a new sample tenant. The audit log of `origin`, the tenant in which the person is now, records
     the creation. Raise `Refused` if `origin` is a sample tenant.
     """
     if origin.is_sample:
-        raise Refused("This is sample data already.")
+        raise Refused("This tenant is a sample tenant already.")
     with transaction.atomic():
         lock_tenant(origin)
         tenant = of_person(person)
@@ -152,7 +152,7 @@ def list_unfilled() -> "QuerySet[Tenant]":
 
 
 def fill_sample(tenant: Tenant) -> None:
-    """Store the sample data that the tenant does not have yet. End early if the tenant is removed meanwhile."""
+    """Store the sample data that the tenant does not have yet. Stop early if the tenant is removed meanwhile."""
     for part in _batch_submissions(bundled_submissions(tenant.slug)):
         if not _is_wanted(tenant):
             return
@@ -166,9 +166,9 @@ def fill_sample(tenant: Tenant) -> None:
 
 
 def fill_beside(tenant: Tenant) -> None:
-    """Store the sample's file reports and logs in a tenant that holds the sample's handoffs and is no sample tenant.
+    """Store the sample's file reports and logs in an ordinary tenant that has the sample's handoffs.
 
-    The data leads up to the time of the first call. Data that is already there is not stored twice.
+    The data ends at the time of the first call. Data that is stored already is not stored again.
     """
     handoff_id, at = first_report()
     first = Handoff.objects.filter(tenant=tenant, handoff_id=handoff_id).values("pk")
@@ -179,7 +179,7 @@ def fill_beside(tenant: Tenant) -> None:
 
 
 def _store_reports_and_logs(tenant: Tenant, until: datetime) -> Iterator[None]:
-    """Store reports and logs one by one, and yield before each, so that the caller can stop."""
+    """Store reports and logs one by one. Yield before each of them, so that the caller can stop."""
     for handoff_id, report in bundled_reports(until):
         yield
         file_reports.receive_report(tenant, SYSTEM, report, handoff_id)
@@ -209,7 +209,7 @@ def _free_slug() -> str:
     slugs = ("sample", *(f"sample-{number}" for number in range(2, _MOST_SLUGS)))
     free = next((slug for slug in slugs if slug not in taken), None)
     if free is None:
-        raise Refused("There is sample data of too many people already: ask them to remove theirs.")
+        raise Refused("Too many people have sample data already: ask them to remove it.")
     return free
 
 
@@ -232,26 +232,26 @@ APPS: Final = ("accounts", "policy", "handoffs", "diagnostics")
 
 CLEARED_AT_ONCE: Final = 200
 
-# By then, a worker that leased one of the tenant's handoffs before the removal has given up.
+# After this time, a worker that leased one of the tenant's handoffs before the removal has ended its work.
 _SETTLES: Final = timedelta(minutes=2)
 
 Model = type[models.Model]
 
 
 def remove_sample(*, tenant: Tenant, person: Person) -> Tenant | None:
-    """Close the sample tenant, and have its rows deleted soon after.
+    """Remove all members and keys of the sample tenant, so that a worker deletes its rows.
 
-    Return the tenant from which the sample was created, for the person to go back to, or None if the person is not a
-    member of that tenant any more. Raise `Refused` for any other tenant: real data is never removed.
+    Return the tenant from which the sample was created, or None if the person is no longer a member of that tenant.
+    Raise `Refused` for a tenant that is not a sample tenant, because real data is never removed.
     """
     if not tenant.is_sample:
-        raise Refused("Only sample data can be removed: this tenant holds handoffs of your own.")
+        raise Refused("Only sample data can be removed: this tenant holds your own handoffs.")
     with transaction.atomic():
         origin = _find_origin(tenant)
         secrets = list(Key.objects.filter(tenant=tenant).values_list("secret_hash", flat=True))
         Key.objects.filter(tenant=tenant).delete()
         Membership.objects.filter(tenant=tenant).delete()
-        # Wherever two tenants are locked, they are locked in the order of their ids.
+        # Every change that locks two tenants locks them in the order of their ids, so that two changes cannot deadlock.
         informed = sorted((one for one in (origin, tenant) if one), key=lambda one: one.pk)
         for one in informed:
             audit.record(tenant=one, actor=person.username, action=REMOVED, target=tenant.slug, detail={})
@@ -270,8 +270,8 @@ def list_removed() -> "QuerySet[Tenant]":
 def clear_sample(tenant: Tenant, now: datetime | None = None) -> bool:
     """Delete the rows of a removed sample tenant, and return whether the tenant itself is deleted.
 
-    The tenant stays, empty, until other processes have settled: a process may still know one of its keys, or hold one
-    of its handoffs. Raise `Refused` for a tenant that is no removed sample tenant.
+    The empty tenant stays for a while, because other processes may still have one of its keys in their cache, or a
+    lease on one of its handoffs. Raise `Refused` for a tenant that is not a removed sample tenant.
     """
     if not list_removed().filter(pk=tenant.pk).exists():
         raise Refused("Only sample data that was removed can be cleared.")
@@ -295,15 +295,15 @@ def anything_to_clear() -> bool:
 
 @cache
 def tenant_models() -> Sequence[Model]:
-    """Return every model whose rows name their tenant, except the audit log, which is deleted with the tenant."""
+    """Return all models with a column for the tenant, except the audit log, which is deleted with the tenant."""
     return [model for model in _list_models() if _names_tenant(model) and model is not AuditEntry]
 
 
 @cache
 def dependent_models() -> Mapping[Model, Sequence[tuple[Model, str]]]:
-    """Return the models whose rows name no tenant but a row that does, with the name of that column.
+    """Return the models without a column for the tenant, by the model to which they refer, with the referring column.
 
-    The result is keyed by the model of the named row. These rows are deleted together with the row that they name.
+    Rows of these models are deleted together with the rows to which they refer.
     """
     found: dict[Model, list[tuple[Model, str]]] = {}
     for model in _list_models():

@@ -1,4 +1,4 @@
-"""The Celery tasks of diagnostics, which are wake-ups without content, and its periodic jobs."""
+"""The Celery tasks of diagnostics, which have no arguments, and its periodic jobs."""
 
 import threading
 
@@ -20,7 +20,7 @@ REMOVING_SECONDS = 1.0
 
 @shared_task(name=attribution.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def attribute_judged() -> None:
-    """Attribute the findings of handoffs judged since the last run."""
+    """Attribute the findings of handoffs that were judged since the last run."""
     if _one_attribution.acquire(blocking=False):
         try:
             attribution.run()
@@ -30,9 +30,9 @@ def attribute_judged() -> None:
 
 @shared_task(name=index.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def read_logs() -> None:
-    """Store parts of logs and index stored blocks, each for a moment.
+    """Store parts of logs and index stored blocks, for about a second each.
 
-    Remaining work continues behind newer messages: judging must not wait for a large log.
+    A new message continues the remaining work, so that judging does not wait for a large log.
     """
     if _one_reading.acquire(blocking=False):
         try:
@@ -46,7 +46,7 @@ def read_logs() -> None:
 
 @shared_task(name=sample_tenants.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def tend_samples() -> None:
-    """Fill new sample tenants, and clear removed ones."""
+    """Fill new sample tenants, and delete the rows of removed sample tenants."""
     if _one_sample.acquire(blocking=False):
         try:
             for tenant in sample_tenants.list_removed():
@@ -59,7 +59,7 @@ def tend_samples() -> None:
 
 @shared_task(name=retention.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def remove_old() -> None:
-    """Remove old data for a moment; the rest continues behind newer messages."""
+    """Remove old data for about a second; a new message continues the remaining work."""
     if _one_removal.acquire(blocking=False):
         try:
             done = retention.remove_due(REMOVING_SECONDS)
@@ -70,7 +70,7 @@ def remove_old() -> None:
 
 
 def look_for_thresholds() -> None:
-    # The worker evaluates here and now: as a message, the job would wait behind the backlog it should warn of.
+    # The worker evaluates the rules directly. A message would wait behind the very backlog that the rules warn of.
     if alert_rules.anything_due():
         alert_rules.evaluate_all()
 

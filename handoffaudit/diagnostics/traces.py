@@ -52,9 +52,9 @@ _LOOPS: Final = frozenset(
 class Traced:
     """One handoff of a trace.
 
-    `number` counts from 1. `seconds` is the time since the previous handoff of the trace arrived, None for the first.
-    `loops`: a finding says that the chain returns to where it was. `long` and `over`: the chain is longer than
-    recommended, or longer than allowed without approval.
+    `number` counts from 1. `seconds` is the time since the arrival of the previous handoff of the trace, None for the
+    first. `loops` says that the chain returns to an earlier agent without progress. `long` says that the chain is
+    longer than recommended, `over` that it is longer than allowed without approval.
     """
 
     number: int
@@ -68,7 +68,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A trace, read up to its first 200 handoffs; `has_more` means that there are further handoffs."""
+    """The first `MOST_HANDOFFS` handoffs of a trace; `has_more` means that the trace has more handoffs."""
 
     trace_id: str
     handoffs: tuple[Traced, ...]
@@ -89,12 +89,12 @@ class Trace:
 
     @property
     def origin_steps(self) -> frozenset[int]:
-        """Return the steps at which wrong values came in, except values that came from outside."""
+        """Return the steps in which wrong values appeared first, except values that came from outside the trace."""
         return frozenset(one.step for one in self.origins if not one.from_outside)
 
 
 def load_trace(tenant: Tenant, trace_id: str) -> Trace | None:
-    """Return a trace, or None if no handoff of the tenant has that trace id."""
+    """Return a trace, or None if no handoff of the tenant has this trace id."""
     rows = trace_rows(tenant, trace_id, MOST_HANDOFFS + 1)
     if not rows:
         return None
@@ -125,7 +125,7 @@ def trace_rows(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
 
 
 def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:
-    """Return the handoffs ordered by step; a handoff without a step stays behind the one that arrived before it."""
+    """Return the handoffs ordered by step. A handoff without a step follows the handoff that arrived before it."""
     step, placed = 0, []
     for row in sorted(rows, key=lambda row: row.pk):
         step = row.step if row.step is not None else step
@@ -158,7 +158,7 @@ def _make_traced(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]
 
 
 def _make_steps(handoffs: Sequence[Traced]) -> list[Step]:
-    """Return the steps of a trace; bodies are read some at a time, because those of a whole trace may be large."""
+    """Return the steps of a trace. A few bodies are read at a time, because all bodies of a trace may be large."""
     steps: list[Step] = []
     for start in range(0, len(handoffs), _BODIES_AT_ONCE):
         some = handoffs[start : start + _BODIES_AT_ONCE]
@@ -178,7 +178,7 @@ def _make_step(one: Traced, body: HandoffBody | None) -> Step:
 
 MOST_COUNTED: Final = 200
 
-# One page reads at most this many handoffs. With rare filters, the next page continues from there.
+# A page reads at most this many handoffs. If few of them match, the next page continues from there.
 MOST_WALKED: Final = 20_000
 
 _AT_ONCE: Final = 500
@@ -193,18 +193,18 @@ GRAVEST: Final = (
     State.VALIDATING,
     State.APPROVED,
     State.ACCEPTED,
-    # A newer attempt has replaced such a handoff and decides the state of the trace.
+    # A superseded handoff comes last, because the attempt that replaced it decides the state of the trace.
     State.SUPERSEDED,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTrace:
-    """A trace as the list shows it, computed from its first 200 handoffs.
+    """A trace with the values that the list shows, computed from its first `MOST_COUNTED` handoffs.
 
-    `is_longer` means that the trace has more handoffs. `newest_at` is the arrival of the newest handoff that matches
-    the filters. `agents` are the first eight agents, and `more_agents` counts the others. `findings` counts as the page
-    of the trace does: a check that the LLM could not make is no finding.
+    `is_longer` means that the trace has more handoffs. `newest_at` is the time of receipt of the newest handoff that
+    matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not count
+    missing LLM checks, as on the page of the trace.
     """
 
     trace_id: str
@@ -235,7 +235,7 @@ class _Walked(NamedTuple):
 def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: str = "", limit: int = 25) -> TracePage:
     """Return traces with a handoff that matches the filters; `agent` matches the source or the target.
 
-    A page may hold fewer than `limit` traces and still have a next page. Raise `FilterError` for an invalid cursor.
+    A page may have fewer than `limit` traces and still have a next page. Raise `FilterError` for an invalid cursor.
     """
     before = parse_cursor(cursor) if cursor else None
     rows = matching(tenant, filters).exclude(trace_id="")
@@ -256,7 +256,7 @@ def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: st
 
 
 def _walk(walks: Iterable["QuerySet[Handoff]"], before: uuid.UUID | None) -> Iterator[_Walked]:
-    """Yield rows one at a time, newest first, reading the database in batches."""
+    """Yield the rows of all queries, newest first. Each query is read in batches."""
     return merge(*(_step_rows(rows, before) for rows in walks), key=attrgetter("id"), reverse=True)
 
 
@@ -271,7 +271,7 @@ def _step_rows(rows: "QuerySet[Handoff]", before: uuid.UUID | None) -> Iterator[
 
 
 def _earlier_traces(walks: Iterable["QuerySet[Handoff]"], newest: Iterable[str], before: uuid.UUID) -> frozenset[str]:
-    """Return the traces that an earlier page has shown, because they have a newer handoff."""
+    """Return the traces that an earlier page has listed, because they have a newer handoff that matches."""
     names = list(newest)
     return frozenset(
         trace_id
@@ -312,8 +312,7 @@ def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str
 
 
 def _count_findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
-    # The handoffs alone restrict the query to the tenant. With the tenant as well, SQLite walks through all its
-    # findings.
+    # The handoffs already belong to the tenant. A tenant filter would make SQLite read all findings of the tenant.
     rows = Finding.objects.filter(handoff__in=handoffs).exclude(code=UNVERIFIED).values_list("handoff")
     return Counter(dict(rows.annotate(Count("id"))))
 
@@ -329,7 +328,7 @@ def draw_trace(
     prefix: str = "lanes",
     standalone: bool = False,
 ) -> Drawing:
-    """Return the drawing of a trace; `origin` is the wrong value to mark (None: all), `href` opens folded parts."""
+    """Return the drawing of a trace. `origin` is the wrong value to mark (None: all); `href` opens folded parts."""
     counts = [0] * len(trace.handoffs)
     for one in trace.attributed:
         counts[one.step] += 1
@@ -351,7 +350,7 @@ def _make_arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carri
         source=one.handoff.source_agent_id,
         target=one.handoff.target_agent_id,
         state=one.handoff.state,
-        # With this parameter, previous and next on the handoff's page follow the trace.
+        # With this parameter, the links to the previous and the next handoff stay in the trace.
         href=f"/t/{slug}/handoffs/{one.handoff.pk}/?in=trace",
         at=f"{one.handoff.received_at:%Y-%m-%d %H:%M:%S} UTC",
         note=pluralize(findings, "finding") if findings else "",

@@ -1,4 +1,4 @@
-"""Heartbeats of workers: each worker records one in the database, and other processes notice the missing ones."""
+"""Heartbeats of workers: each worker records them in the database, and other processes notice missing heartbeats."""
 
 import math
 import time
@@ -24,9 +24,9 @@ log = structlog.get_logger(__name__)
 BEAT_SECONDS: Final = 15
 # A worker counts as missing only after this time without a heartbeat.
 PATIENCE: Final = timedelta(seconds=45)
-# A handoff may wait this long before a message says why.
+# After a handoff has waited this long, a message says that no worker runs.
 NOBODY_AFTER: Final = timedelta(minutes=1)
-# The names of the processes in `handoffaudit up` and docker-compose.yml, by the queue that each process consumes.
+# The names of the processes of `handoffaudit up` and docker-compose.yml, by the queue that each process consumes.
 NAMES: Final = {settings.CELERY_TASK_DEFAULT_QUEUE: "worker", notify.CHECKS_QUEUE: "asker"}
 WORKER, ASKER = NAMES.values()
 
@@ -34,7 +34,7 @@ _last_beat = -math.inf
 
 
 def record_heartbeat() -> None:
-    """Record a heartbeat of this process, at most every `BEAT_SECONDS` seconds; the sweep calls this."""
+    """Record a heartbeat of this process, at most every `BEAT_SECONDS` seconds. The sweep calls this function."""
     global _last_beat  # noqa: PLW0603 -- one for the process
     now = time.monotonic()
     if now - _last_beat < BEAT_SECONDS:
@@ -45,20 +45,20 @@ def record_heartbeat() -> None:
 
 
 def silent_workers() -> dict[str, float]:
-    """Return the expected processes that were not seen lately, with the seconds since their last heartbeat.
+    """Return the expected processes without a recent heartbeat, with the seconds since their last heartbeat.
 
     The seconds are infinite for a process that was never seen. The result is empty if all processes run.
     """
     names, now = expected_workers(), timezone.now()
     seen = dict(Watermark.objects.filter(name__in=names).values_list("name", "at"))
-    # Heartbeats are rare if the time between sweeps is long.
+    # Each sweep records a heartbeat, so heartbeats are rare if the sweeps are rare.
     patience = max(PATIENCE.total_seconds(), 3.0 * settings.SWEEP_SECONDS)
     silent = {name: (now - seen[name]).total_seconds() if name in seen else math.inf for name in names}
     return {name: seconds for name, seconds in silent.items() if seconds > patience}
 
 
 def expected_workers() -> tuple[str, ...]:
-    """Return the names of the expected processes; without an LLM key, no process for LLM checks is expected."""
+    """Return the names of the expected processes. The process for LLM checks is expected only with an LLM key."""
     return (WORKER, ASKER) if client.is_configured() else (WORKER,)
 
 
@@ -68,10 +68,9 @@ def describe_silence(seconds: float) -> str:
 
 
 def missing_worker_message(tenant: Tenant, oldest_unjudged_at: datetime | None) -> str:
-    """Return a message if this tenant's handoffs have waited for a worker and none was seen, else an empty text.
+    """Return a message if handoffs of the tenant wait for a worker and no worker was seen, else an empty text.
 
-    `oldest_unjudged_at` is the time since which the tenant's oldest unjudged handoff waits, for a worker or for the
-    LLM.
+    `oldest_unjudged_at` is the time of receipt of the tenant's oldest handoff that waits for a worker or for the LLM.
     """
     before = timezone.now() - NOBODY_AFTER
     if oldest_unjudged_at is None or oldest_unjudged_at > before:
@@ -82,15 +81,15 @@ def missing_worker_message(tenant: Tenant, oldest_unjudged_at: datetime | None) 
         return ""
     if math.isinf(silent[WORKER]):
         return describe_silence(silent[WORKER])
-    # A page may stay open for long: a point in time stays true, a duration does not.
+    # The message names a point in time, because a duration would become wrong while the page stays open.
     return f"none seen since {timezone.now() - timedelta(seconds=silent[WORKER]):%Y-%m-%d %H:%M} UTC"
 
 
 def evaluate_without_workers() -> None:
-    """Evaluate alert rules, and deliver webhooks for the alerts this opens, if no worker runs.
+    """If no worker runs, evaluate the alert rules, and deliver webhooks for the alerts that they open.
 
-    For processes that answer requests; where workers run, this costs one query. An unreachable database is logged and
-    never raised.
+    Processes that answer requests call this function. If workers run, it makes only one query. An unreachable database
+    is logged and raises no error.
     """
     try:
         if len(silent_workers()) < len(expected_workers()):

@@ -32,6 +32,8 @@ SOURCE = "The exact name of the source agent."
 
 TARGET = "The exact name of the target agent."
 
+CURSOR_REMEDY = "use the unchanged value of `next` from the previous page."
+
 FLAGS = {
     "parked": "parked, not judged",
     "shadowed": "accepted only in shadow mode",
@@ -160,7 +162,7 @@ def parse_cursor(text: str) -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise FilterError("cursor", text[:40], "use the unchanged value of `next` from the previous page.") from None
+        raise FilterError("cursor", text[:40], CURSOR_REMEDY) from None
 
 
 def members_of_group(tenant: Tenant, group: int) -> "QuerySet[Any]":

@@ -173,7 +173,7 @@ def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
 
 
 def drain() -> int:
-    """Judge handoffs until none waits; return how many verdicts were stored."""
+    """Judge handoffs until none waits; return the number of stored verdicts."""
     return _lock.drain(lambda: take_fresh(settings.LEASE_SIZE), is_any_left_behind, take_left_behind, judge)
 
 

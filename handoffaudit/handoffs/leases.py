@@ -224,10 +224,10 @@ class WorkerLock:
         work: Callable[[_Work], int],
         is_ending: Callable[[], bool] = lambda: False,
     ) -> int:
-        """Work until nothing waits or the process ends; return how many results were stored.
+        """Work until nothing waits or the process ends; return the number of stored results.
 
-        Work whose last worker died is done while no other thread works: it may kill this worker, too. It takes turns
-        with fresh work, so that a stream of fresh work cannot starve it.
+        Work whose last worker died may also kill this worker, so it is done while no other thread works. Such work
+        takes turns with new work, or a stream of new work would delay it forever.
         """
         stored = 0
         while not is_ending():

@@ -143,7 +143,7 @@ def test_without_a_note_nothing_is_muted_and_the_page_says_so(browser: Client, t
     found(tenant)
     answer = browser.post(f"{LIST}{group(tenant).pk}/mute/", {"until": "double", "note": " "})
     assert answer.status_code == 400
-    assert "There is no note: write why it is muted" in answer.text
+    assert "There is no note: write why the group is muted" in answer.text
     assert '<option value="double" selected>' in answer.text
     assert group(tenant).muted_at is None
 

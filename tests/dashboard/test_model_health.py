@@ -71,7 +71,7 @@ def test_a_period_that_is_not_known_is_told(sign_in: SignIn, viewer: Person) -> 
     [
         ("refused", 401, "Set ANTHROPIC_API_KEY to a valid key and restart."),
         ("refused", 404, "name in HANDOFFAUDIT_MODEL_FAST or HANDOFFAUDIT_MODEL_CAREFUL"),
-        ("refused", 409, "Read what the service said"),
+        ("refused", 409, "Read the message of the service"),
         ("refused", None, "correct the key, or the provider&#x27;s package, region or credentials"),
         ("rate_limit", 429, "Lower HANDOFFAUDIT_MODEL_CONCURRENCY"),
         ("budget", None, "Raise HANDOFFAUDIT_MODEL_DAILY_USD"),
@@ -144,11 +144,11 @@ def test_the_overview_tells_how_the_model_stands(
 ) -> None:
     submit(handoff_type="message")
     client = sign_in(viewer)
-    assert "It is asked." in client.get("/t/acme/").text
+    assert "The LLM is asked." in client.get("/t/acme/").text
     ModelSpend.objects.create(tenant=tenant, day=timezone.now().date(), usd=settings.MODEL_DAILY_USD)
-    assert "10 USD are spent" in client.get("/t/acme/").text
+    assert "10 USD is spent" in client.get("/t/acme/").text
     settings.ANTHROPIC_API_KEY = ""
-    assert "No key is set" in client.get("/t/acme/").text
+    assert "No LLM key is configured" in client.get("/t/acme/").text
 
 
 @pytest.mark.parametrize("address", ["/t/acme/", ADDRESS])
@@ -194,7 +194,7 @@ def test_a_budget_without_room_for_a_question_is_told_though_some_is_left(
     called(tenant, last, ago=timedelta(seconds=1))
     called(tenant, cached=True)
     overview = sign_in(viewer).get("/t/acme/")
-    assert ("of today&#x27;s 10 USD had no room for the last question" in overview.text) is told
+    assert ("budget of 10 USD was too small for the last question" in overview.text) is told
 
 
 def test_a_budget_of_nothing_does_not_say_that_it_was_spent(
@@ -203,4 +203,4 @@ def test_a_budget_of_nothing_does_not_say_that_it_was_spent(
     submit()
     settings.MODEL_DAILY_USD = 0.0
     overview = sign_in(viewer).get("/t/acme/")
-    assert "HANDOFFAUDIT_MODEL_DAILY_USD is 0: nothing may be spent on the model." in overview.text
+    assert "HANDOFFAUDIT_MODEL_DAILY_USD is 0: nothing may be spent on the LLM." in overview.text

@@ -20,15 +20,15 @@ LONGEST_CODE: Final = 100
 
 LONGEST_PATH: Final = 500
 
-# A lower bound that every time passes. Of two indexes that fit a query, SQLite takes the one with the range, which is
-# the small one.
+# All stored times are later than this. With this lower bound in a condition, SQLite chooses the small partial index
+# instead of another index that also fits.
 BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _GRAVE: Final = frozenset({"error", "critical"})
 
 
 class GroupKey(NamedTuple):
-    """What the findings of a group have in common, within a tenant."""
+    """The values that all findings of a group in a tenant share."""
 
     code: str
     path_shape: str
@@ -37,13 +37,13 @@ class GroupKey(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return a hash of the key, short enough for every index. None of the texts has a NUL in it."""
+        """Return a hash of the values, which is short enough for every index. No value contains a NUL."""
         return hashlib.sha256("\0".join(self).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedFindings:
-    """The findings of a handoff as groups count them: when it came, and its keys, each with whether it is decisive."""
+    """The findings of a handoff by group: the time of receipt, and the group keys, each with whether it is decisive."""
 
     at: datetime
     places: Mapping[GroupKey, bool]
@@ -54,10 +54,10 @@ def group_key(code: str, path: str, source: str, target: str) -> GroupKey:
 
 
 def group_findings(at: datetime, source: str, target: str, flaws: Iterable[Flaw]) -> GroupedFindings:
-    """Return the findings of a handoff by group key, where several findings with one key are one.
+    """Return the findings of a handoff by group key. Several findings with the same key count once.
 
-    A key is decisive if one of its findings is an error, or if the handoff has no errors. The findings are warnings and
-    worse.
+    A key is decisive if one of its findings is an error, or if the handoff has no errors. All findings have severity
+    warning or above.
     """
     grave: dict[GroupKey, bool] = {}
     for flaw in flaws:
@@ -68,14 +68,14 @@ def group_findings(at: datetime, source: str, target: str, flaws: Iterable[Flaw]
 
 
 def members(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff]":
-    """Return the members of a group of the tenant, and nothing for a group of another tenant."""
+    """Return the members of a group of the tenant. A group of another tenant has no members here."""
     return GroupedHandoff.objects.filter(tenant=tenant, group=group_id)
 
 
 def handoffs_of(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff, uuid.UUID]":
     """Return the ids of the handoffs in a group of the tenant, for `pk__in`.
 
-    In order, `.order_by("-handoff")` has the newest first.
+    To sort them newest first, add `.order_by("-handoff")`.
     """
     return members(tenant, group_id).order_by().values_list("handoff", flat=True)
 
@@ -83,8 +83,8 @@ def handoffs_of(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff, uuid
 def muted_handoffs(tenant: Tenant) -> "QuerySet[GroupedHandoff, uuid.UUID]":
     """Return the ids of the handoffs whose decisive findings are all muted, for `pk__in`.
 
-    Decisive are all errors, or all warnings where there is no error. An id may appear several times. Where nothing is
-    muted, the query costs one look at an index.
+    The decisive findings are all errors or, without errors, all warnings. An id may appear several times. If no group
+    is muted, the function only reads one index.
     """
     muted = FindingGroup.objects.filter(tenant=tenant, muted_at__gt=BEGINNING)
     decisive = GroupedHandoff.objects.filter(tenant=tenant, decisive=True)
@@ -102,7 +102,10 @@ def groups_by_key(handoff: Handoff) -> dict[str, FindingGroup]:
 
 
 def group_among(groups: Mapping[str, FindingGroup], handoff: Handoff, code: str, path: str) -> FindingGroup | None:
-    """Return the group of a finding among its handoff's groups; None for an info, or before the handoff is grouped."""
+    """Return the group of a finding among the groups of its handoff.
+
+    Return None for a finding with severity info, and before the handoff is grouped.
+    """
     return groups.get(group_key(code, path, handoff.source_agent_id, handoff.target_agent_id).key)
 
 

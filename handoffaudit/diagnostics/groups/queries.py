@@ -1,4 +1,4 @@
-"""Queries of finding groups for pages, the API and exports: the list, and one group in full."""
+"""Queries of finding groups for pages, the API and exports: the list, and the details of one group."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from handoffaudit.filter_fields import PERIODS, ChoiceFilter, FilterError, Momen
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.export import Form
-from handoffaudit.handoffs.filters import SOURCE, TARGET
+from handoffaudit.handoffs.filters import CURSOR_REMEDY, SOURCE, TARGET
 from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
 from handoffaudit.handoffs.queries import of_tenant
 
@@ -34,14 +34,14 @@ SORTS: Final = {
 
 NEW_FOR: Final = timedelta(hours=24)
 
-# Only this many groups are checked for growth, those seen last.
+# At most this many groups are checked for growth, groups that were seen last first.
 MOST_GROWING: Final = 1_000
 
 _COLUMNS: Final = {"newest": "last_seen", "most": "number"}
 
 _PARTS: Final = {"regressed": Q(regressed_at__gt=BEGINNING), "others": Q(regressed_at__isnull=True)}
 
-# Microseconds up to the year 2286 fit into so many digits.
+# A cursor contains a time in microseconds. Times up to the year 2286 have at most this many digits.
 _MOST_DIGITS: Final = 16
 
 
@@ -53,8 +53,9 @@ def _is_of_agent(agent: str) -> Q:
 class GroupFilters(FilterSet):
     """Filters and order of the list of finding groups.
 
-    `agent` is the source or the target. `since` and `until` have the form of the list of handoffs, and say when the
-    group was seen. The orders `growing` and `waiting` leave out groups that do not grow, or have nothing waiting.
+    `agent` is the source or the target. `since` and `until` limit the time in which the group was seen; they have the
+    same form as in the list of handoffs. The orders `growing` and `waiting` leave out groups that do not grow, or that
+    have no waiting handoffs.
     """
 
     status: str = declare(
@@ -109,10 +110,10 @@ class GroupFilters(FilterSet):
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A finding group as lists show it.
+    """A finding group with the numbers that lists show.
 
-    `days` are its last 14 days. `waiting` counts its handoffs that wait for review, a minimum where `more_wait`.
-    `signs` are some of regressed, muted, new and growing.
+    `days` are the numbers of handoffs on the last 14 days. `waiting` counts the handoffs that wait for review; if
+    `more_wait` is set, more may wait. `signs` are some of regressed, muted, new and growing.
     """
 
     group: FindingGroup
@@ -147,7 +148,7 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
 
 
 def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:
-    """Return one group as the list shows it."""
+    """Return one group with the numbers that the list shows."""
     (listed,) = _add_numbers([group], waiting_in(tenant, [group]))
     return listed
 
@@ -161,7 +162,7 @@ def _add_numbers(groups: list[FindingGroup], waits: Waiting) -> list[ListedGroup
 
 
 def count_regressed(tenant: Tenant, most: int = 100) -> int:
-    """Return how many regressed groups nobody has acknowledged, counted up to `most`."""
+    """Return the number of regressed groups that nobody has acknowledged, counted up to `most`."""
     return _filter_groups(tenant, GroupFilters("regressed")).order_by()[:most].count()
 
 
@@ -199,7 +200,10 @@ def _list_by_column(
 def _list_by_rank(
     rows: "QuerySet[FindingGroup]", ranks: Mapping[int, int], after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
-    """Return groups in the order of their ranks; thousands are ordered by few columns, only the page is read whole."""
+    """Return groups in the order of their ranks.
+
+    There may be thousands of groups. They are sorted by a few columns, and only the groups of the page are read fully.
+    """
     light = rows.filter(pk__in=list(ranks)).order_by().values_list("pk", "regressed_at")
     ordered = sorted((came_back is None, -ranks[pk], -pk) for pk, came_back in light)
     if after:
@@ -227,7 +231,7 @@ def _parse_cursor(cursor: str) -> _After:
     rank, _, pk = rest.partition(":")
     numbers = all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in (rank, pk))
     if part not in _PARTS or not numbers:
-        raise FilterError("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
+        raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
     return part, int(rank), int(pk)
 
 
@@ -246,7 +250,7 @@ TREND_DAYS: Final = 30
 
 NEWEST: Final = 10
 
-# Only this many of the newest handoffs of a group are read for their states.
+# The states of at most this many of the newest handoffs of a group are read.
 MOST_LOOKED_AT: Final = 1_000
 
 MOST_DECISIONS: Final = 10
@@ -266,7 +270,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided about a handoff of the group, and why."""
+    """A person's decision on a handoff of the group; the event has the reason."""
 
     handoff: Handoff
     event: Event
@@ -274,9 +278,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts:
-    """Decisions about the newest handoffs of a group: approved, declined or undecided, with the newest decisions.
+    """The numbers of approved, declined and undecided handoffs of a group, with the newest decisions.
 
-    `is_cut` means that the group has more handoffs than were looked at.
+    `is_cut` means that only the newest handoffs of the group were counted.
     """
 
     approved: int
@@ -287,12 +291,12 @@ class DecisionCounts:
 
 
 def get_group(tenant: Tenant, group: int) -> FindingGroup:
-    """Return a group of the tenant. Raise `FindingGroup.DoesNotExist` if there is none."""
+    """Return a group of the tenant. Raise `FindingGroup.DoesNotExist` if the tenant has no such group."""
     return FindingGroup.objects.get(tenant=tenant, pk=group)
 
 
 def trend(group: FindingGroup) -> list[tuple[date, int]]:
-    """Return the number of handoffs on each of the last 30 days (UTC), today's last."""
+    """Return the number of handoffs on each of the last 30 days (UTC), oldest day first."""
     numbers = days_of([group], TREND_DAYS)[group.pk]
     first = timezone.now().date() - timedelta(days=TREND_DAYS - 1)
     return [(first + timedelta(days=at), number) for at, number in enumerate(numbers)]
@@ -304,7 +308,7 @@ def newest_handoffs(tenant: Tenant, group: int, limit: int = NEWEST) -> list[Han
 
 
 def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | None:
-    """Return the group's finding in the newest of `handoffs` whose verdict still has it, or None."""
+    """Return the newest of `handoffs` whose verdict still has the group's finding, with this finding, or None."""
     for handoff in handoffs[:_EXAMPLES]:
         if handoff.verdict is None:
             continue
@@ -341,7 +345,7 @@ EXPORT_COLUMNS: Final = (
 
 
 def export_groups(tenant: Tenant, filters: GroupFilters, form: Form) -> Iterator[bytes]:
-    """Return the export file in parts: what the list shows, in its order."""
+    """Return the export file in parts. The file has the groups of the list in the same order."""
     return export.render_rows(EXPORT_COLUMNS, _make_rows(tenant, filters), form)
 
 

@@ -1,4 +1,4 @@
-"""Statistics of finding groups: their numbers over days, and how many of their handoffs wait for review."""
+"""Statistics of finding groups: their handoffs per day, their growth, and their handoffs that wait for review."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ DAYS_LISTED: Final = 14
 
 WEEK: Final = 7
 
-# Only this many of the newest held handoffs, and of the newest rejected ones that wait, are looked at.
+# At most this many of the newest held handoffs, and as many of the newest rejected handoffs, are read.
 MOST_WAITING: Final = 10_000
 
-# The states of the review queue, each read from one index.
+# The states of the review queue. Each condition uses its own index.
 _WAITS: Final = ("state = 'held'", "state = 'rejected'")
 
 _LEAST_GROWTH: Final = 10
@@ -35,24 +35,24 @@ _MEMBERS: Final = GroupedHandoff._meta.db_table  # noqa: SLF001 -- Django's docu
 
 
 def days_of(groups: Sequence[FindingGroup], number: int = DAYS_LISTED) -> dict[int, tuple[int, ...]]:
-    """Return how many handoffs of each group arrived on each of the last days (UTC), today's number last."""
+    """Return the number of handoffs of each group on each of the last `number` days (UTC), oldest day first."""
     first = timezone.now().date() - timedelta(days=number - 1)
     found: dict[int, list[int]] = {group.pk: [0] * number for group in groups}
     rows = FindingGroupDay.objects.filter(group__in=list(found), day__gte=first)
     for group, day, count in rows.values_list("group_id", "day", "number"):
-        # A handoff dated by a clock that is ahead counts as today's.
+        # A handoff with a future date, from a clock that is ahead, counts for today.
         found[group][min((day - first).days, number - 1)] += count
     return {group: tuple(max(0, count) for count in counts) for group, counts in found.items()}
 
 
 def is_growing(days: Sequence[int]) -> bool:
-    """Return whether the last week has at least 10 handoffs, and half as many again as the week before."""
+    """Return whether the last week has at least 10 handoffs, and at least 1.5 times as many as the week before."""
     last, before = sum(days[-WEEK:]), sum(days[-2 * WEEK : -WEEK])
     return last >= _LEAST_GROWTH and 2 * last >= 3 * before
 
 
 def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
-    """Return how many more handoffs the last week has than the week before, for the groups that have more."""
+    """Return by how many handoffs the last week exceeds the week before, for each growing group."""
     today = timezone.now().date()
     since, before = today - timedelta(days=WEEK), today - timedelta(days=2 * WEEK)
     rows = FindingGroupDay.objects.filter(group__in=groups.values("pk"), day__gt=before).order_by()
@@ -65,9 +65,9 @@ def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many handoffs of each group wait for a person now.
+    """The number of handoffs of each group that wait for a person now.
 
-    `more` means that more handoffs wait than were looked at, so that each number is a minimum.
+    `more` means that not all waiting handoffs were read, so that each number is a minimum.
     """
 
     numbers: Mapping[int, int]
@@ -75,7 +75,7 @@ class Waiting:
 
 
 def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup]) -> Waiting:
-    """Return the waiting handoffs of some groups; all their handoffs are looked at, unless there are very many."""
+    """Return the numbers of waiting handoffs of these groups, counted fully unless the groups are very large."""
     if sum(group.number for group in groups) > 2 * MOST_WAITING:
         return waiting(tenant)
     handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
@@ -85,12 +85,12 @@ def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup]) -> Waiting:
 
 
 def waiting(tenant: Tenant) -> Waiting:
-    """Return the waiting handoffs of all groups, as the review queue has them, muted groups included."""
+    """Return the numbers of waiting handoffs of all groups, including muted groups."""
     held, rejected = (
         f'''SELECT id FROM "{_HANDOFFS}" WHERE tenant_id = %s AND {waits} ORDER BY id DESC LIMIT {MOST_WAITING}'''  # noqa: S608
         for waits in _WAITS
     )
-    # With a subquery, PostgreSQL would go through all members of groups; with an array, it looks up each element.
+    # With a subquery, PostgreSQL would read all members of all groups. With an array, it looks up each element.
     among = (
         f"= ANY(ARRAY({held}) || ARRAY({rejected}))"
         if db.is_postgresql()
@@ -108,7 +108,7 @@ def waiting(tenant: Tenant) -> Waiting:
 
 
 def _is_more(tenant: Tenant) -> bool:
-    """Return whether more handoffs of one of the two states wait than are looked at."""
+    """Return whether more handoffs of one of the two states wait than are read."""
     handoffs = Handoff.objects.filter(tenant=tenant).order_by()
     either = (handoffs.filter(state=State.HELD), handoffs.filter(state=State.REJECTED))
     return any(rows[: MOST_WAITING + 1].count() > MOST_WAITING for rows in either)

@@ -1,4 +1,4 @@
-"""Storage of finding groups: their members and numbers, updated during attribution, and mutes."""
+"""Storage of finding groups: their members and numbers, which attribution updates, and their mutes."""
 
 import uuid
 from collections import Counter
@@ -62,7 +62,7 @@ Member = tuple[uuid.UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A group before the change."""
+    """The numbers and times of a group before the change."""
 
     pk: int
     number: int
@@ -73,9 +73,8 @@ class _Known:
 def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, old_news: bool = False) -> None:
     """Put each handoff into the groups of its findings, and take it out of all other groups.
 
-    Call this in the transaction that stores the other results of attribution. A handoff counts once in a group, however
-    often this is called. `old_news` means that the findings were there before: a muted group does not come back for
-    them.
+    Call inside the transaction that stores the other results of attribution. Idempotent: a handoff counts once in a
+    group. `old_news` means that the findings are not new, so that a muted group does not come back because of them.
     """
     known = _get_or_create_groups(tenant_id, handoffs.values())
     kept = {
@@ -101,19 +100,19 @@ def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, ol
 
 
 def forget() -> None:
-    """Empty all groups, so that all findings can be grouped again. The groups stay, with their mutes and notes."""
+    """Empty all groups, so that all findings can be grouped again. The groups keep their mutes and notes."""
     GroupedHandoff.objects.all().delete()
     FindingGroupDay.objects.all().delete()
     FindingGroup.objects.update(number=0)
 
 
 def drop_empty() -> None:
-    """Delete the groups that are empty, and that nobody muted or has to acknowledge."""
+    """Delete empty groups, except groups that somebody has muted or has to acknowledge."""
     FindingGroup.objects.filter(number=0, muted_at=None, regressed_at=None, muted_by="").delete()
 
 
 def _get_or_create_groups(tenant_id: int, handoffs: Iterable[GroupedFindings]) -> dict[GroupKey, _Known]:
-    """Return the group of each key, created where there is none."""
+    """Return the group of each key. Create missing groups."""
     keys: dict[GroupKey, str] = {}
     seen: dict[GroupKey, datetime] = {}
     for one in handoffs:
@@ -163,7 +162,7 @@ def _resize(
     *,
     old_news: bool,
 ) -> None:
-    """Update the groups' numbers and times, always in the same order, so that two processes cannot deadlock."""
+    """Update the numbers and times of the groups in the order of their ids, so that two processes cannot deadlock."""
     deltas: Counter[int] = Counter()
     seen: dict[int, list[datetime]] = {}
     for handoff, group in joined:
@@ -190,7 +189,7 @@ def _resize(
 
 
 def _find_times(group: int) -> list[datetime]:
-    """Return when the first and the last handoff of a group arrived: ids are in the order of time."""
+    """Return the times of the first and the last handoff of a group. Ids increase with time."""
     members = GroupedHandoff.objects.filter(group=group).values_list("handoff", flat=True)
     ends = [*members.order_by("handoff")[:1], *members.order_by("-handoff")[:1]]
     return list(TracedHandoff.objects.filter(handoff__in=ends).values_list("at", flat=True))
@@ -199,8 +198,8 @@ def _find_times(group: int) -> list[datetime]:
 def _unmute_grown(groups: Iterable[int]) -> None:
     """Bring back the muted groups that have grown to their limits, and notify webhooks.
 
-    The rows are locked until the transaction ends, because their numbers were changed in it: no other process brings
-    the groups back as well.
+    The transaction has changed the numbers of these groups, so their rows are locked until it ends, and no other
+    process can bring the same groups back.
     """
     grown = list(FindingGroup.objects.filter(pk__in=list(groups), number__gte=F("muted_until")).order_by("pk"))
     if grown:
@@ -219,7 +218,8 @@ FOR_GOOD: Final = "good"
 
 _AT_LEAST: Final = 10
 
-# How many handoffs a group must have to come back, by the chosen limit. None: the group never comes back.
+# By the chosen limit, the function from the current number of handoffs to the number at which a muted group comes back.
+# With None, the group never comes back.
 UNTIL: Final[Mapping[str, Callable[[int], int | None]]] = {
     FIFTH: lambda number: number + max(_AT_LEAST, -(-number // 5)),
     "10": lambda number: number + 10,
@@ -230,18 +230,18 @@ UNTIL: Final[Mapping[str, Callable[[int], int | None]]] = {
 
 
 def mute_group(*, tenant: Tenant, group: int, until: str, note: str, actor: str) -> FindingGroup:
-    """Mute a group until it has grown as `until` says, one of `UNTIL`.
+    """Mute a group until it has grown to the limit `until`, one of `UNTIL`.
 
     Raise `Refused` for an unknown limit, or a note that is missing or cannot be stored. Raise
     `FindingGroup.DoesNotExist` if there is no such group.
     """
     if until not in UNTIL:
-        raise Refused(f"{until[:40]!r} is no limit", "until", f"choose from {', '.join(UNTIL)}.")
+        raise Refused(f"{until[:40]!r} is not a limit", "until", f"choose from {', '.join(UNTIL)}.")
     note = note.strip()
     if not note:
-        raise Refused("There is no note", "note", "write why it is muted, for those who see the group later.")
+        raise Refused("There is no note", "note", "write why the group is muted, for people who see it later.")
     if len(note) > LONGEST_NOTE or not storable(note):
-        raise Refused("The note can't be kept", "note", f"use at most {LONGEST_NOTE:,} characters without NUL.")
+        raise Refused("The note cannot be stored", "note", f"use at most {LONGEST_NOTE:,} characters without NUL.")
     with transaction.atomic():
         found = _lock_group(tenant, group)
         found.muted_at, found.muted_by, found.muted_note = timezone.now(), actor[:200], note
@@ -252,7 +252,7 @@ def mute_group(*, tenant: Tenant, group: int, until: str, note: str, actor: str)
 
 
 def unmute_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup:
-    """Unmute a group; a group that is not muted stays as it is. Raise `FindingGroup.DoesNotExist` if there is none."""
+    """Unmute a group. Idempotent. Raise `FindingGroup.DoesNotExist` if there is no such group."""
     with transaction.atomic():
         found = _lock_group(tenant, group)
         if found.muted_at is not None:
@@ -263,7 +263,10 @@ def unmute_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup:
 
 
 def acknowledge_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup:
-    """Remove the regressed sign from a group that came back. Raise `FindingGroup.DoesNotExist` if there is none."""
+    """Remove the regressed sign of a group that came back. Idempotent.
+
+    Raise `FindingGroup.DoesNotExist` if there is no such group.
+    """
     with transaction.atomic():
         found = _lock_group(tenant, group)
         if found.regressed_at is not None:

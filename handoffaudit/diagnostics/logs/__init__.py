@@ -1,1 +1,1 @@
-"""Uploaded logs: stored as blocks of lines, indexed and counted, searched (`docs/logs.md`)."""
+"""Uploaded logs: the storage of their lines as blocks, indexing and counting, and search (`docs/logs.md`)."""

@@ -1,7 +1,7 @@
 """Cutting of a stream of bytes into blocks of whole lines, in bounded memory.
 
-A block ends after a line whose checksum is small for its length, so that block ends depend on the lines alone: the same
-lines make the same blocks, wherever they are in a file that grew or lost its head.
+A block ends after a line whose checksum is small for its length. The ends of blocks therefore depend only on the lines:
+the same lines form the same blocks, even if a file grew or lost its first lines.
 """
 
 import io
@@ -18,13 +18,14 @@ from handoffaudit.validation.logs.reader import LONGEST_LINE
 # A block is 128 KiB long on average: 2 ** 32 / 2 ** 15.
 _RATE_BITS: Final = 15
 
-# A line that repeats again and again must not end a block each time.
+# The smallest distance between two lines that end a block, in bytes, so that a line that repeats often does not end a
+# block each time.
 APART: Final = 4096
 
 LONGEST_BLOCK: Final = 512 * 1024
 
-# A search reads a whole block, which would take seconds for one of very short lines. A block in any known format has
-# fewer lines, so that logs which were sent before are cut as they were.
+# A search reads whole blocks, and a block with more lines than this would take seconds. Blocks in known formats have
+# fewer lines, so the limit does not change how earlier logs were cut.
 MOST_LINES: Final = 16_384
 
 
@@ -32,9 +33,9 @@ MOST_LINES: Final = 16_384
 class Block:
     """A block of whole lines.
 
-    `text` ends with a line end, except in the last block of a stream, where the line end may be missing. `ended`: the
-    lines end the block here; otherwise the stream ended, and may have more to come. `first_line` counts from 1. Of a
-    line that is too long, `text` has the beginning.
+    `text` ends with a line end, except in the last block of a stream, where the line end may be missing. `ended` says
+    that the lines end the block here; otherwise, the stream ended, and the block may grow when the log is sent again.
+    `first_line` counts from 1. `text` has only the beginning of a line that is too long.
     """
 
     text: bytes
@@ -44,7 +45,7 @@ class Block:
 
 
 def cut_blocks(stream: Iterable[bytes], first_line: int = 1) -> Iterator[Block]:
-    """Yield the blocks of a stream that comes in pieces of any size; an empty stream has none."""
+    """Yield the blocks of a stream that comes in pieces of any size. An empty stream has no blocks."""
     cutter = Cutter(first_line)
     yield from cutter.feed(stream)
     yield from cutter.close()
@@ -53,22 +54,22 @@ def cut_blocks(stream: Iterable[bytes], first_line: int = 1) -> Iterator[Block]:
 def ends_block(line: bytes) -> bool:
     """Return whether a block may end after this line, given without its line end.
 
-    The block does end there, unless the last such line is just before.
+    The block ends there, unless the last such line is less than `APART` bytes before.
     """
-    # The checksum of an empty line is 0, which is always small enough.
+    # An empty line never ends a block, although its checksum 0 is always small enough.
     return bool(line) and crc32(line) < (len(line) + 1) << _RATE_BITS
 
 
 class Cutter:
     """A cutter of a stream, or of one part of a stream.
 
-    A part continues the part before it: its stream begins with the `carry` of that part's cutter, at its `first_line`,
-    with its `since`.
+    To cut the next part, create a cutter with the `first_line` and `since` of the previous part's cutter, and put its
+    `carry` before the bytes of the next part.
     """
 
     def __init__(self, first_line: int = 1, since: int = APART) -> None:
         self.first_line = first_line
-        # The number of bytes between the last line that may end a block and the beginning of the open block.
+        # The number of bytes from the last line that may end a block to the beginning of the open block.
         self.since = since
         self._lines: list[bytes] = []
         self._size = 0
@@ -76,11 +77,12 @@ class Cutter:
         self._whole = _Lines()
 
     def feed(self, stream: Iterable[bytes]) -> Iterator[Block]:
-        """Cut the stream into blocks; what follows the last block stays here."""
+        """Yield the blocks of the stream. The lines after the last block stay in the open block."""
         for piece in stream:
             begin = seen = 0
             whole = self._whole.add(piece)
-            # Nearly no line may end a block, and a call for each line would cost more than all the rest.
+            # Very few lines may end a block. A quick comparison finds the candidates, because a call for each line
+            # would take most of the time.
             few = (max(map(len, whole), default=0) + 1) << _RATE_BITS
             for at in [at for at, checksum in enumerate(map(crc32, whole), 1) if checksum < few]:
                 if ends_block(whole[at - 1]):
@@ -94,7 +96,7 @@ class Cutter:
             yield from self._grow(whole[begin:])
 
     def close(self) -> Iterator[Block]:
-        """Yield the rest of a stream that has ended."""
+        """Yield the last block of a stream that has ended, if any lines are left."""
         rest = self._whole.rest
         if rest:
             yield from self._grow([rest])
@@ -103,11 +105,11 @@ class Cutter:
 
     @property
     def carry(self) -> bytes:
-        """Return the open block, which the next part begins with."""
+        """Return the bytes of the open block, with which the next part begins."""
         return b"".join(line + b"\n" for line in self._lines) + self._whole.rest
 
     def _grow(self, lines: list[bytes]) -> Iterator[Block]:
-        """Add lines to the open block; a block that would grow too long ends at a place that its own lines give."""
+        """Add lines to the open block. If the block would grow too long, end it where its lines reach the limit."""
         size = _size(lines)
         if self._size + size <= LONGEST_BLOCK and len(self._lines) + len(lines) <= MOST_LINES:
             self._lines += lines
@@ -127,7 +129,7 @@ class Cutter:
         return block
 
     def _count_after_last_end(self) -> int:
-        """Return how many bytes of the open block follow the last line that may end one, exact up to `APART`."""
+        """Return the number of bytes in the open block after the last line that may end it, exact up to `APART`."""
         size = 0
         for line in reversed(self._lines):
             if size >= APART or ends_block(line):
@@ -141,7 +143,7 @@ def _size(lines: list[bytes]) -> int:
 
 
 class _Lines:
-    """Whole lines of a stream without their ends; `rest` is the beginning of the line that is not whole yet."""
+    """A splitter of a stream into lines without line ends. `rest` is the beginning of the line that is not complete."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -164,7 +166,7 @@ class _Lines:
         return lines
 
 
-# A higher level takes twice as long and saves a tenth.
+# A higher level takes twice as long and makes the result only a tenth smaller.
 COMPRESSION_LEVEL = 1
 
 
@@ -173,7 +175,7 @@ def compress(text: bytes) -> bytes:
 
 
 def text_of(block: UUID) -> bytes:
-    """Return the text of a block. Raise `LogText.DoesNotExist` if there is none."""
+    """Return the text of a block. Raise `LogText.DoesNotExist` if the text was removed."""
     return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
 
 
@@ -182,8 +184,8 @@ def decompress(data: bytes | memoryview) -> bytes:
 
 
 def lines_of(text: bytes) -> Iterator[bytes]:
-    """Yield the lines of a block's text without their ends, one by one to save memory.
+    """Return an iterator over the lines of a block's text, without line ends.
 
-    All at once, short lines take twenty times the memory of the text.
+    A list of short lines would take twenty times the memory of the text.
     """
     return (line.removesuffix(b"\n") for line in io.BytesIO(text))

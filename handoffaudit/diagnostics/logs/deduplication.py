@@ -1,4 +1,4 @@
-"""Deduplication of log blocks: blocks that an earlier import of the source had, and ends that a log continues from."""
+"""Deduplication of log blocks: finding blocks of earlier imports, and ends of the log that a block continues."""
 
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -10,12 +10,13 @@ from django.db.models import F, Q
 from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK, Block, text_of
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 
-# This many of the newest tails of a source are compared, besides the tails that begin with the first line of a block.
+# A block is compared with this many of the newest tails of its source, and with the tails that begin with its first
+# line.
 _NEWEST_TAILS: Final = 8
 
 _FIRST_LINE_LENGTH: Final = 16
 
-# A first line may occur in a tail again and again, so only this many places are tried.
+# A first line may occur often in a tail, so at most this many places are tried.
 _PLACES: Final = 64
 
 
@@ -30,10 +31,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What to store of a block.
+    """A planned write of a block.
 
-    `text` is stored as a new block, or replaces the text of `tail`, whose `kept` bytes it begins with. `begun` is how
-    many of the block's own bytes are among those.
+    `text` is stored as a new block or, with `tail`, replaces the text of this row. Then `text` begins with the `kept`
+    bytes of the tail, and `begun` of them are bytes of the new block.
     """
 
     piece: Piece
@@ -46,20 +47,20 @@ class Write:
 
 @dataclass(slots=True)
 class Plan:
-    """What to store of some blocks; `shift` is how many lines the log has lost at its head since it was first sent."""
+    """The planned writes of some blocks. `shift` is the number of first lines that the log has lost."""
 
     writes: list[Write] = field(default_factory=list)
     shift: int = 0
 
 
 def digest_of(text: bytes) -> str:
-    """Return a digest of 64 characters, of the first line and of the whole text."""
+    """Return a digest of 64 characters: the first of them identify the first line, the others the whole text."""
     first = sha256(text[: text.find(b"\n") + 1]).hexdigest()
     return first[:_FIRST_LINE_LENGTH] + sha256(text).hexdigest()[_FIRST_LINE_LENGTH:]
 
 
 def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
-    """Plan what to store of consecutive blocks; `begins`: they are the first blocks of the log."""
+    """Plan the writes of consecutive blocks. `begins` says that they are the first blocks of the log."""
     source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
     known = {
         (row.digest, row.occurrence): row
@@ -83,7 +84,7 @@ def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins:
 
 
 def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> None:
-    """Plan a block that no import had: all of it is new, or it continues a tail."""
+    """Plan the write of a block that no import had: the block is new, or continues a tail."""
     block = piece.block
     found = tails.longest(block, begins=begins)
     if found:
@@ -93,7 +94,7 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
         if begun >= len(block.text) or tails.has_grown(piece, text, begun, place):
             pass
         elif place + len(block.text) > 2 * LONGEST_BLOCK:
-            # A block must not grow endlessly, so the new lines become a block of their own.
+            # A block must not grow without limit, so the new lines become another block.
             rest = block.text[begun:]
             first = block.first_line + made.shift + block.text.count(b"\n", 0, begun)
             alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
@@ -109,9 +110,9 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
 
 
 def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails") -> None:
-    """Plan what a block has beyond a tail whose lines retention has removed, as a block of its own.
+    """Plan a new block of the lines that follow a tail whose lines retention has removed.
 
-    The rest of a last line without a line end was counted with the tail.
+    If the last line of the tail had no line end, the line was counted with the tail, and its rest is left out.
     """
     block = piece.block
     at = tail.size if block.text[tail.size - 1 : tail.size] == b"\n" else block.text.find(b"\n", tail.size) + 1
@@ -125,9 +126,9 @@ def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails")
 
 
 def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
-    """Return where the text begins in the tail, so that the tail's rest is the beginning of the text, or None.
+    """Return the position in the tail from which on the tail and the text agree, or None.
 
-    Without `anywhere`, only the beginning of the tail counts.
+    Without `anywhere`, only the beginning of the tail is tried.
     """
     if text.startswith(tail) or tail.startswith(text):
         return 0
@@ -146,7 +147,7 @@ def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
 
 
 def _ends_known(imported: LogImport, block: Block, follower: LogBlock | None) -> bool:
-    """Return whether a log's first block is the end of a known block, because the log has lost its head."""
+    """Return whether the first block of a log is the end of a known block, because the log has lost its first lines."""
     if not block.ended:
         return False
     source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
@@ -159,8 +160,8 @@ def _ends_known(imported: LogImport, block: Block, follower: LogBlock | None) ->
 def _ends_with(row: LogBlock, block: Block, *, is_next: bool) -> bool:
     """Return whether the text of a stored block ends with the text of the new block.
 
-    If the stored lines were removed, the text is unknown. With `is_next`, the block that follows both is known, so the
-    new block can only be the end of the stored one.
+    If the stored lines were removed, the text is unknown. With `is_next`, the same known block follows both of them, so
+    the new block must be the end of the stored block.
     """
     try:
         return text_of(row.pk).endswith(block.text)
@@ -169,7 +170,7 @@ def _ends_with(row: LogBlock, block: Block, *, is_next: bool) -> bool:
 
 
 class _Tails:
-    """The ends of earlier imports of a source, newest first, with their texts."""
+    """The last blocks of earlier imports of a source (tails), newest first, with their texts."""
 
     def __init__(self, imported: LogImport, unknown: list[Piece]) -> None:
         self._imported = imported
@@ -185,16 +186,16 @@ class _Tails:
         self._removed = [row for pk, row in found.items() if pk not in texts]
 
     def longest(self, block: Block, *, begins: bool) -> tuple[LogBlock, bytes, int] | None:
-        """Return the tail that the block continues, and where in the tail's text the block begins, or None.
+        """Return the tail that the block continues, its text, and the position in the text at which the block begins.
 
-        Of several tails, return the one that has most of the block.
+        Of several tails, return the tail that contains most of the block. Return None if there is no such tail.
         """
         places = [(row, text, overlap(text, block.text, anywhere=begins)) for row, text in self._rows]
         found = [(row, text, place) for row, text, place in places if place is not None]
         return max(found, key=lambda one: len(one[1]) - one[2], default=None)
 
     def find_removed(self, block: Block) -> LogBlock | None:
-        """Return the longest tail that the block begins with, among those whose lines were removed, or None."""
+        """Return the longest tail with which the block begins, among tails whose lines were removed, or None."""
         fits = (row for row in self._removed if digest_of(block.text[: row.size]) == row.digest)
         return max(fits, key=lambda row: row.size, default=None)
 
@@ -206,7 +207,10 @@ class _Tails:
         self._rows = [(row, text) for row, text in self._rows if row.pk != tail.pk]
 
     def has_grown(self, piece: Piece, text: bytes, begun: int, place: int) -> bool:
-        """Return whether another block already has the text that this tail would get, since the log lost its head."""
+        """Return whether another block already has the text that this tail would get.
+
+        This is the case if the log lost its first lines and was sent before.
+        """
         if not place:
             return False
         return self.is_known(digest_of(text + piece.block.text[begun:]))

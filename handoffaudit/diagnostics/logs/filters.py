@@ -1,4 +1,4 @@
-"""Filters of log lines, and the facets of blocks, by which a search skips blocks."""
+"""Filters of log lines, and the facets of blocks, with which a search skips blocks."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line, agents_of, events_of, level_of, phase_of, trace_of
 from handoffaudit.validation.text import clean, is_uuid
 
-# A list of more values would be no shorter than the block.
+# Lists with more values than this would save nothing, because they could be as long as the block.
 MOST_VALUES = 100
 
 LONGEST_VALUE = 200
@@ -21,7 +21,7 @@ LONGEST_VALUE = 200
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """The values that occur in the lines of a block, each set complete, or None where the values are too many."""
+    """The values in the lines of a block. Each set is complete, or None if there are too many values."""
 
     kinds: frozenset[str] | None = frozenset()
     agents: frozenset[str] | None = frozenset()
@@ -43,7 +43,7 @@ class Facets:
 
 
 def limit_values(values: Iterable[str]) -> frozenset[str] | None:
-    """Return the values that are not empty, cut to `LONGEST_VALUE`, or None if there are too many."""
+    """Return the values that are not empty, each cut to `LONGEST_VALUE`, or None if there are too many values."""
     found = frozenset(values)
     if len(found) > 2 * MOST_VALUES:
         return None
@@ -63,7 +63,7 @@ def _set(values: list[str] | None) -> frozenset[str] | None:
     return None if values is None else frozenset(values)
 
 
-# Such a value has only one spelling, and is short enough to be compared at full length.
+# A value that matches has only one spelling in a log line, and is short enough to be compared without cutting it.
 _PLAIN = re.compile(rf"[A-Za-z0-9_.:-]{{1,{LONGEST_VALUE - 1}}}")
 
 HEALTH_KINDS = frozenset({Kind.HEALTH.value, Kind.OLDER.value})
@@ -82,10 +82,10 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True, slots=True)
 class LogQuery(FilterSet):
-    """A search for log lines; an empty text or None filters nothing.
+    """A search for log lines; empty text and None filter nothing.
 
-    `text` may occur anywhere in the line, in any case. `agent` also matches a gate's component, `event` also a reason,
-    `trace` also a run. `kind` is a `Kind`, where `health` includes the older form. `since` is inclusive, `until`
+    `text` matches any part of the line and ignores case. `agent` also matches a gate's component, `event` also a
+    reason, `trace` also a run. `kind` is a `Kind`; `health` includes the older form. `since` is inclusive, `until`
     exclusive.
     """
 
@@ -126,7 +126,7 @@ class LogQuery(FilterSet):
 
     @property
     def trace_spellings(self) -> tuple[str, ...]:
-        """Return the trace as written and, for a UUID, in lower and upper case: log lines keep what was written."""
+        """Return the trace as given and, for a UUID, in lower and upper case, because log lines may have either."""
         return (self.trace, self.trace.lower(), self.trace.upper()) if is_uuid(self.trace) else (self.trace,)
 
     def may_match(self, facets: Facets) -> bool:
@@ -141,16 +141,16 @@ class LogQuery(FilterSet):
         )
 
     def may_stand_in(self, text: bytes) -> bool:
-        """Return whether the text of a block may have a matching line: cheap, where reading all its lines is not."""
+        """Return whether the text of a block may have a matching line, without reading its lines."""
         if self.text and self.text.casefold() not in text.decode(errors="replace").casefold():
             return False
-        # With escapes, a value can be written in other characters than its own.
+        # A text with escapes may contain a value in another spelling, so it always may have a matching line.
         spellings = ((self.agent,), (self.phase,), self.trace_spellings)
         plain = (values for values in spellings if all(_PLAIN.fullmatch(value) for value in values))
         return b"\\u" in text or all(any(value.encode() in text for value in values) for values in plain)
 
     def matches(self, line: Line) -> bool:
-        """Return whether the fields of the line match; its text and its time are checked elsewhere."""
+        """Return whether the fields of the line match. The search checks the text and the time of the line itself."""
         if self.kinds and line.kind not in self.kinds:
             return False
         if isinstance(line, BadLine):

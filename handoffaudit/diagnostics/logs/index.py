@@ -1,4 +1,4 @@
-"""Indexing of log blocks: leased in the database, and counted in the transaction that marks them as read."""
+"""Indexing of log blocks: leasing them, summarizing and counting their lines, and marking them as read."""
 
 import math
 import time
@@ -33,15 +33,15 @@ _Known = tuple[str, str, str, str, str, datetime]
 
 
 def has_reports(tenant_id: int) -> bool:
-    """Return whether the tenant has any file report that a log line may repeat."""
+    """Return whether the tenant has any file report. Log lines may repeat file reports."""
     return FileReport.objects.filter(tenant_id=tenant_id).exists()
 
 
 def leave_out_reported(tenant_id: int, summed: Tally, text: bytes) -> None:
     """Subtract the lines that repeat a file report from the counts of handoff files.
 
-    Such a line has the run, agent, phase, iteration, reason and time (to the second) of a report. As a log line, it
-    still counts.
+    Such a line has the run, agent, phase, iteration, reason and time (to the second) of a report. The counts of log
+    lines still include the line.
     """
     known = set(_find_known_lines(tenant_id, summed)) if summed.runs else set()
     if not known:
@@ -79,7 +79,7 @@ _LEVEL_LENGTH, _EVENT_LENGTH = 10, 40
 
 @dataclass(frozen=True, slots=True)
 class BlockSummary:
-    """The contents of a block in short; `fresh` sums its lines that are not counted yet."""
+    """A summary of a block. `fresh` sums the lines of the block that are not counted yet."""
 
     block: LogBlock
     fresh: Tally
@@ -92,7 +92,8 @@ class BlockSummary:
 def read_block(block: LogBlock, text: bytes, counts: Counts | None = None, *, reports: bool = True) -> BlockSummary:
     """Summarize the whole text of a block, and sum its new lines.
 
-    The sums go into `counts`, where several blocks share one. Without `reports`, no line is taken for one of a report.
+    Several blocks can share one `counts`, to which the sums are added. Without `reports`, no line is treated as the
+    repeat of a file report.
     """
     fresh = tally(text[block.counted :], counts)
     if reports:
@@ -111,16 +112,16 @@ def read_block(block: LogBlock, text: bytes, counts: Counts | None = None, *, re
 
 
 def lease_blocks(limit: int, token: uuid.UUID) -> list[LogBlock]:
-    """Lease up to `limit` blocks that nobody has tried yet or, if there are none, one block that was left behind.
+    """Lease up to `limit` blocks that nobody has tried yet or, if there are none, one block whose lease expired.
 
-    A block that was left behind is leased alone: if it kills its worker, no other block suffers.
+    A block whose lease expired is leased alone, so that no other block is affected if this block kills its worker.
     """
     unread = LogBlock.objects.filter(parsed_at=None)
     fresh = unread.filter(leases.NEVER_LEASED)
     behind = unread.filter(leases.expired(), tries__lt=settings.LEASE_TRIES)
     for waiting, most in ((fresh, limit), (behind, 1)):
         picked = list(waiting.order_by("id").values_list("pk", flat=True)[:most])
-        # The UPDATE checks again: of two workers that picked the same block, one finds it taken.
+        # The UPDATE checks again that the blocks are free, because two workers may have picked the same block.
         free = LogBlock.objects.filter(leases.free(), pk__in=picked, parsed_at=None)
         if picked and leases.take(free, token, **leases.COUNT_TRY):
             taken = LogBlock.objects.filter(pk__in=picked, claim=token, parsed_at=None)
@@ -129,7 +130,7 @@ def lease_blocks(limit: int, token: uuid.UUID) -> list[LogBlock]:
 
 
 def drain(seconds: float = math.inf) -> bool:
-    """Read blocks until none waits, or for so many seconds; return whether none waits."""
+    """Read blocks until none waits, or for `seconds`; return whether none waits."""
     park_exhausted()
     end = time.monotonic() + seconds
     while blocks := lease_blocks(LEASED_AT_ONCE, uuid.uuid4()):
@@ -144,13 +145,16 @@ def _read_one(block: LogBlock) -> None:
     try:
         store_summaries([read_block(block, text_of(block.pk))])
     except Exception:
-        # After any error, other blocks must go on. This block is tried again alone, and finally parked.
+        # An error must not affect other blocks. This block is tried again alone, and is parked after too many tries.
         log.exception("a block of a log can't be read", block=str(block.pk))
         leases.release(leases.held(LogBlock, block.pk, block.claim), block.tries)
 
 
 def store_summaries(reads: list[BlockSummary]) -> None:
-    """Count the new lines of blocks that this process has leased; blocks whose lease is lost are left alone."""
+    """Count the new lines of blocks that this process has leased, and mark the blocks as read.
+
+    Blocks whose lease was lost are neither counted nor changed.
+    """
     with transaction.atomic():
         count_blocks([one for one in reads if _mark_read(one)])
     for pk in {one.block.imported_id for one in reads}:
@@ -158,7 +162,7 @@ def store_summaries(reads: list[BlockSummary]) -> None:
 
 
 def count_blocks(reads: list[BlockSummary]) -> None:
-    """Count the new lines of blocks of one tenant, within the transaction that marks them as read."""
+    """Count the new lines of blocks of one tenant. Call inside the transaction that marks the blocks as read."""
     for imported in {one.block.imported_id: one.block.imported for one in reads}.values():
         sums = [one.fresh for one in reads if one.block.imported_id == imported.pk]
         health: HealthDeltas = Counter()
@@ -177,7 +181,7 @@ def mark(one: BlockSummary) -> dict[str, Any]:
         "claim_expires_at": None,
         "counted": block.size,
         "bad": one.bad,
-        # A block without any time of its own has the time of its import.
+        # A block whose lines have no times gets the time of its import.
         "first_at": one.first_at or block.imported.started_at,
         "last_at": one.last_at or block.imported.started_at,
         "facets": one.facets.dumped(),
@@ -227,9 +231,10 @@ def _add_to(pk: uuid.UUID, sums: Iterable[Tally]) -> None:
 
 
 def finish(pk: uuid.UUID) -> None:
-    """Record that an import is finished, if nothing of it waits.
+    """Record that an import is finished, if none of its parts and blocks waits.
 
-    Call this after the commit of its possibly last block: of two that end at once, the later one sees both.
+    Call after the commit of each block that may be the last. If two blocks are committed at once, the later call sees
+    both.
     """
     waits = (
         LogPart.objects.filter(imported=pk).exists() or LogBlock.objects.filter(imported=pk, parsed_at=None).exists()
@@ -240,7 +245,7 @@ def finish(pk: uuid.UUID) -> None:
 
 
 def park_exhausted() -> int:
-    """Give up on blocks tried as often as allowed, record the error on their imports, and return their number."""
+    """Park blocks that failed in all their tries, record the error on their imports, and return their number."""
     given_up = LogBlock.objects.filter(leases.exhausted(), parsed_at=None)
     number = 0
     for block in given_up.order_by("id")[:100]:
@@ -258,7 +263,7 @@ def park_exhausted() -> int:
 
 
 def anything_waits() -> bool:
-    """Return whether a worker should be woken for a new block, or for one whose lease has expired."""
+    """Return whether a worker should be woken for a new block, or for a block whose lease expired."""
     return LogBlock.objects.filter(leases.free(), parsed_at=None).exists()
 
 

@@ -15,10 +15,11 @@ from handoffaudit.diagnostics.logs.blocks import lines_of, text_of
 from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.filters import CURSOR_REMEDY
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line
 from handoffaudit.validation.logs.reader import read_bytes
 
-# The lines of one page together, in bytes as they came. Parsed, shown and escaped, they take some twenty times as much.
+# The lines of a page have at most so many stored bytes. Rendered lines take about twenty times as much memory.
 PAGE_BYTES: Final = 1024 * 1024
 
 # A search stops after this time, and returns a cursor to continue from.
@@ -31,7 +32,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FoundLine:
-    """A log line and its position; `at` is None for a bad line, and in `text`, bytes that are no text are replaced."""
+    """A log line and its position. `at` is None for a bad line. `text` replaces bytes that are not UTF-8."""
 
     source: str
     number: int
@@ -55,7 +56,7 @@ class FoundLine:
 
     @property
     def why(self) -> str:
-        """Return what is wrong with a bad line, or an empty text for any other line."""
+        """Return the reason why a line is bad, or an empty text for any other line."""
         return self.line.why if isinstance(self.line, BadLine) else ""
 
 
@@ -63,9 +64,9 @@ class FoundLine:
 class Page:
     """A page of found lines.
 
-    `next` is the cursor to continue from, None where nothing is left. A page may be short, or empty, and have a next
-    page: then the search has reached its limits, and has looked back to `reached`. `crowded`: more blocks hold the same
-    moment than one search opens, and lines may be missing; a narrower source or time finds them.
+    `next` is the cursor of the next page, or None on the last page. A page may be short or even empty and still have a
+    next page, if the search has reached its limits; it then has searched back to `reached`. `crowded` says that lines
+    may be missing, because too many blocks contain the same moment. A narrower search finds the missing lines.
     """
 
     items: list[FoundLine]
@@ -76,7 +77,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """The place of a line: by time, block and index. Without an index: after all lines of that block at that time."""
+    """The position of a line: time, block and index. Without an index: after all lines of the block at that time."""
 
     at: datetime
     block: int = LAST
@@ -95,8 +96,7 @@ class Cursor:
         except (ValueError, OverflowError):
             found = None
         if found is None or not 0 <= found.block <= LAST:
-            remedy = "use the value of `next` from the page before, as it was."
-            raise FilterError("cursor", cursor[:40], remedy)
+            raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
         return found
 
 
@@ -117,9 +117,9 @@ class Deadline:
 
 @dataclass(slots=True)
 class Newest:
-    """The newest lines before `start`, at most `limit` of them and `PAGE_BYTES` together (a single line always fits).
+    """The newest lines before `start`: at most `limit` lines, and at most `PAGE_BYTES` unless it is a single line.
 
-    `floor` is the newest line that found no room: no line at it or below it is kept.
+    `floor` is the newest line that did not fit. Lines at the floor and older lines are dropped.
     """
 
     limit: int
@@ -139,15 +139,15 @@ class Newest:
             self._size -= len(dropped)
 
     def is_complete_above(self, frontier: Cursor) -> bool:
-        """Return whether the page is full with lines above the frontier, so that no line below the frontier matters."""
+        """Return whether the page is full of lines above the frontier. Older lines then no longer matter."""
         return self.floor is not None and self.floor > frontier
 
     def page_above(self, frontier: Cursor, *, crowded: bool) -> Page:
-        """Return the page of a search that stopped at the frontier: the lines above the frontier."""
+        """Return the page of a search that stopped at the frontier, with the lines above the frontier."""
         return Page(self._read(frontier), str(frontier), frontier.at, crowded)
 
     def page(self, *, crowded: bool) -> Page:
-        """Return a page with all lines that are kept."""
+        """Return a page with all collected lines."""
         items = self._read(None)
         last = min(self._held, default=None) if self.floor else None
         return Page(items, str(last[0]) if last else None, last[0].at if last else None, crowded)
@@ -157,30 +157,31 @@ class Newest:
         return [FoundLine.read(block, place.index, raw) for place, raw, block in chosen]
 
 
-# One search opens at most this many blocks: about 10 MB of log.
+# A search opens at most this many blocks, which are about 10 MB of log.
 MOST_BLOCKS = 80
 
-# One search skips at most this many blocks by their facets.
+# A search skips at most this many blocks by their facets.
 MOST_PASSED = 4_000
 
-# At most this many blocks that hold the same moment are opened. Only logs with erratic times have so many.
+# At most this many blocks that contain the same moment are opened. Only logs with erratic times have so many.
 MOST_AT_ONCE = 200
 
-# All blocks that hold the same moment have to be opened before a line is known to be the newest.
+# A line is known to be the newest only after all blocks that contain its time were opened, so this takes more time.
 AT_ONCE_SECONDS = 3 * SEARCH_SECONDS
 
 MOST_AROUND = 200
 
-# Only this many rows of blocks are in memory at once, because their facets may have some hundred kilobytes.
+# At most this many rows of blocks are in memory at once, because their facets may have hundreds of kilobytes.
 _ROWS = 20
 
 
 def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int = 50) -> Page:
     """Return matching lines of the tenant's logs, newest first.
 
-    A bad line has the time of the line before it, or of the import. The search opens blocks one at a time, newest
-    first, and keeps no more than the lines of the page. It stops when the page is full, or after so many blocks or
-    seconds; the page then has the cursor to continue from. Raise `FilterError` for an invalid cursor.
+    A bad line has the time of the line before it, or of the import. The search opens one block at a time, newest first,
+    and holds only the lines of the page in memory. The search stops when the page is full, or when it reaches its
+    limits of blocks and seconds; the page then has a cursor to continue from. Raise `FilterError` for an invalid
+    cursor.
     """
     start = Cursor.read(cursor) if cursor else None
     rows = _filter_by_time(tenant, query)
@@ -196,7 +197,7 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
         if newest.is_complete_above(frontier):
             return newest.page(crowded=crowded)
         first = first or block.last_at
-        # Blocks that end at the same moment are opened together: a cursor between them would open them again.
+        # Blocks that end at the same moment are opened in one search, because the next search would open them again.
         together = block.last_at == first and block.first_at != first and left > -MOST_AT_ONCE
         if passed == MOST_PASSED or (left <= 0 and not together) or (left < MOST_BLOCKS and deadline.is_over):
             return newest.page_above(frontier, crowded=crowded)
@@ -207,17 +208,17 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
 
 
 def _end_of(block: LogBlock) -> datetime:
-    """Return the time that no line of the block exceeds; only blocks that have one are searched."""
+    """Return the time that no line of the block exceeds. Raise `ValueError` for a block without times."""
     if block.last_at is None:
         raise ValueError(f"the block {block.pk} has no times")
     return block.last_at
 
 
 def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, newest: Newest) -> bool:
-    """Open the blocks that have lines on both sides of the cursor. Return True if there were too many."""
+    """Open the blocks that have lines on both sides of the cursor. Return True if there are too many of them."""
     place = uuid.UUID(int=start.block)
     begun = rows.filter(Q(last_at__gt=start.at) | Q(last_at=start.at, id__gt=place), first_at__lte=start.at)
-    # If a block begins at that very moment and comes after the cursor's block, each of its lines was shown.
+    # If a block begins at the moment of the cursor and comes after the cursor's block, all its lines were shown before.
     begun = begun.exclude(first_at=start.at, id__gt=place).order_by("last_at")
     deadline = Deadline(AT_ONCE_SECONDS)
     for number, block in enumerate(begun[: MOST_AT_ONCE + 1].iterator(chunk_size=_ROWS)):
@@ -229,7 +230,7 @@ def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, n
 
 
 def _open(block: LogBlock, query: LogQuery, newest: Newest) -> None:
-    """Keep the matching lines of a block that are among the newest."""
+    """Add the matching lines of a block to the newest lines."""
     for place, raw in _match_lines(block, query):
         newest.add(place, raw, block)
 
@@ -260,10 +261,10 @@ def lines_around(
 
 
 def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:
-    """Return the lines in no known format that an import was the first to have, in their order.
+    """Return the bad lines of an import that no earlier import had, in their order.
 
-    A page has fewer than `limit` lines and a next page if the lines are long, or if the search took long. Raise
-    `FilterError` for an invalid cursor.
+    If the lines are long, or if the search takes long, a page can have fewer than `limit` lines and still have a next
+    page. Raise `FilterError` for an invalid cursor.
     """
     found = LogBlock.objects.filter(tenant=imported.tenant_id, imported=imported, bad__gt=0, removed_at=None)
     rows = found.order_by("first_line", "id")
@@ -295,14 +296,13 @@ def list_imports(tenant: Tenant, cursor: str = "", limit: int = 50) -> tuple[lis
         try:
             rows = rows.filter(id__lt=uuid.UUID(cursor))
         except ValueError:
-            remedy = "use the value of `next` from the page before, as it was."
-            raise FilterError("cursor", cursor[:40], remedy) from None
+            raise FilterError("cursor", cursor[:40], CURSOR_REMEDY) from None
     found = list(rows[: limit + 1])
     return found[:limit], str(found[limit - 1].pk) if len(found) > limit else None
 
 
 def list_sources(tenant: Tenant, most: int = 100) -> list[str]:
-    """Return the names of logs in their order, at most `most`."""
+    """Return the names of logs in alphabetical order, at most `most`."""
     return list(
         LogImport.objects.filter(tenant=tenant).values_list("source", flat=True).distinct().order_by("source")[:most]
     )
@@ -312,7 +312,7 @@ def _number(cursor: str) -> int:
     if not cursor:
         return 0
     if not cursor.isdecimal() or len(cursor) > 18:
-        raise FilterError("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
+        raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
     return int(cursor)
 
 
@@ -346,20 +346,21 @@ def _read_text(block: LogBlock) -> bytes:
     try:
         return text_of(block.pk)
     except LogText.DoesNotExist:
-        # Retention has removed the text since the block was looked up.
+        # Retention has removed the text since the row of the block was read.
         return b""
 
 
-# Only this many of the newest imports are looked at. If more of them end between two looks, the number is too small.
+# At most this many of the newest imports are read. If more imports end between two calls, the number is too small.
 MOST_NEW_IMPORTS = 20
 
 MOST_NEW_BLOCKS = 20
 
 
 def count_new(tenant: Tenant, query: LogQuery, after: datetime, most: int) -> int:
-    """Return how many matching lines came in imports that ended after `after`, at most `most`.
+    """Return the number of matching lines in imports that ended after `after`, at most `most`.
 
-    Where nothing was imported, this costs one query. Only some blocks are opened, so the number may be too small.
+    If no import ended, the function makes only one query. At most `MOST_NEW_BLOCKS` blocks are opened, so the number
+    may be too small.
     """
     newest = LogImport.objects.filter(tenant=tenant).order_by("-id").values_list("pk", "finished_at")[:MOST_NEW_IMPORTS]
     ended = [pk for pk, finished_at in newest if finished_at and finished_at > after]

@@ -1,7 +1,7 @@
-"""Storage of logs: each block is stored once, however often it is sent (`docs/decisions/0029-log-blocks.md`).
+"""Storage of logs. Each block is stored once, even if it is sent again (`docs/decisions/0029-log-blocks.md`).
 
-Each batch is committed before more is taken. A block that an earlier import of the same source had is known. A block
-that continues where an earlier import ended makes that import's last block longer.
+Each batch of blocks is committed before the next bytes are read. A block that an earlier import of the same source had
+is known. A block that continues the last block of an earlier import extends that block.
 """
 
 import uuid
@@ -33,19 +33,19 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 LONGEST_SOURCE = 200
 
-# Another import may store the same block between the look and the write; then the batch is tried again.
+# A batch is tried this many times, because another import may store the same block between the look-up and the write.
 _TRIES = 20
 
 Note = Callable[[list[str], int], None]
 
 
 class _Moved(Exception):
-    """Another import has stored one of the blocks, or extended a tail, since the last look."""
+    """The error for a batch of which another import has stored a block or extended a tail since the look-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A write with its rows: `row` is what the block becomes, `tail` the row that it extends, as it was found."""
+    """A write with its rows: `row` is the row to store, `tail` the row to extend, in the state that was read."""
 
     write: Write
     row: LogBlock
@@ -62,13 +62,13 @@ def store_log(
     read_here: bool = False,
     on_progress: Callable[[LogImport], None] | None = None,
 ) -> LogImport:
-    """Store the new lines of a log in bounded memory, and have them read by a worker, or here (`read_here`).
+    """Store the new lines of a log in bounded memory. A worker reads the lines or, with `read_here`, this function.
 
-    `stream` gives the bytes in pieces of any size. `first_line` is the number of the line that it begins with, for a
+    `stream` yields the bytes in pieces of any size. `first_line` is the number of the first line of the stream, for a
     log that comes in parts. `on_progress` is called with the import after each batch.
 
-    If the stream breaks off or this process ends, the stored lines stay, and the same log sent again continues from
-    there. An exception of the stream is raised, and kept as the import's error.
+    If the stream breaks off or the process ends, the stored lines stay. When the same log is sent again, the import
+    continues from there. An exception of the stream is recorded as the import's error and raised again.
     """
     taking = LogWriter(begin_import(tenant, source, sent_by), read_here=read_here)
     try:
@@ -85,7 +85,7 @@ def store_log(
 
 
 def begin_import(tenant: Tenant, source: str, sent_by: str) -> LogImport:
-    """Create the row of an import whose bytes are about to come."""
+    """Create the row of an import before its bytes arrive."""
     return LogImport.objects.create(
         tenant=tenant, source=clean(source, LONGEST_SOURCE), sent_by=clean(sent_by), started_at=timezone.now()
     )
@@ -93,11 +93,11 @@ def begin_import(tenant: Tenant, source: str, sent_by: str) -> LogImport:
 
 def broken_message(why: str) -> str:
     """Return the error message of an import whose bytes stopped coming."""
-    return clean(f"It broke off: {why}", 500)
+    return clean(f"The import broke off: {why}", 500)
 
 
 def _batch_blocks(found: Iterator[Block]) -> Iterator[list[Block]]:
-    """Yield blocks in batches; blocks before an error of the stream are a batch too."""
+    """Yield blocks in batches. The blocks before an error of the stream are the last batch."""
     part: list[Block] = []
     size = 0
     broken: Exception | None = None
@@ -119,7 +119,7 @@ def _batch_blocks(found: Iterator[Block]) -> Iterator[list[Block]]:
 
 
 class LogWriter:
-    """An import while its blocks are stored; `occurrences` and `shift` are those of the blocks stored before."""
+    """A writer of the blocks of an import. `occurrences` and `shift` come from the blocks that were stored before."""
 
     def __init__(
         self, row: LogImport, *, read_here: bool = False, occurrences: Counter[str] | None = None, shift: int = 0
@@ -141,7 +141,7 @@ class LogWriter:
         return self._row
 
     def add(self, part: list[Block], pool: ThreadPoolExecutor, note: Note | None = None) -> None:
-        """Store blocks in one transaction, which calls `note` with the digests of the blocks and the new shift."""
+        """Store blocks in one transaction. Inside it, call `note` with the digests of the blocks and the new shift."""
         digests = pool.map(digest_of, [block.text for block in part])
         pieces = [self._make_piece(block, digest) for block, digest in zip(part, digests, strict=True)]
         self._store(pieces, pool, note)
@@ -171,7 +171,7 @@ class LogWriter:
         planned = plan_writes(self._row, pieces, self._shift, begins=self._begins)
         packing = pool.map(compress, [write.text for write in planned.writes])
         made = [self._prepare_row(write) for write in planned.writes]
-        # This is done before the transaction, which others wait for, and while other threads compress.
+        # The blocks are read before the transaction, so that it stays short, and while other threads compress texts.
         reports = self._read_here and index.has_reports(self._row.tenant_id)
         counts = Counts()
         reads = [index.read_block(one.row, one.write.text, counts, reports=reports) for one in made if self._read_here]
@@ -200,7 +200,7 @@ class LogWriter:
                 size=self._size, lines=F("lines") + lines, known=F("known") + max(0, lines - new)
             )
             if reads and len(ours) < len(made):
-                # The blocks are counted together, so the whole batch is tried again.
+                # The counts cover the whole batch, so a batch that is stored only in part is tried again.
                 raise _Moved
             index.count_blocks(reads)
             if ours and not self._read_here:
@@ -221,7 +221,7 @@ class LogWriter:
             if write.kept == write.begun:
                 row.occurrence = write.piece.occurrence
             if row.parsed_at is not None:
-                # The last known line may have had no end, and may be another line now.
+                # If the last known line had no line end, it is longer now, so it is counted again.
                 row.counted = known.rfind(b"\n") + 1
         row.tenant_id, row.imported, row.source = self._row.tenant_id, self._row, self._row.source
         row.digest = digest_of(write.text) if write.tail else write.piece.digest
@@ -232,12 +232,12 @@ class LogWriter:
         return _Made(write, row, write.tail)
 
     def _insert(self, rows: list[LogBlock]) -> set[uuid.UUID]:
-        """Insert rows and return the ids of those inserted; rows that another import stored since are left to it."""
+        """Insert the rows that no other import has stored meanwhile; return the ids of the inserted rows."""
         LogBlock.objects.bulk_create(rows, ignore_conflicts=True)
         return set(LogBlock.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
 
     def _put_in_place(self, made: _Made) -> None:
-        """Replace the tail by the longer block, and subtract what was counted for a last line without an end."""
+        """Replace the tail by the longer block. Subtract the last line of the tail from the counts if it had no end."""
         tail = made.tail
         if tail is None:
             return

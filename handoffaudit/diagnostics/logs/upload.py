@@ -1,4 +1,4 @@
-"""Logs uploaded by a request: a small log is stored at once, a large one in parts that a worker stores."""
+"""Logs that a request uploads. A small log is stored at once; a large log is received in parts for a worker."""
 
 import math
 import time
@@ -40,9 +40,9 @@ def receive_log(
 ) -> LogImport:
     """Receive a log whose content comes in pieces.
 
-    When this returns, the log is durable: each of its lines is stored, or is in a part that waits for a worker. An
-    exception of the stream is raised; with `keep_broken`, the content before the exception is kept, together with the
-    error.
+    After the return, no line of the log can be lost: each line is stored, or is in a stored part that waits for a
+    worker. An exception of the stream is raised again. With `keep_broken`, the content before the exception and the
+    error are stored.
     """
     stream = iter(pieces)
     begun: list[bytes] = []
@@ -65,7 +65,7 @@ def receive_log(
 
 
 def _resume(begun: list[bytes], stream: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces that were taken already, without keeping them, and the rest."""
+    """Yield the pieces that were read already, removing each from the list to free its memory, and then the rest."""
     begun.reverse()
     while begun:
         yield begun.pop()
@@ -93,7 +93,7 @@ def _receive_parts(
             row.delete()
         raise
     with transaction.atomic():
-        # From here on, the log is acknowledged and a worker may begin.
+        # A worker may store the parts only now, because a request that fails earlier deletes them.
         LogImport.objects.filter(pk=row.pk).update(received_at=timezone.now())
         index.wake()
     row.refresh_from_db()
@@ -101,7 +101,7 @@ def _receive_parts(
 
 
 def _cut_parts(stream: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the parts of a stream; content before an error of the stream is a part too."""
+    """Yield the parts of a stream. The content before an error of the stream is the last part."""
     part: list[bytes] = []
     size = lines = 0
     try:
@@ -121,7 +121,7 @@ def _cut_parts(stream: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _put(row: LogImport, number: int, part: bytes, first_line: int) -> None:
-    """Store a part in its own transaction: others must not wait until a large log has come."""
+    """Store a part in its own transaction, so that other writers do not wait until the whole log has arrived."""
     row.size += len(part)
     with transaction.atomic():
         LogPart.objects.create(
@@ -132,24 +132,24 @@ def _put(row: LogImport, number: int, part: bytes, first_line: int) -> None:
 
 log = structlog.get_logger(__name__)
 
-# By then, a request that sends a log has ended, even if its server died.
+# After this time, a request that uploads a log has ended, even if its server died.
 ABANDONED: Final = timedelta(hours=1)
 
-# The cutter splits this many bytes at once into lines.
+# The cutter splits this many bytes into lines at a time.
 _PIECE: Final = 64 * 1024
 
 
 class _Lost(Exception):
-    """The lease has expired, and another worker has the part."""
+    """The error for a part whose lease expired, so that another worker has the part."""
 
 
 def anything_waits() -> bool:
-    """Return whether a worker should be woken."""
+    """Return whether a worker should be woken for parts or for an abandoned upload."""
     return _free().exists() or _filter_abandoned().exists() or _filter_exhausted().exists()
 
 
 def drain(seconds: float = math.inf) -> bool:
-    """Store parts until none waits, or for so many seconds; return whether none waits."""
+    """Store parts until none waits, or for `seconds`; return whether none waits."""
     _end_abandoned()
     park_exhausted()
     end = time.monotonic() + seconds
@@ -164,7 +164,7 @@ def drain(seconds: float = math.inf) -> bool:
 def lease_part(token: uuid.UUID) -> LogPart | None:
     """Lease the next part of the oldest import of a log that no other worker is storing."""
     for pk in list(_free().order_by("imported_id", "number").values_list("pk", flat=True)[:2]):
-        # The UPDATE checks again: of two workers that picked the same part, one finds it taken.
+        # The UPDATE checks again that the part is free, because two workers may have picked the same part.
         free = LogPart.objects.filter(_is_free(), pk=pk, stored_at=None)
         if leases.take(free, token, **leases.COUNT_TRY):
             return leases.held(LogPart, pk, token).select_related("imported").first()
@@ -172,13 +172,13 @@ def lease_part(token: uuid.UUID) -> LogPart | None:
 
 
 def count_unstored_bytes(imports: Iterable[LogImport]) -> dict[uuid.UUID, int]:
-    """Return how many bytes of each import wait for a worker, for the imports that have any."""
+    """Return the number of bytes that wait for a worker by import, without imports that have none."""
     waiting = LogPart.objects.filter(imported__in=list(imports), stored_at=None)
     return dict(waiting.values_list("imported").annotate(Sum("size")).order_by())
 
 
 def _has_bytes() -> Q:
-    """Return the condition that the bytes of an import came, or came in part."""
+    """Return the condition that the upload of an import has ended, completely or with an error."""
     return Q(imported__received_at__isnull=False) | ~Q(imported__error="")
 
 
@@ -187,7 +187,7 @@ def _is_free() -> Q:
 
 
 def _free() -> "QuerySet[LogPart]":
-    """Return the first waiting part of each log; of several imports of one log, the oldest goes first."""
+    """Return the first waiting part of the oldest import of each log, if no worker has the part."""
     waiting = LogPart.objects.filter(_has_bytes(), stored_at=None)
     same = waiting.filter(imported__tenant=OuterRef("imported__tenant"), imported__source=OuterRef("imported__source"))
     earlier = same.filter(
@@ -202,7 +202,7 @@ def _store_one(part: LogPart, pool: ThreadPoolExecutor) -> None:
     except _Lost:
         log.warning("another worker has the part of a log", part=str(part.pk))
     except Exception:
-        # After any error, other logs must go on. This part is tried again, and finally parked.
+        # An error must not affect other logs. This part is tried again, and its import is parked after too many tries.
         log.exception("a part of a log can't be stored", part=str(part.pk))
         leases.release(leases.held(LogPart, part.pk, part.claim), part.tries)
 
@@ -240,7 +240,7 @@ def _filter_exhausted() -> "QuerySet[LogPart]":
 
 
 def park_exhausted() -> None:
-    """Give up on imports with a part that was tried as often as allowed, and record the error on the imports."""
+    """Park imports with a part that failed in all its tries: delete the parts and record the error on the imports."""
     for part in _filter_exhausted().order_by("id")[:100]:
         message = (
             f"The lines from {part.first_line:,} on could not be stored in {part.tries} tries and are not counted."
@@ -258,31 +258,32 @@ def _filter_abandoned() -> "QuerySet[LogImport]":
 
 
 def _end_abandoned() -> None:
-    """Record that the rest of an abandoned log will not come; the lines that came are stored."""
-    message = store.broken_message("the server ended while the log came in. What came of it is kept.")
+    """Record that the rest of an abandoned upload will not arrive, so that workers store the parts that arrived."""
+    message = store.broken_message("the server ended during the upload. The lines that arrived are stored.")
     LogImport.objects.filter(pk__in=list(_filter_abandoned().values_list("pk", flat=True)[:100])).update(error=message)
 
 
 MAGIC: Final = b"\x1f\x8b"
 
-# Input comes in pieces of this size, because the bytes after the end of a member are copied.
+# Input must come in pieces of this size, because the bytes after the end of a gzip member are copied each time.
 PIECE: Final = 64 * 1024
 
-# Data that is packed in blocks has a member for each 64 KiB. An empty member takes 20 bytes, and time.
+# Some tools write a gzip member for each 64 KiB. The limit is against floods of empty members, which take only 20 bytes
+# but cost time.
 MOST_MEMBERS: Final = 100_000
 
 _AT_ONCE: Final = 1024 * 1024
 
-# The compression ratio of a log below this size does not matter.
+# The compression ratio is checked only above this size.
 FREE_BYTES: Final = 8 * 1024 * 1024
 
 
 class BadGzip(Exception):
-    """The data can't be unpacked any further; the message says why."""
+    """The error for data that cannot be unpacked any further; the message gives the reason."""
 
 
 class TooLarge(Exception):
-    """The content is larger than a limit. The message names the size, the limit and its setting."""
+    """The error for content above a limit. The message names the size, the limit and its setting."""
 
     def __init__(self, message: str, limit: int) -> None:
         super().__init__(message)
@@ -292,11 +293,12 @@ class TooLarge(Exception):
 def limit_stream(
     stream: Iterable[bytes], most: int, ratio: int, setting: str, *, is_packed: bool | None = None
 ) -> Iterator[bytes]:
-    """Yield the content of a stream that is gzip or not, in pieces of at most a megabyte.
+    """Yield the content of a stream with or without gzip compression, in pieces of at most a megabyte.
 
-    With `is_packed` None, the first bytes of the stream decide. Give the stream in pieces of `PIECE` bytes. Raise
-    `TooLarge` if the content has more than `most` bytes (`setting` names that limit), or if gzip makes it more than
-    `ratio` times as large as it came (above `FREE_BYTES`). Raise `BadGzip` if the stream can't be unpacked.
+    If `is_packed` is None, the first bytes of the stream show whether it is compressed. Pass the stream in pieces of
+    `PIECE` bytes. Raise `TooLarge` if the content has more than `most` bytes (`setting` names the limit), or if it has
+    more than `FREE_BYTES` and more than `ratio` times the compressed size. Raise `BadGzip` if the stream cannot be
+    unpacked.
     """
     came = size = 0
 
@@ -332,7 +334,7 @@ def limit_stream(
 def decompress_stream(packed: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the content of one or several gzip members, in pieces of at most a megabyte.
 
-    Give the input in pieces of `PIECE` bytes or less. Raise `BadGzip` after the content that could be unpacked.
+    Pass the input in pieces of `PIECE` bytes or less. Raise `BadGzip` after the content that could be unpacked.
     """
     member = None
     members = 0
@@ -340,7 +342,7 @@ def decompress_stream(packed: Iterable[bytes]) -> Iterator[bytes]:
         rest = piece
         while rest:
             if member is None:
-                # Members may have padding between them.
+                # There may be padding between two members.
                 rest = rest.lstrip(b"\0") if members else rest
                 if not rest:
                     break
@@ -360,7 +362,7 @@ def _begin_member(members: int) -> "zlib._Decompress":
 
 
 def _read_member(member: "zlib._Decompress", packed: bytes) -> tuple[bytes, bytes, bool]:
-    """Return some content of a member, the bytes that are left, and whether the member ends before them."""
+    """Return some content of a member, the input that is left, and whether the member has ended."""
     try:
         part = member.decompress(packed, _AT_ONCE)
     except zlib.error as error:

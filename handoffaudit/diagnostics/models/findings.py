@@ -1,4 +1,4 @@
-"""Models of findings along traces and in groups, computed after judging, so that pages count nothing."""
+"""Models of findings in traces and in groups. They are computed after judging, so that pages need not count."""
 
 from django.db import models
 
@@ -8,8 +8,8 @@ from handoffaudit.accounts.models import Tenant
 class TracedHandoff(models.Model):
     """A judged handoff within its trace.
 
-    `took_seconds` is the time since its source received the work, None where unknown. `caused` and `passed_on` count
-    the introduced and inherited findings of `verdict`. `grouped`: the findings are in their finding groups.
+    `took_seconds` is the time since its source received the work, or None if unknown. `caused` and `passed_on` count
+    the introduced and inherited findings of `verdict`. `grouped` says that the findings are in their finding groups.
     """
 
     handoff = models.UUIDField(primary_key=True)
@@ -30,7 +30,8 @@ class TracedHandoff(models.Model):
             models.Index(fields=["handoff"], condition=models.Q(grouped=False), name="traced_not_grouped"),
             models.Index(fields=["tenant", "at"], name="traced_by_time"),
             models.Index(fields=["tenant", "trace_id"], name="traced_by_trace"),
-            # Few handoffs are from one agent or to it. An index by time alone would read all others with them.
+            # Only few handoffs name a given agent. With an index by time alone, a query for the agent would read all
+            # handoffs.
             models.Index(fields=["tenant", "source_agent_id", "at"], name="traced_by_source"),
             models.Index(fields=["tenant", "target_agent_id", "at"], name="traced_by_target"),
         ]
@@ -42,8 +43,8 @@ class TracedHandoff(models.Model):
 class Attribution(models.Model):
     """A finding, introduced (`caused`) by the handoff's source or inherited from `origin`.
 
-    `origin` is the handoff of the trace in which the finding came up first. `value` is the wrong value, where the
-    finding is about a value.
+    `origin` is the handoff of the trace in which the finding appeared first. `value` is the wrong value, or empty if
+    the finding is not about a value.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -69,7 +70,7 @@ class Attribution(models.Model):
 
 
 class Watermark(models.Model):
-    """How far a background pass has come, so that the next pass continues there in whichever process runs it."""
+    """The progress of a background job, so that any process can continue the job."""
 
     name = models.CharField(primary_key=True, max_length=50)
     at = models.DateTimeField()
@@ -84,10 +85,10 @@ _REGRESSED = models.Q(regressed_at__isnull=False)
 
 
 class FindingGroup(models.Model):
-    """Findings with one code and one shape of path, between the same two agents.
+    """A group of findings with the same code, the same shape of path and the same route.
 
-    `number` counts the handoffs that have such a finding. A muted group counts as noise until `number` reaches
-    `muted_until` (None: forever); then the group comes back as regressed.
+    `number` counts the handoffs with such a finding. A muted group stays muted until `number` reaches `muted_until`
+    (None: forever), and then comes back as regressed.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -95,7 +96,7 @@ class FindingGroup(models.Model):
     path_shape = models.CharField(max_length=500)
     source_agent_id = models.CharField(max_length=200)
     target_agent_id = models.CharField(max_length=200)
-    # The SHA-256 of the four columns above, which together are too long for an index in some databases.
+    # The key is the SHA-256 of the four columns above, which together are too long for an index.
     key = models.CharField(max_length=64)
     number = models.PositiveBigIntegerField(default=0)
     first_seen = models.DateTimeField()
@@ -112,7 +113,7 @@ class FindingGroup(models.Model):
             models.Index(fields=["tenant", "last_seen"], name="group_by_last_seen"),
             models.Index(fields=["tenant", "number"], name="group_by_number"),
             models.Index(fields=["tenant", "code", "last_seen"], name="group_by_code"),
-            # Few rows match, and every page of the review queue looks for them.
+            # Every page of the review queue queries these rows. The partial indexes are small, because few rows match.
             models.Index(fields=["tenant", "muted_at"], condition=_MUTED, name="group_muted"),
             models.Index(fields=["tenant", "regressed_at"], condition=_REGRESSED, name="group_regressed"),
         ]
@@ -122,7 +123,7 @@ class FindingGroup(models.Model):
 
 
 class FindingGroupDay(models.Model):
-    """How many handoffs of a group were received on a day (UTC), for its trend."""
+    """The number of handoffs of a group on a day (UTC), for the trend of the group."""
 
     group = models.ForeignKey(FindingGroup, on_delete=models.CASCADE, db_index=False)
     day = models.DateField()
@@ -138,8 +139,8 @@ class FindingGroupDay(models.Model):
 class GroupedHandoff(models.Model):
     """A handoff with a finding of a group.
 
-    `decisive`: the finding is among the gravest of the handoff, which are its errors, or its warnings if there are no
-    errors.
+    `decisive` says that the finding is among the gravest findings of the handoff: its errors or, without errors, its
+    warnings.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)

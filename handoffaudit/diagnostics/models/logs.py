@@ -10,11 +10,11 @@ from handoffaudit.handoffs.models import new_id
 
 
 class LogImport(models.Model):
-    """One upload of a log; `source` is the log's name, the same when the log is sent again after it grew.
+    """One upload of a log. `source` is the name of the log; uploads of the same log have the same name.
 
     `received_at` is set when all bytes are stored, `finished_at` when all lines are read. `lines` counts all lines,
-    `known` those that an earlier import had, `bad` the new ones in no known format; `kinds` counts the new lines by
-    format.
+    `known` the lines that an earlier import had, `bad` the new lines in no known format. `kinds` counts the new lines
+    by format.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -42,10 +42,10 @@ class LogImport(models.Model):
 class LogPart(Leased):
     """A part of an uploaded log that waits for a worker to store its lines, compressed in `packed`.
 
-    The parts of an import are stored in their order, and are deleted with the last one. `first_line`, `since` and
-    `shift` say where the part before ended: the number of the first line, the bytes after the last line that may end a
-    block, and the number of lines that the log has lost at its head. `digests` has the digests of the blocks that the
-    part was stored as, one per line: they tell equal blocks of one import apart.
+    Workers store the parts of an import in order, and delete all parts after the last. Three columns continue the
+    previous part: `first_line` is the number of the first line, `since` the number of bytes after the last line that
+    may end a block, and `shift` the number of first lines that the log has lost. `digests` has the digests of the
+    part's blocks, one per line, so that equal blocks of one import can be numbered.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -68,16 +68,16 @@ class LogPart(Leased):
 
 
 class LogBlock(Leased):
-    """Consecutive lines of a log.
+    """A block of consecutive lines of a log.
 
-    The content decides where a block is cut, so that the same lines make the same block wherever they are in a file
-    that grew; `digest` covers the first line and the whole text.
+    The lines decide where a block ends, so that the same lines form the same block even if the file grew. `digest`
+    covers the first line and the whole text.
 
-    `occurrence` tells equal blocks of one import apart. `tail`: the file ended here, and may have grown since; then the
-    block grows too, and belongs to the import that it grew in. `counted` is the number of its bytes that are counted
-    already, `known` the number of its lines that an earlier import had. `first_at` and `last_at` bound the times of its
-    lines. `facets` describes its lines as JSON, so that a search can skip the block. `removed_at`: retention removed
-    its lines; the block stays, so that the same lines are known when they are sent again.
+    `occurrence` numbers equal blocks of one import. `tail` says that the file ended here; if the file grows, the block
+    grows as well, and then belongs to the later import. `counted` is the number of bytes that are counted already,
+    `known` the number of lines that an earlier import had. All times of the lines are between `first_at` and `last_at`.
+    `facets` describes the lines as JSON, so that a search can skip the block. After `removed_at`, the lines are removed
+    by retention, but the row stays, so that the same lines are recognized when they are sent again.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -117,7 +117,7 @@ class LogBlock(Leased):
 
 
 class LogText(models.Model):
-    """The lines of a block, compressed, in a row of their own, so that a search skips blocks without reading them."""
+    """The compressed lines of a block. The separate table lets a search skip blocks without reading their lines."""
 
     block = models.OneToOneField(LogBlock, on_delete=models.CASCADE, primary_key=True, related_name="text")
     packed = models.BinaryField()
@@ -127,11 +127,11 @@ class LogText(models.Model):
 
 
 class LogCount(models.Model):
-    """How many log lines of an hour have the same kind, event, level and component.
+    """The number of log lines of an hour with the same kind, event, level and component.
 
     `event` is the event type of gate and trace lines, or the reason of health lines. `component` is the gate's
-    component, a trace's phase or a health line's agent. Bad lines have no time of their own and count in the hour of
-    their import.
+    component, a trace's phase or a health line's agent. Bad lines have no time, so they count for the hour of their
+    import.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -156,9 +156,9 @@ class LogCount(models.Model):
 class FileReport(models.Model):
     """A report on an agent's expected handoff file. Rows are only added, never changed.
 
-    `handoff` is the handoff that the report arrived as. `reason` is empty if the file was used, `fallback` if the
-    response text was not tried. `failed`: the phase should block, by the policy at that time. `content` is the answer
-    that the sender got, as JSON.
+    `handoff` is the handoff that was made from the report. `reason` is empty if the file was used. `fallback` is empty
+    if the response text was not tried. `failed` says that the phase failed by the policy of that time. `content` is the
+    answer to the sender, as JSON.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -171,7 +171,7 @@ class FileReport(models.Model):
     runtime = models.CharField(max_length=200, blank=True)
     iteration = models.CharField(max_length=40, blank=True)
     expected_path = models.CharField(max_length=1000)
-    # The path where a file of that name was found instead, the nearest of several.
+    # The path at which a file of the same name was found instead, the nearest of several.
     wrong_path = models.CharField(max_length=1000, blank=True)
     source = models.CharField(max_length=20)
     reason = models.CharField(max_length=20, blank=True)
@@ -192,7 +192,7 @@ class FileReport(models.Model):
 
 
 class HealthCount(models.Model):
-    """How many handoff files of an hour were used or not, and why not, from reports and health lines of logs."""
+    """The number of handoff files of an hour with the same outcome, from file reports and health lines of logs."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     hour = models.DateTimeField()
@@ -211,7 +211,7 @@ class HealthCount(models.Model):
                 name="one_health_count",
             )
         ]
-        # A query steps through this index over every pair ever seen, also pairs that did not run lately.
+        # `file_stats.known_pairs` finds all pairs that were ever seen with this index, without reading every row.
         indexes = [models.Index(fields=["tenant", "phase", "agent"], name="health_count_by_pair")]
 
     def __str__(self) -> str:
@@ -222,11 +222,11 @@ NOWHERE = uuid.UUID(int=0)
 
 
 class RetentionRun(models.Model):
-    """The newest run over one kind of data of a tenant.
+    """The newest retention run over one kind of data of a tenant.
 
-    The run removes what is older than `before`, which was `days` days before the run began. It has removed `number`
-    items so far, and has come as far as `reached`; any process can continue an unfinished run. The columns from
-    `removed` on are about all runs: how much they removed, and the last run that found something.
+    The run removes data older than `before`, which is `days` days before the start of the run. The run has removed
+    `number` items so far, up to the key `reached`; any process can continue an unfinished run. `removed` counts the
+    items that all runs have removed. The columns after it describe the last run that removed any data.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)

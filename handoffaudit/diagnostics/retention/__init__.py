@@ -1,1 +1,1 @@
-"""Retention of old data: its kinds, counts of what is stored and what is due, and the run that removes it."""
+"""Retention of old data: the kinds of data, counts of stored and due data, and the run that removes due data."""

@@ -1,7 +1,7 @@
 """The kinds of data that retention removes: their stored rows, the rows that are old enough, and the removal.
 
-The age of a row comes from its primary key, which begins with a time: when the row arrived or, for a file report, the
-time that it is about.
+The age of a row comes from its primary key, which begins with a time: the time of arrival or, for a file report, the
+time in the report.
 """
 
 import uuid
@@ -33,14 +33,14 @@ from handoffaudit.handoffs.models import (
 from handoffaudit.policy.retention import Data
 
 Rows = QuerySet[Any]
-# The time in which a decision can be undone without a note is shorter than this.
+# A decision can be undone without a note for less than this time.
 _UNDOABLE: Final = timedelta(days=1)
 _HASHED_AT_ONCE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class DueRows:
-    """Rows of a batch that a rule removes: older than `before`, because they are kept for `days` days."""
+    """A batch of rows to remove. The rows are older than `before`, because the rule keeps data for `days` days."""
 
     tenant: Tenant
     pks: Sequence[uuid.UUID]
@@ -52,9 +52,9 @@ class DueRows:
 class RetentionTarget:
     """One kind of data.
 
-    `there` returns its rows in a tenant; `old` returns those of them that are older than a given time and may be
-    removed. `remove` removes the rows of a batch within a transaction, and returns how many items it removed. `weight`
-    names the column that counts the items, where a row holds several.
+    `there` returns the rows of a tenant; `old` returns the rows that are older than a given time and may be removed.
+    `remove` removes the rows of a batch within a transaction, and returns the number of removed items. `weight` is the
+    column with the number of items in a row, or empty if each row is one item.
     """
 
     there: Callable[[Tenant], Rows]
@@ -68,12 +68,12 @@ def _log_blocks(tenant: Tenant) -> "QuerySet[LogBlock]":
 
 
 def _old_log_blocks(tenant: Tenant, before: datetime) -> "QuerySet[LogBlock]":
-    # A block that grew later has its old id but new lines, so the time of its last reading counts too.
+    # A block that grew later has an old id but new lines, so the time at which it was last read must be old as well.
     return _log_blocks(tenant).filter(id__lt=first_id_at(before), parsed_at__lt=before)
 
 
 def _remove_log_texts(due: DueRows) -> int:
-    """Remove the lines of log blocks; without the blocks, they would be counted again if their log were sent again."""
+    """Remove the lines of log blocks. The blocks stay, so that lines that are sent again are not counted again."""
     blocks = _old_log_blocks(due.tenant, due.before).filter(pk__in=due.pks)
     now = timezone.now()
     blocks.update(removed_at=now, facets="")
@@ -125,7 +125,7 @@ def _deliveries(tenant: Tenant) -> "QuerySet[Delivery]":
 
 
 def _old_deliveries(tenant: Tenant, before: datetime) -> "QuerySet[Delivery]":
-    """Return old deliveries, except those that are still to be delivered."""
+    """Return old deliveries, except deliveries that are still waiting."""
     return _deliveries(tenant).filter(id__lt=first_id_at(before)).exclude(delivered_at=None, gave_up_at=None)
 
 
@@ -138,11 +138,11 @@ def _documents(tenant: Tenant) -> "QuerySet[HandoffBody]":
 
 
 def _old_documents(tenant: Tenant, before: datetime) -> "QuerySet[HandoffBody]":
-    """Return old documents of handoffs that nothing and nobody has to read again.
+    """Return old documents that no worker and no person needs again.
 
-    The documents of other handoffs stay: of those that wait, that were rejected and may be repaired or approved, that
-    were handed out and have no end, or that are still rechecked because the LLM could not check them. A recent decision
-    can still be undone, so its document stays as well.
+    The documents of some handoffs stay: of waiting handoffs, of rejected handoffs, which may be repaired or approved,
+    of open tasks, and of unverified handoffs that are still rechecked. A recent decision can still be undone, so its
+    document stays as well.
     """
     caught_up = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
     settled = Handoff.objects.filter(
@@ -158,8 +158,8 @@ def _old_documents(tenant: Tenant, before: datetime) -> "QuerySet[HandoffBody]":
 
 
 def _remove_documents(due: DueRows) -> int:
-    """Remove documents, and keep a record of when and by which rule each was removed, and of its SHA-256."""
-    # The lock keeps everybody from reopening one of the handoffs meanwhile.
+    """Remove documents, and record the time, the rule and the SHA-256 of each removed document."""
+    # With the lock, nobody can reopen one of the handoffs meanwhile.
     list(Handoff.objects.select_for_update().filter(pk__in=due.pks).order_by("pk").values_list("pk"))
     bodies = _old_documents(due.tenant, due.before).filter(pk__in=due.pks)
     now = timezone.now()

@@ -1,4 +1,4 @@
-"""The run that removes old data in small batches, by one process at a time, and counts of what it will remove."""
+"""The run that removes old data in small batches, in one process at a time, and counts of the data that is due."""
 
 import time
 import uuid
@@ -36,35 +36,35 @@ LEASE: Final = NamedLease(Watermark, "retention.claim")
 
 REMOVED: Final = "retention.remove"
 
-# EVERY is the time between two looks at all tenants, AGAIN the time between two runs over one kind of data.
+# EVERY is the time between two passes over all tenants, AGAIN the time between two runs over one kind of data.
 EVERY: Final = timedelta(minutes=10)
 
 AGAIN: Final = timedelta(hours=24)
 
 BATCH: Final = 200
 
-# A run may take this share of one thread's time while handoffs wait.
+# While handoffs wait, retention may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.05
 
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
 
 
 class _Overtaken(Exception):
-    """Another process has taken over the run meanwhile."""
+    """The error for a run that another process has continued meanwhile."""
 
 
 def begins_at(table: Table[Retention]) -> datetime | None:
-    """Return when the current rules are first carried out, or None for the default rules, which apply at once."""
+    """Return the time from which on the current rules apply, or None for the default rules, which apply at once."""
     return table.changed_at + first_after() if table.changed_at else None
 
 
 def first_after() -> timedelta:
-    """Return the time from saving a rule to its first run, in which the rule can be taken back."""
+    """Return the time between the save of a rule and its first run. Until then, the rule can be reverted."""
     return timedelta(seconds=settings.RETENTION_SECONDS)
 
 
 def anything_due() -> bool:
-    """Return whether a run is unfinished or a look at old data is due, and no process does it. Cheap, for a sweep."""
+    """Return whether a run is unfinished or a pass is due, and no process is at work. Cheap enough for each sweep."""
     if not LEASE.is_free():
         return False
     now = timezone.now()
@@ -76,7 +76,7 @@ def anything_due() -> bool:
 
 
 def remove_due(seconds: float) -> bool:
-    """Remove due data for so many seconds or until handoffs wait. Return False if more could be removed at once."""
+    """Remove due data for `seconds`, or until handoffs wait. Return False if the caller should continue at once."""
     held_until = LEASE.acquire()
     if held_until is None:
         return True
@@ -137,7 +137,7 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     """Remove the next batch of a run. Return False if the run has ended."""
     data = Data(one.kind)
     row = retention.current(tenant).row(data)
-    # A longer retention period, saved since the run began, also applies to the data that is still there.
+    # If somebody saved a longer retention period since the run began, the longer period applies, and the run ends.
     if row is None or row.days is None or row.days > one.days:
         _finish(tenant, one)
         return False
@@ -191,8 +191,8 @@ class Count:
 class Standing:
     """The state of one kind of data in a tenant.
 
-    `goes` counts what the current rule removes at the next run, at `next_at`; both are None where the data is kept
-    forever. `last` is the newest run, unfinished or finished.
+    `goes` counts the items that the next run removes, at the time `next_at`. Both are None if the data is kept forever.
+    `last` is the newest run, finished or not.
     """
 
     rule: Retention
@@ -228,7 +228,7 @@ def _make_standing(
 
 
 def count_going(tenant: Tenant, data: Data, days: int | None, at: datetime) -> Count:
-    """Return how much a run at that time removes, where the data is kept for so many days."""
+    """Return the number of items that a run at that time removes if the data is kept for `days` days."""
     if days is None:
         return Count(0)
     kept = KINDS[data]
@@ -236,17 +236,17 @@ def count_going(tenant: Tenant, data: Data, days: int | None, at: datetime) -> C
 
 
 def last_removal(tenant: Tenant, data: Data) -> RetentionRun | None:
-    """Return the last run that removed such data, which pages mention where data is missing, or None."""
+    """Return the last run that removed data of this kind, or None. Pages without data mention this run."""
     return RetentionRun.objects.filter(tenant=tenant, kind=data.value).exclude(removed_at=None).first()
 
 
 def removal_message(tenant: Tenant, data: Data) -> str:
-    """Return the last removal as a sentence that follows another sentence, or an empty text if there was none."""
+    """Return a sentence about the last removal, to add to another sentence, or an empty text without any removal."""
     run = last_removal(tenant, data)
     if run is None or run.removed_before is None or run.removed_at is None:
         return ""
     before, day = _format_day(run.removed_before), _format_day(run.removed_at)
-    return f" What was from before {before} was removed on {day} by retention."
+    return f" Retention removed the data from before {before} on {day}."
 
 
 def _format_day(moment: datetime) -> str:

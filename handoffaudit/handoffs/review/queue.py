@@ -17,7 +17,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import counts, queries
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
-from handoffaudit.handoffs.filters import Filters, parse_cursor
+from handoffaudit.handoffs.filters import CURSOR_REMEDY, Filters, parse_cursor
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.queries import EVERYTHING, Page, decided_handoffs, decision_events, exclude_undone
 from handoffaudit.handoffs.review import assignments, decisions
@@ -169,7 +169,7 @@ def _list_remaining_parts(cursor: str) -> Iterator[tuple[str, str]]:
     """Yield each remaining section with the id after which the page continues. Raise `FilterError`."""
     part, _, after = cursor.partition(":")
     if cursor and part not in PARTS:
-        raise FilterError("cursor", cursor[:40], "use the unchanged value of `next` from the previous page.")
+        raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
     begin = PARTS.index(part) if part in PARTS else 0
     return ((name, after if name == part else "") for name in PARTS[begin:])
 

@@ -140,7 +140,7 @@ def test_a_log_that_breaks_off_is_kept_or_left_out(tenant: Tenant, keep: bool) -
         assert not LogImport.objects.exists()
         return
     made = finished(LogImport.objects.get())
-    assert (made.lines, made.error, made.received_at) == (20_000, "It broke off: it is cut", None)
+    assert (made.lines, made.error, made.received_at) == (20_000, "The import broke off: it is cut", None)
 
 
 def test_what_a_server_left_when_it_ended_is_stored_later(tenant: Tenant) -> None:

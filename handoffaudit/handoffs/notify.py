@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import structlog
-from celery import current_app
 from django.conf import settings
 from django.db import DatabaseError, connections, transaction
 from kombu.exceptions import KombuError
 
+from handoffaudit.celery import app
 from handoffaudit.redis_client import PAUSE_SECONDS, ServerBreaker
 
 log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ def send(task: str = TASK) -> bool:
     if _broker.is_open:
         return False
     try:
-        current_app.send_task(task, ignore_result=True, retry=False)
+        app.send_task(task, ignore_result=True, retry=False)
     except (KombuError, OSError) as error:
         if _broker.fail():
             log.warning("the broker cannot be reached; workers look for work by themselves", error=str(error))
@@ -178,7 +178,7 @@ def start_or_send(task: str) -> None:
 
 def _run(task: str) -> None:
     try:
-        current_app.tasks[task]()
+        app.tasks[task]()
     except DatabaseError as error:
         log.warning("a task could not use the database", task=task, error=str(error))
     except Exception:

@@ -31,7 +31,7 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch) -> Broker:
     counting = Broker()
-    monkeypatch.setattr(notify, "current_app", counting)
+    monkeypatch.setattr(notify, "app", counting)
     monkeypatch.setattr(notify, "_broker", ServerBreaker())
     monkeypatch.setattr(notify, "_waker", notify._Waker())
     return counting
@@ -71,7 +71,7 @@ def test_a_broker_that_is_away_is_told_and_raises_nothing(monkeypatch, tmp_path)
         "data_folder_out": folder,
         "control_folder": str(tmp_path),
     }
-    monkeypatch.setattr(notify, "current_app", away)
+    monkeypatch.setattr(notify, "app", away)
     monkeypatch.setattr(notify, "_broker", ServerBreaker(3600))
     assert notify.send() is False
     (tmp_path / "gone").mkdir()
@@ -86,7 +86,7 @@ def test_a_broker_that_is_away_is_told_and_raises_nothing(monkeypatch, tmp_path)
 def test_redis_that_is_away_costs_a_sender_next_to_nothing(monkeypatch, settings) -> None:
     away = Celery(broker=NOBODY_THERE)
     away.conf.broker_transport_options = {"socket_connect_timeout": 1, "max_retries": 0}
-    monkeypatch.setattr(notify, "current_app", away)
+    monkeypatch.setattr(notify, "app", away)
     monkeypatch.setattr(notify, "_broker", ServerBreaker())
     monkeypatch.setattr(long_poll, "_publisher", None)
     monkeypatch.setattr(long_poll, "_publishing", ServerBreaker())
@@ -100,7 +100,7 @@ def test_redis_that_is_away_costs_a_sender_next_to_nothing(monkeypatch, settings
 
 @pytest.mark.django_db(transaction=True)
 def test_without_a_broker_a_submission_is_neither_delayed_nor_lost(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(notify, "current_app", Celery(broker=NOBODY_THERE))
+    monkeypatch.setattr(notify, "app", Celery(broker=NOBODY_THERE))
     monkeypatch.setattr(notify, "_broker", ServerBreaker(0))
     monkeypatch.setattr(notify, "_waker", notify._Waker())
     gives_up, send = threading.Event(), notify.send

@@ -34,8 +34,8 @@ ASKERS = 8
 NOT_FOR_TESTS = ("HANDOFFAUDIT_", "ANTHROPIC_")
 
 CLEAR = """
-from celery import current_app
 from django.db import connection
+from handoffaudit.celery import app
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.handoffs.models import Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, Verdict
@@ -47,7 +47,7 @@ with connection.cursor() as cursor:
     counted = (DailyCount, DailyPair, HourlyCount, HourlyTotal)
     for model in (*asked, *leases, *counted, Event, Finding, HandoffBody, Verdict, Handoff):
         cursor.execute(f"DELETE FROM {model._meta.db_table}")
-current_app.control.purge()
+app.control.purge()
 """
 
 
@@ -167,7 +167,7 @@ class Installation:
         return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
 
     def wake(self, times: int) -> None:
-        self.run(f"from celery import current_app\nfor _ in range({times}): current_app.send_task({notify.TASK!r})")
+        self.run(f"from handoffaudit.celery import app\nfor _ in range({times}): app.send_task({notify.TASK!r})")
 
     def clear(self) -> None:
         """End all processes, and delete all handoffs and messages."""

@@ -204,3 +204,9 @@ def test_a_wrong_setting_is_refused(tmp_path):
 def test_services_that_do_not_answer_are_refused(tmp_path):
     assert "DATABASE_URL" in refused(tmp_path, DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port()}/nothing")
     assert "REDIS_URL" in refused(tmp_path, REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
+
+
+def test_a_process_that_only_loads_the_pages_wakes_workers(folder):
+    send = "import handoffaudit.urls; from handoffaudit.handoffs import notify; print(notify.send())"
+    assert run("manage", "shell", "-v0", "-c", send, folder=folder).stdout == "True\n"
+    assert len(list((folder / "queue" / "messages").glob("*.structural.msg"))) == 1

@@ -152,7 +152,7 @@ def _attribute_part() -> int:
             for worked in _work_out(tenant_id, rows):
                 _store(tenant_id, worked)
         _settle(due, {row.pk: row.verdict for row in handoffs})
-    # The next part looks at the verdicts of the overlap again, and skips those that are attributed.
+    # The next part looks at the verdicts of the overlap again, and skips attributed verdicts.
     reached = now if len(due) < MOST_VERDICTS else due[-1][2]
     _move(min(reached, now - OVERLAP))
     return len(due)

@@ -52,13 +52,13 @@ class Columns:
         return cls(model._meta.db_table, names, tuple(_copy_type(field) for field in fields), fields)  # noqa: SLF001 # type: ignore[arg-type]
 
     @property
-    def listed(self) -> str:
+    def name_list(self) -> str:
         return ", ".join(f'"{name}"' for name in self.names)
 
-    def marks(self, mark: str = "%s") -> str:
+    def placeholders(self, mark: str = "%s") -> str:
         return ", ".join([mark] * len(self.names))
 
-    def adapted(self, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    def adapt_rows(self, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
         """Return the rows with each value in the form that SQLite stores."""
         forms = [_SQLITE_FORMS.get(kind) for kind in self.types]
         return [
@@ -110,15 +110,15 @@ def insert_rows(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
     if not rows:
         return
     if is_postgresql():
-        statement = f'COPY "{columns.table}" ({columns.listed}) FROM STDIN (FORMAT BINARY)'
+        statement = f'COPY "{columns.table}" ({columns.name_list}) FROM STDIN (FORMAT BINARY)'
         with server_cursor() as server, server.copy(statement) as copy:
             copy.set_types(columns.types)
             for row in rows:
                 copy.write_row(row)
         return
     execute_each(
-        f'INSERT INTO "{columns.table}" ({columns.listed}) VALUES ({columns.marks()})',  # noqa: S608
-        columns.adapted(rows),
+        f'INSERT INTO "{columns.table}" ({columns.name_list}) VALUES ({columns.placeholders()})',  # noqa: S608
+        columns.adapt_rows(rows),
     )
 
 
@@ -146,13 +146,13 @@ def add_to_counts(columns: Columns, rows: Sequence[Sequence[Any]], numbers: int 
             sql = _add_statement(columns, f"SELECT * FROM unnest({arrays})", numbers)  # noqa: S608
             cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], binary=True)
     else:
-        execute_each(_add_statement(columns, f"VALUES ({columns.marks()})", numbers), columns.adapted(rows))
+        execute_each(_add_statement(columns, f"VALUES ({columns.placeholders()})", numbers), columns.adapt_rows(rows))
 
 
 def _add_statement(columns: Columns, rows: str, numbers: int) -> str:
     key = ", ".join(f'"{name}"' for name in columns.names[:-numbers])
     sums = ", ".join(f'"{name}" = "{columns.table}"."{name}" + excluded."{name}"' for name in columns.names[-numbers:])
-    return f'INSERT INTO "{columns.table}" ({columns.listed}) {rows} ON CONFLICT ({key}) DO UPDATE SET {sums}'
+    return f'INSERT INTO "{columns.table}" ({columns.name_list}) {rows} ON CONFLICT ({key}) DO UPDATE SET {sums}'
 
 
 def sum_rows(

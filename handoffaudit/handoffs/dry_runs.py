@@ -163,7 +163,7 @@ def is_anything_waiting(*, with_model: bool = False) -> bool:
 
 def _filter_waiting(*, with_model: bool) -> "QuerySet[Trial]":
     of_prompts = Q(kind=Kind.PROMPTS)
-    return Trial.objects.filter(leases.free(), of_prompts if with_model else ~of_prompts, finished_at=None)
+    return Trial.objects.filter(leases.is_free(), of_prompts if with_model else ~of_prompts, finished_at=None)
 
 
 def _take(*, with_model: bool) -> Trial | None:
@@ -294,11 +294,11 @@ def _list_decisive(verdict: Verdict) -> dict[str, str]:
 def _keep(trial: Trial) -> bool:
     """Store the progress of the dry run and renew its lease. Return False if the lease was lost."""
     seconds = _lease_seconds(with_model=trial.kind == Kind.PROMPTS)
-    return leases.renew(leases.held(Trial, trial.pk, trial.claim), seconds=seconds, **_read_progress(trial))
+    return leases.renew(leases.filter_held(Trial, trial.pk, trial.claim), seconds=seconds, **_read_progress(trial))
 
 
 def _finish(trial: Trial, error: str = "") -> bool:
-    held = leases.held(Trial, trial.pk, trial.claim)
+    held = leases.filter_held(Trial, trial.pk, trial.claim)
     return leases.end(held, finished_at=timezone.now(), error=error[:500], **_read_progress(trial))
 
 

@@ -79,7 +79,7 @@ class Lease:
     def release(self, handoff: Handoff) -> None:
         """Give back a handoff whose judging failed, so that a worker tries the handoff again alone."""
         own = 0 if self.alone else 1
-        leases.release(leases.held(Handoff, handoff.pk, self.token), handoff.tries, tries=F("tries") + own)
+        leases.release(leases.filter_held(Handoff, handoff.pk, self.token), handoff.tries, tries=F("tries") + own)
 
 
 def take_fresh(limit: int) -> Lease | None:
@@ -116,13 +116,13 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
     return Lease(token, sorted(handoffs, key=lambda handoff: handoff.pk), alone) if handoffs else None
 
 
-def _waiting() -> "QuerySet[Handoff]":
+def _filter_waiting() -> "QuerySet[Handoff]":
     return Handoff.objects.filter(state__in=WAITING_STATES, parked=False)
 
 
 def is_any_left_behind() -> bool:
     """Return whether any lease has expired."""
-    return _waiting().filter(leases.expired(), tries__lte=settings.LEASE_TRIES).exists()
+    return _filter_waiting().filter(leases.is_expired(), tries__lte=settings.LEASE_TRIES).exists()
 
 
 def is_anything_waiting() -> bool:
@@ -130,13 +130,13 @@ def is_anything_waiting() -> bool:
 
     A handoff that waits for the LLM is neither of them.
     """
-    return _waiting().filter(leases.NEVER_LEASED & Q(tries=0) | leases.expired()).exists()
+    return _filter_waiting().filter(leases.NEVER_LEASED & Q(tries=0) | leases.is_expired()).exists()
 
 
 def park_exhausted() -> int:
     """Park handoffs that failed alone as often as `LEASE_TRIES` allows; return the number of parked handoffs."""
     # Each handoff has one more try, because the first try was together with other handoffs.
-    given_up = _waiting().filter(leases.exhausted(settings.LEASE_TRIES + 1))
+    given_up = _filter_waiting().filter(leases.is_exhausted(settings.LEASE_TRIES + 1))
     number = 0
     with transaction.atomic():
         for handoff in given_up.select_for_update(skip_locked=True).order_by("id")[:100]:

@@ -46,22 +46,22 @@ UNTIL: Final = "claim_expires_at"
 NEVER_LEASED: Final = Q(claim_expires_at=None)
 
 
-def expired() -> Q:
+def is_expired() -> Q:
     """Return the condition for rows whose lease expired, or whose pause after a failure is over."""
     return Q(claim_expires_at__lt=timezone.now())
 
 
-def free() -> Q:
+def is_free() -> Q:
     """Return the condition for rows that no worker has leased now. The number of earlier tries does not matter."""
-    return NEVER_LEASED | expired()
+    return NEVER_LEASED | is_expired()
 
 
-def exhausted(tries: int | None = None) -> Q:
+def is_exhausted(tries: int | None = None) -> Q:
     """Return the condition for rows that failed in as many tries as allowed (default: `LEASE_TRIES`)."""
-    return expired() & Q(tries__gte=settings.LEASE_TRIES if tries is None else tries)
+    return is_expired() & Q(tries__gte=settings.LEASE_TRIES if tries is None else tries)
 
 
-def expiry(seconds: float | None = None) -> datetime:
+def compute_expiry(seconds: float | None = None) -> datetime:
     """Return the end of a lease that begins now and lasts so many seconds (default: `LEASE_SECONDS`)."""
     return timezone.now() + timedelta(seconds=settings.LEASE_SECONDS if seconds is None else seconds)
 
@@ -74,7 +74,7 @@ def take(
     The query must contain the condition that the rows are free, because another worker may have taken rows that were
     free when the caller read them.
     """
-    return bool(rows.update(**{"claim": token, until: expiry(seconds), **columns}))
+    return bool(rows.update(**{"claim": token, until: compute_expiry(seconds), **columns}))
 
 
 def take_first(
@@ -99,17 +99,17 @@ def take_first(
     among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if db.is_postgresql() else f"IN ({picked})"
     sql = f'UPDATE "{table}" SET claim = %s, claim_expires_at = %s, {changes} WHERE "{key}" {among} RETURNING *'  # noqa: S608
     bound = token if db.is_postgresql() else token.hex
-    return token, list(model._default_manager.raw(sql, [bound, expiry(seconds), *values, limit]))  # noqa: SLF001 -- Django's documented API
+    return token, list(model._default_manager.raw(sql, [bound, compute_expiry(seconds), *values, limit]))  # noqa: SLF001 -- Django's documented API
 
 
-def held(model: type[_Row], pk: Any, token: uuid.UUID | None) -> "QuerySet[_Row]":
+def filter_held(model: type[_Row], pk: Any, token: uuid.UUID | None) -> "QuerySet[_Row]":
     """Return the query for a leased row. The query finds nothing if the lease was lost."""
     return model._default_manager.filter(pk=pk, claim=token)  # noqa: SLF001 -- Django's documented API
 
 
 def renew(rows: "QuerySet[Any]", *, seconds: float | None = None, until: str = UNTIL, **columns: Any) -> bool:
     """Extend the lease on held rows, counted from now; return whether any row was still held."""
-    return bool(rows.update(**{until: expiry(seconds), **columns}))
+    return bool(rows.update(**{until: compute_expiry(seconds), **columns}))
 
 
 def end(rows: "QuerySet[Any]", *, at: datetime | None = None, until: str = UNTIL, **columns: Any) -> bool:
@@ -129,7 +129,7 @@ def release(rows: "QuerySet[Any]", tries: int, /, **columns: Any) -> bool:
 
     The pause doubles with each try, up to `LEASE_SECONDS`.
     """
-    return end(rows, at=expiry(min(settings.LEASE_SECONDS, 2**tries)), **columns)
+    return end(rows, at=compute_expiry(min(settings.LEASE_SECONDS, 2**tries)), **columns)
 
 
 COUNT_TRY: Final[dict[str, Any]] = {"tries": F("tries") + 1}
@@ -191,7 +191,7 @@ class WorkerLock:
         self._is_alone = False
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def share(self) -> Iterator[None]:
         with self._changed:
             self._changed.wait_for(lambda: not self._is_alone and not self._waiting_alone)
             self._inside += 1
@@ -203,7 +203,7 @@ class WorkerLock:
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def hold_alone(self) -> Iterator[None]:
         with self._changed:
             self._waiting_alone += 1
             self._changed.wait_for(lambda: not self._is_alone and not self._inside)
@@ -231,12 +231,12 @@ class WorkerLock:
         """
         stored = 0
         while not is_ending():
-            with self.shared():
+            with self.share():
                 fresh = take()
                 stored += work(fresh) if fresh else 0
             left_behind = None
             if is_any_left_behind():
-                with self.alone():
+                with self.hold_alone():
                     left_behind = take_left_behind()
                     stored += work(left_behind) if left_behind else 0
             if not fresh and not left_behind:

@@ -207,7 +207,7 @@ def _update(columns: db.Columns, rows: list[list[Any]], pks: list[uuid.UUID]) ->
             values = [list(column) for column in zip(*rows, strict=True)]
             cursor.execute(_update_many(columns), [*values, pks], binary=True)
     else:
-        rows = [[*row, pk.hex] for row, pk in zip(columns.adapted(rows), pks, strict=True)]
+        rows = [[*row, pk.hex] for row, pk in zip(columns.adapt_rows(rows), pks, strict=True)]
         db.execute_each(_update_one(columns), rows)
 
 
@@ -217,7 +217,7 @@ def _update_many(columns: db.Columns) -> bytes:
     kinds = ", ".join(f"%s::{kind}[]" for kind in columns.types)
     return f"""
         UPDATE "{columns.table}" AS old SET {names}, version = version + 1, {leases.END_SQL}
-        FROM unnest({kinds}, %s::uuid[]) AS new ({columns.listed}, id) WHERE old.id = new.id
+        FROM unnest({kinds}, %s::uuid[]) AS new ({columns.name_list}, id) WHERE old.id = new.id
     """.encode()  # noqa: S608
 
 

@@ -26,7 +26,7 @@ class Data(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """A retention rule; `days` is None where the data is kept forever."""
+    """A retention rule; `days` is None if the data is kept forever."""
 
     name: Data = field(metadata=describe("Name", "The kind of data."))
     days: int | None = field(default=None, metadata=describe("Keep for days", "The days to keep it; null: forever."))

@@ -11,20 +11,20 @@ def test_one_that_is_alone_waits_for_all_and_holds_off_all() -> None:
     order: list[str] = []
 
     def alone() -> None:
-        with room.alone():
+        with room.hold_alone():
             order.append("alone")
 
     def shared() -> None:
-        with room.shared():
+        with room.share():
             order.append("later")
 
-    with room.shared():
+    with room.share():
         waiting = threading.Thread(target=alone)
         waiting.start()
         never.wait(0.02)
         order.append("shared")
     waiting.join(5)
-    with room.alone():
+    with room.hold_alone():
         later = threading.Thread(target=shared)
         later.start()
         never.wait(0.02)

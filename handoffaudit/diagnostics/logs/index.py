@@ -118,11 +118,11 @@ def lease_blocks(limit: int, token: uuid.UUID) -> list[LogBlock]:
     """
     unread = LogBlock.objects.filter(parsed_at=None)
     fresh = unread.filter(leases.NEVER_LEASED)
-    behind = unread.filter(leases.expired(), tries__lt=settings.LEASE_TRIES)
+    behind = unread.filter(leases.is_expired(), tries__lt=settings.LEASE_TRIES)
     for waiting, most in ((fresh, limit), (behind, 1)):
         picked = list(waiting.order_by("id").values_list("pk", flat=True)[:most])
         # The UPDATE checks again that the blocks are free, because two workers may have picked the same block.
-        free = LogBlock.objects.filter(leases.free(), pk__in=picked, parsed_at=None)
+        free = LogBlock.objects.filter(leases.is_free(), pk__in=picked, parsed_at=None)
         if picked and leases.take(free, token, **leases.COUNT_TRY):
             taken = LogBlock.objects.filter(pk__in=picked, claim=token, parsed_at=None)
             return list(taken.select_related("imported").order_by("id"))
@@ -147,7 +147,7 @@ def _read_one(block: LogBlock) -> None:
     except Exception:
         # An error must not affect other blocks. This block is tried again alone, and is parked after too many tries.
         log.exception("a block of a log can't be read", block=str(block.pk))
-        leases.release(leases.held(LogBlock, block.pk, block.claim), block.tries)
+        leases.release(leases.filter_held(LogBlock, block.pk, block.claim), block.tries)
 
 
 def store_summaries(reads: list[BlockSummary]) -> None:
@@ -193,7 +193,7 @@ def mark(one: BlockSummary) -> dict[str, Any]:
 
 def _mark_read(one: BlockSummary) -> bool:
     block = one.block
-    still = leases.held(LogBlock, block.pk, block.claim).filter(parsed_at=None, digest=block.digest)
+    still = leases.filter_held(LogBlock, block.pk, block.claim).filter(parsed_at=None, digest=block.digest)
     return bool(still.update(**mark(one)))
 
 
@@ -246,7 +246,7 @@ def finish(pk: uuid.UUID) -> None:
 
 def park_exhausted() -> int:
     """Park blocks that failed in all their tries, record the error on their imports, and return their number."""
-    given_up = LogBlock.objects.filter(leases.exhausted(), parsed_at=None)
+    given_up = LogBlock.objects.filter(leases.is_exhausted(), parsed_at=None)
     number = 0
     for block in given_up.order_by("id")[:100]:
         still = given_up.filter(pk=block.pk)
@@ -264,7 +264,7 @@ def park_exhausted() -> int:
 
 def anything_waits() -> bool:
     """Return whether a worker should be woken for a new block, or for a block whose lease expired."""
-    return LogBlock.objects.filter(leases.free(), parsed_at=None).exists()
+    return LogBlock.objects.filter(leases.is_free(), parsed_at=None).exists()
 
 
 def wake() -> None:

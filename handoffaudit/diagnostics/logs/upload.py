@@ -167,7 +167,7 @@ def lease_part(token: uuid.UUID) -> LogPart | None:
         # The UPDATE checks again that the part is free, because two workers may have picked the same part.
         free = LogPart.objects.filter(_is_free(), pk=pk, stored_at=None)
         if leases.take(free, token, **leases.COUNT_TRY):
-            return leases.held(LogPart, pk, token).select_related("imported").first()
+            return leases.filter_held(LogPart, pk, token).select_related("imported").first()
     return None
 
 
@@ -183,7 +183,7 @@ def _has_bytes() -> Q:
 
 
 def _is_free() -> Q:
-    return leases.NEVER_LEASED | leases.expired() & Q(tries__lt=settings.LEASE_TRIES)
+    return leases.NEVER_LEASED | leases.is_expired() & Q(tries__lt=settings.LEASE_TRIES)
 
 
 def _free() -> "QuerySet[LogPart]":
@@ -204,7 +204,7 @@ def _store_one(part: LogPart, pool: ThreadPoolExecutor) -> None:
     except Exception:
         # An error must not affect other logs. This part is tried again, and its import is parked after too many tries.
         log.exception("a part of a log can't be stored", part=str(part.pk))
-        leases.release(leases.held(LogPart, part.pk, part.claim), part.tries)
+        leases.release(leases.filter_held(LogPart, part.pk, part.claim), part.tries)
 
 
 def _store(part: LogPart, pool: ThreadPoolExecutor) -> None:
@@ -218,7 +218,7 @@ def _store(part: LogPart, pool: ThreadPoolExecutor) -> None:
     occurrences = Counter(digest for digests in before for digest in digests.split())
 
     def note(digests: list[str], shift: int) -> None:
-        stored = leases.held(LogPart, part.pk, part.claim).filter(stored_at=None)
+        stored = leases.filter_held(LogPart, part.pk, part.claim).filter(stored_at=None)
         if not stored.update(stored_at=timezone.now(), packed=b"", digests="\n".join(digests)):
             raise _Lost
         if following is None:
@@ -236,7 +236,7 @@ def _store(part: LogPart, pool: ThreadPoolExecutor) -> None:
 
 
 def _filter_exhausted() -> "QuerySet[LogPart]":
-    return LogPart.objects.filter(leases.exhausted(), stored_at=None)
+    return LogPart.objects.filter(leases.is_exhausted(), stored_at=None)
 
 
 def park_exhausted() -> None:

@@ -151,7 +151,7 @@ def raw_digest(raw: bytes) -> str:
 
 
 def deliverable_digest(deliverable: object) -> str:
-    """Return the same digest for the same text, whichever event contains the text."""
+    """Return a digest of the deliverable. Events with the same text give the same digest."""
     if isinstance(deliverable, str):
         return digest("text", deliverable.strip())
     # Agent hosts may write object keys in any order.

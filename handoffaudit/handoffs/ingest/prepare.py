@@ -40,16 +40,16 @@ def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
             for found in islice(_LINE.finditer(sent), most + 1)
         ]
     try:
-        items = msgspec.structs.astuple(_batch_decoder(most + 1).decode(sent))
+        items = msgspec.structs.astuple(_make_batch_decoder(most + 1).decode(sent))
     except submission.UNREADABLE as error:
         _, issues = parse_json(sent, max_depth=settings.MAX_NESTING + 2)
-        told = [f"{issue.message} {issue.hint}" for issue in issues]
-        raise ValueError(told[0] if told else f"The batch is not a JSON array: {error}.") from error
+        messages = [f"{issue.message} {issue.hint}" for issue in issues]
+        raise ValueError(messages[0] if messages else f"The batch is not a JSON array: {error}.") from error
     return [bytes(item) for item in takewhile(len, items)]
 
 
 @lru_cache(maxsize=4)
-def _batch_decoder(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
+def _make_batch_decoder(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
     """Return a decoder for the first `number` items of a JSON array.
 
     msgspec also parses the later items, but does not store them.
@@ -65,7 +65,7 @@ def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
     except UNREADABLE:
         return Envelope(), None
     # The envelope leaves `retry_of` out, because a faulty submission must not supersede another handoff.
-    beside = Envelope(
+    envelope = Envelope(
         trace_id=usable_text(fields.get("trace_id")),
         parent_handoff_id=usable_text(fields.get("parent_handoff_id")),
         handoff_id=usable_text(fields.get("handoff_id")),
@@ -74,7 +74,7 @@ def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
     document, issues = parse_json(bytes(fields.get("document", b"")), max_depth=settings.MAX_NESTING)
     declared = usable_text(fields.get("format"))
     known = declared if declared in formats.BY_NAME else None
-    return beside, None if issues else formats.read(document, known, beside).record
+    return envelope, None if issues else formats.read(document, known, envelope).record
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +154,21 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
         )
     reading = read_record(submission)
     record = reading.record
-    beside, told = parse_leniently(submission.document) if submission.issues else (submission.envelope, record)
-    if told and told.tenant_id and told.tenant_id != tenant_slug:
+    envelope, partial = parse_leniently(submission.document) if submission.issues else (submission.envelope, record)
+    if partial and partial.tenant_id and partial.tenant_id != tenant_slug:
         return Receipt(
             403,
             title="Another tenant",
-            detail=f"tenant_id is {told.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
+            detail=f"tenant_id is {partial.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
             "Send the document with a key of that tenant, or correct tenant_id.",
         )
-    content_hash = _content_hash(submission, record)
+    content_hash = _hash_content(submission, record)
     handoff = _prepare_unread(tenant_id, submission, reading, now, content_hash)
     if record:
-        _fill(handoff, record)
+        _fill_columns(handoff, record)
     elif submission.issues:
-        _place(handoff, beside, told)
-    _set_names(handoff, submission, told)
+        _fill_readable_columns(handoff, envelope, partial)
+    _set_names(handoff, submission, partial)
     if record and record.original_document is not None:
         handoff.lifted = json_text.compact(record.document)
     return handoff
@@ -184,7 +184,7 @@ def read_record(submission: Submission) -> Reading:
     return formats.read(document, submission.format, submission.envelope)
 
 
-def _content_hash(submission: Submission, record: Record | None) -> str:
+def _hash_content(submission: Submission, record: Record | None) -> str:
     """Return the hash of the submission's content. Whitespace and the order of keys in JSON do not change the hash."""
     digest = hashlib.sha256(json_text.canonical(record.arrived) if record else submission.document)
     envelope = submission.envelope
@@ -230,7 +230,7 @@ def _prepare_unread(
     )
 
 
-def _fill(handoff: PreparedHandoff, record: Record) -> None:
+def _fill_columns(handoff: PreparedHandoff, record: Record) -> None:
     handoff.format = record.format
     handoff.handoff_type = record.handoff_type
     handoff.source_agent_id = record.source_agent_id
@@ -243,19 +243,19 @@ def _fill(handoff: PreparedHandoff, record: Record) -> None:
     handoff.data_hash = json_text.repetition_key(record)
 
 
-def _place(handoff: PreparedHandoff, beside: Envelope, told: Record | None) -> None:
+def _fill_readable_columns(handoff: PreparedHandoff, envelope: Envelope, partial: Record | None) -> None:
     """Set the trace, parent, type and agents of a faulty submission, as far as they can be read.
 
     The format stays empty, because the stored bytes are the whole submission, which has no format. The data hash stays
     empty, because a handoff that cannot be judged must not count as a repeat of another handoff.
     """
-    handoff.trace_id = trace_name((told.trace_id if told else "") or beside.trace_id or "")
-    handoff.parent_handoff_id = (told.parent_handoff_id if told else "") or beside.parent_handoff_id or ""
-    if told:
-        handoff.handoff_type = told.handoff_type
-        handoff.source_agent_id = told.source_agent_id
-        handoff.target_agent_id = told.target_agent_id
-        handoff.sender_timestamp = told.timestamp
+    handoff.trace_id = trace_name((partial.trace_id if partial else "") or envelope.trace_id or "")
+    handoff.parent_handoff_id = (partial.parent_handoff_id if partial else "") or envelope.parent_handoff_id or ""
+    if partial:
+        handoff.handoff_type = partial.handoff_type
+        handoff.source_agent_id = partial.source_agent_id
+        handoff.target_agent_id = partial.target_agent_id
+        handoff.sender_timestamp = partial.timestamp
 
 
 def _set_names(handoff: PreparedHandoff, submission: Submission, record: Record | None) -> None:

@@ -23,7 +23,7 @@ from handoffaudit.validation.submission import Submission
 
 HANDOFF = db.Columns.of(Handoff, *COLUMNS)
 
-_handoff_row = attrgetter(*COLUMNS)
+_read_handoff_row = attrgetter(*COLUMNS)
 
 BODY = db.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", "lifted")
 
@@ -36,12 +36,12 @@ _REPLACEABLE = (State.REJECTED, State.DECLINED)
 # (`docs/decisions/0003-hot-sql.md`).
 INSERT_ONE = f"""
     WITH new AS (
-        INSERT INTO "{HANDOFF.table}" ({HANDOFF.listed}) VALUES ({HANDOFF.marks()})
+        INSERT INTO "{HANDOFF.table}" ({HANDOFF.name_list}) VALUES ({HANDOFF.placeholders()})
         ON CONFLICT (tenant_id, handoff_id) DO NOTHING RETURNING id
     ), body AS (
-        INSERT INTO "{BODY.table}" ({BODY.listed}) SELECT id, %s, %s, %s, %s FROM new
+        INSERT INTO "{BODY.table}" ({BODY.name_list}) SELECT id, %s, %s, %s, %s FROM new
     ), event AS (
-        INSERT INTO "{EVENT.table}" ({EVENT.listed}) SELECT id, %s, %s, %s, %s, %s, %s, %s FROM new
+        INSERT INTO "{EVENT.table}" ({EVENT.name_list}) SELECT id, %s, %s, %s, %s, %s, %s, %s FROM new
     )
     SELECT id FROM new
 """  # noqa: S608
@@ -63,7 +63,7 @@ def is_plain(handoff: PreparedHandoff) -> bool:
 
 def store_one(handoff: PreparedHandoff, sender: Actor) -> ExistingHandoff | None:
     """Store a plain handoff and return None. If a stored handoff already has the id, return that handoff instead."""
-    values = [*_handoff_row(handoff), *_body_row(handoff)[1:], *_event_row(handoff, sender)[1:]]
+    values = [*_read_handoff_row(handoff), *_make_body_row(handoff)[1:], *_make_event_row(handoff, sender)[1:]]
     with db.server_cursor() as cursor:
         stored = cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone()
     if stored:
@@ -149,9 +149,9 @@ def insert_handoffs(new: list[PreparedHandoff], sender: Actor, reason: str = "")
     `reason` is the reason in the events.
     """
     # Every process inserts in the same order, so that two batches with the same ids cannot deadlock.
-    db.insert_rows(HANDOFF, [_handoff_row(one) for one in sorted(new, key=attrgetter("handoff_id"))])
-    db.insert_rows(BODY, [_body_row(handoff) for handoff in new])
-    db.insert_rows(EVENT, [_event_row(handoff, sender, reason) for handoff in new])
+    db.insert_rows(HANDOFF, [_read_handoff_row(one) for one in sorted(new, key=attrgetter("handoff_id"))])
+    db.insert_rows(BODY, [_make_body_row(handoff) for handoff in new])
+    db.insert_rows(EVENT, [_make_event_row(handoff, sender, reason) for handoff in new])
     event_log.log_received(new, sender)
 
 
@@ -170,12 +170,12 @@ def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff
         }
 
 
-def _body_row(handoff: PreparedHandoff) -> tuple[Any, ...]:
+def _make_body_row(handoff: PreparedHandoff) -> tuple[Any, ...]:
     sent = handoff.submission
     return handoff.id, sent.document, sent.context, sent.evidence, handoff.lifted
 
 
-def _event_row(handoff: PreparedHandoff, sender: Actor, reason: str = "") -> tuple[Any, ...]:
+def _make_event_row(handoff: PreparedHandoff, sender: Actor, reason: str = "") -> tuple[Any, ...]:
     reason = "it can't be read" if handoff.issues else reason
     start = handoff.id, handoff.tenant_id, handoff.received_at
     return *start, sender.kind.value, sender.name, "", handoff.state, reason
@@ -196,8 +196,8 @@ def accept(tenant: Tenant, sender: Actor, submission: Submission) -> Receipt:
     if is_plain(prepared):
         known = store_one(prepared, sender)
         if known is None or not may_replace(known, prepared):
-            return _receipt(prepared, known)
-    return _receipt(prepared, _store([prepared], sender)[0])
+            return _make_receipt(prepared, known)
+    return _make_receipt(prepared, _store([prepared], sender)[0])
 
 
 def accept_batch(
@@ -211,7 +211,7 @@ def accept_many(tenant: Tenant, sender: Actor, submissions: Sequence[Submission]
     now = timezone.now()
     prepared = [prepare(tenant.pk, tenant.slug, submission, now) for submission in submissions]
     known = iter(_store([one for one in prepared if isinstance(one, PreparedHandoff)], sender))
-    return [one if isinstance(one, Receipt) else _receipt(one, next(known)) for one in prepared]
+    return [one if isinstance(one, Receipt) else _make_receipt(one, next(known)) for one in prepared]
 
 
 def _store(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
@@ -247,7 +247,7 @@ def _notify_workers_of(handoffs: list[PreparedHandoff]) -> None:
         notify.notify_workers()
 
 
-def _receipt(handoff: PreparedHandoff, known: ExistingHandoff | None) -> Receipt:
+def _make_receipt(handoff: PreparedHandoff, known: ExistingHandoff | None) -> Receipt:
     if known is None:
         status = 422 if handoff.issues else 202
         return Receipt(status, str(handoff.id), handoff.handoff_id, handoff.state, handoff.issues)

@@ -38,7 +38,7 @@ def answer_key(model: str, question: Question) -> str:
 def find_answer(tenant_id: int, key: str, question: Question) -> Answer | None:
     """Return the stored answer to an equal question, or None if there is no answer that is recent and readable."""
     try:
-        row = ModelAnswer.objects.filter(tenant=tenant_id, key=key, at__gte=_oldest_valid()).first()
+        row = ModelAnswer.objects.filter(tenant=tenant_id, key=key, at__gte=_find_oldest_valid_time()).first()
     except Error as error:
         log.warning("kept answers of the model can't be read", error=str(error))
         return None
@@ -74,12 +74,12 @@ def store_answer(tenant_id: int, key: str, answer: Answer) -> None:
 
 def delete_old_answers() -> int:
     """Delete expired answers and return their number. Each call deletes at most `FORGOTTEN_AT_ONCE`."""
-    old = ModelAnswer.objects.filter(at__lt=_oldest_valid()).order_by("at").values_list("pk", flat=True)
-    bite = list(old[:FORGOTTEN_AT_ONCE])
-    return ModelAnswer.objects.filter(pk__in=bite).delete()[0] if bite else 0
+    old = ModelAnswer.objects.filter(at__lt=_find_oldest_valid_time()).order_by("at").values_list("pk", flat=True)
+    batch = list(old[:FORGOTTEN_AT_ONCE])
+    return ModelAnswer.objects.filter(pk__in=batch).delete()[0] if batch else 0
 
 
-def _oldest_valid() -> datetime:
+def _find_oldest_valid_time() -> datetime:
     return timezone.now() - timedelta(days=settings.MODEL_CACHE_DAYS)
 
 
@@ -268,12 +268,12 @@ class _Model:
         while True:
             flight, mine = _flights.join((self.tenant_id, key))
             if mine:
-                return self._fetched(asker, flight)
+                return self._fetch(asker, flight)
             answer = _wait_for_flight(asker, flight)
             if answer:
                 return answer
 
-    def _fetched(self, asker: Asker, flight: "Future[Answer]") -> Answer:
+    def _fetch(self, asker: Asker, flight: "Future[Answer]") -> Answer:
         try:
             answer = self._answer(asker)
         except BaseException as error:
@@ -286,13 +286,13 @@ class _Model:
             _flights.land((self.tenant_id, asker.key))
 
     def _answer(self, asker: Asker) -> Answer:
-        kept = find_answer(self.tenant_id, asker.key, asker.question)
-        if kept:
+        found = find_answer(self.tenant_id, asker.key, asker.question)
+        if found:
             record_cached(asker)
-            return kept
+            return found
         try:
             admitted = limits.admit(asker.model)
-            reservation = self._reserved(asker, admitted)
+            reservation = self._reserve(asker, admitted)
         except Unavailable as error:
             record_skipped(asker, error)
             raise
@@ -304,7 +304,7 @@ class _Model:
             raise call.error or AssertionError("a call ends with an answer or an error")
         return call.answer
 
-    def _reserved(self, asker: Asker, admitted: Breaker) -> limits.Reservation:
+    def _reserve(self, asker: Asker, admitted: Breaker) -> limits.Reservation:
         try:
             return limits.reserve(self.tenant_id, self.caller.estimate(asker.question))
         except Unavailable:

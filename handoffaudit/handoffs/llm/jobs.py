@@ -70,7 +70,7 @@ def take_left_behind() -> Job | None:
 
 def is_any_left_behind() -> bool:
     """Return whether a worker died while it held the lease of a check."""
-    late = ModelCheck.objects.filter(leases.expired(), tries__lt=settings.LEASE_TRIES)
+    late = ModelCheck.objects.filter(leases.is_expired(), tries__lt=settings.LEASE_TRIES)
     return late.exclude(claim=None).exists()
 
 
@@ -92,21 +92,21 @@ def _take(condition: str, *, alone: bool) -> Job | None:
     return Job(token, handoff, CheckKind(check.kind), alone)
 
 
-def lock_if_held(due: Job) -> bool:
+def lock_if_held(job: Job) -> bool:
     """Lock the handoff, its lineage and the check until the transaction ends; return whether the lease is held."""
-    attempts.lock([due.handoff])
-    return _of(due).select_for_update().exists()
+    attempts.lock([job.handoff])
+    return _filter_held(job).select_for_update().exists()
 
 
-def finish(due: Job) -> None:
-    _of(due).delete()
+def finish(job: Job) -> None:
+    _filter_held(job).delete()
 
 
-def release(due: Job) -> None:
+def release(job: Job) -> None:
     """Give back a check that failed, for a retry after a pause that grows with each try."""
-    row = ModelCheck.objects.filter(pk=due.handoff.pk).first()
-    tries = (row.tries if row else 0) + (0 if due.alone else 1)
-    leases.release(_of(due), tries, tries=tries)
+    row = ModelCheck.objects.filter(pk=job.handoff.pk).first()
+    tries = (row.tries if row else 0) + (0 if job.alone else 1)
+    leases.release(_filter_held(job), tries, tries=tries)
 
 
 def end_leases() -> None:
@@ -114,19 +114,19 @@ def end_leases() -> None:
     leases.renew(ModelCheck.objects.exclude(claim=None), seconds=0)
 
 
-def postpone(due: Job) -> None:
+def postpone(job: Job) -> None:
     """Give back the check for a later retry. Call while the row of the check is locked.
 
     The pause is as long as the check has waited so far, within `SOONEST_AGAIN` and `LATEST_AGAIN`.
     """
     now = timezone.now()
-    waited = now - _of(due).get().since
+    waited = now - _filter_held(job).get().since
     later = now + min(max(waited, SOONEST_AGAIN), LATEST_AGAIN)
-    leases.end(_of(due), at=later, tries=0)
+    leases.end(_filter_held(job), at=later, tries=0)
 
 
-def _of(due: Job) -> "QuerySet[ModelCheck]":
-    return leases.held(ModelCheck, due.handoff.pk, due.token)
+def _filter_held(job: Job) -> "QuerySet[ModelCheck]":
+    return leases.filter_held(ModelCheck, job.handoff.pk, job.token)
 
 
 def count_under_way(kind: CheckKind) -> int:
@@ -137,12 +137,12 @@ def count_under_way(kind: CheckKind) -> int:
 
 def count_waiting(most: int) -> int:
     """Return the number of checks without a lease, counted up to `most`."""
-    return ModelCheck.objects.filter(leases.free(), tries__lt=settings.LEASE_TRIES)[:most].count()
+    return ModelCheck.objects.filter(leases.is_free(), tries__lt=settings.LEASE_TRIES)[:most].count()
 
 
 def park_exhausted() -> int:
     """Park the handoffs whose check used all its tries without a result, and return their number."""
-    spent = ModelCheck.objects.filter(leases.exhausted()).order_by("handoff_id")
+    spent = ModelCheck.objects.filter(leases.is_exhausted()).order_by("handoff_id")
     return sum(_park(check) for check in spent[:100])
 
 
@@ -150,7 +150,7 @@ def _park(check: ModelCheck) -> bool:
     with transaction.atomic():
         # A handoff with a late verdict must not be parked. Workers that store a verdict also lock the handoff first.
         handoff = Handoff.objects.select_for_update().get(pk=check.handoff_id)
-        deleted, _ = leases.held(ModelCheck, check.pk, check.claim).filter(tries=check.tries).delete()
+        deleted, _ = leases.filter_held(ModelCheck, check.pk, check.claim).filter(tries=check.tries).delete()
         if not deleted or check.kind != CheckKind.FIRST:
             return False
         transitions.park(handoff, f"{check.tries} tries of its LLM check failed")

@@ -27,7 +27,7 @@ def admit(model: str) -> Breaker:
     """
     now = timezone.now()
     before = load_breaker(model)
-    after, admitted = _may_pass(before, now)
+    after, admitted = _try_admit(before, now)
     if after != before:
         after, admitted = _claim_probe(model, now)
     if not admitted:
@@ -35,7 +35,7 @@ def admit(model: str) -> Breaker:
     return after
 
 
-def _may_pass(breaker: Breaker, now: datetime) -> tuple[Breaker, bool]:
+def _try_admit(breaker: Breaker, now: datetime) -> tuple[Breaker, bool]:
     return breaker.admit(now, probe_seconds=settings.MODEL_SECONDS + PROBE_GRACE_SECONDS)
 
 
@@ -43,8 +43,8 @@ def _claim_probe(model: str, now: datetime) -> tuple[Breaker, bool]:
     """Admit only one of the callers that found the breaker ready for a probe."""
     with transaction.atomic():
         row = ModelBreaker.objects.select_for_update().filter(pk=model).first()
-        before = _value(row)
-        after, admitted = _may_pass(before, now)
+        before = _read_breaker(row)
+        after, admitted = _try_admit(before, now)
         if after != before:
             _store(model, after)
         return after, admitted
@@ -81,7 +81,7 @@ def _change(model: str, change: Callable[[Breaker], Breaker]) -> None:
         if seen == Breaker():
             ModelBreaker.objects.bulk_create([ModelBreaker(model=model)], ignore_conflicts=True)
         row = ModelBreaker.objects.select_for_update().filter(pk=model).first()
-        _store(model, change(_value(row)))
+        _store(model, change(_read_breaker(row)))
 
 
 def _store(model: str, breaker: Breaker) -> None:
@@ -90,10 +90,10 @@ def _store(model: str, breaker: Breaker) -> None:
 
 def load_breaker(model: str) -> Breaker:
     """Return the current breaker of an LLM."""
-    return _value(ModelBreaker.objects.filter(pk=model).first())
+    return _read_breaker(ModelBreaker.objects.filter(pk=model).first())
 
 
-def _value(row: ModelBreaker | None) -> Breaker:
+def _read_breaker(row: ModelBreaker | None) -> Breaker:
     if row is None:
         return Breaker()
     return Breaker(row.failures, _cap_future(row.open_until), _cap_future(row.probing_until), row.reason)
@@ -132,7 +132,7 @@ class Reservation:
 
     def settle(self, usd: float) -> None:
         """Replace the reserved amount with the real cost of the call."""
-        _day(self.tenant_id, self.day).update(usd=F("usd") + (usd - self.usd))
+        _filter_day(self.tenant_id, self.day).update(usd=F("usd") + (usd - self.usd))
 
 
 def reserve(tenant_id: int, estimate: float) -> Reservation:
@@ -141,33 +141,33 @@ def reserve(tenant_id: int, estimate: float) -> Reservation:
     A conditional UPDATE keeps all reservations within the budget, even if many calls are made at once.
     """
     reservation = Reservation(tenant_id, timezone.now().date(), ANSWERS_PAID * estimate)
-    if not _is_taken(reservation):
+    if not _take_share(reservation):
         ModelSpend.objects.bulk_create(
             [ModelSpend(tenant_id=tenant_id, day=reservation.day)],
             ignore_conflicts=True,
         )
-        if not _is_taken(reservation):
-            raise Unavailable(Reason.BUDGET, _why(reservation))
+        if not _take_share(reservation):
+            raise Unavailable(Reason.BUDGET, _describe_shortage(reservation))
     return reservation
 
 
-def _is_taken(reservation: Reservation) -> bool:
+def _take_share(reservation: Reservation) -> bool:
     room = settings.MODEL_DAILY_USD - reservation.usd
-    rows = _day(reservation.tenant_id, reservation.day).filter(usd__lte=room)
+    rows = _filter_day(reservation.tenant_id, reservation.day).filter(usd__lte=room)
     return bool(rows.update(usd=F("usd") + reservation.usd))
 
 
-def _day(tenant_id: int, day: date) -> "QuerySet[ModelSpend]":
+def _filter_day(tenant_id: int, day: date) -> "QuerySet[ModelSpend]":
     return ModelSpend.objects.filter(tenant=tenant_id, day=day)
 
 
 def sum_spent_today(tenant_id: int) -> float:
     """Return the USD spent and reserved since 00:00 UTC, at least 0."""
-    found = _day(tenant_id, timezone.now().date()).values_list("usd", flat=True).first()
+    found = _filter_day(tenant_id, timezone.now().date()).values_list("usd", flat=True).first()
     return max(0.0, found or 0.0)
 
 
-def _why(reservation: Reservation) -> str:
+def _describe_shortage(reservation: Reservation) -> str:
     limit = settings.MODEL_DAILY_USD
     if limit <= 0:
         return "The daily budget is 0 USD: nothing may be spent on the LLM (HANDOFFAUDIT_MODEL_DAILY_USD)."

@@ -48,7 +48,7 @@ def enqueue_unverified() -> int:
     if not client.is_configured():
         return 0
     room = _count_room()
-    waiting = [_oldest_unverified(tenant_id, room) for tenant_id in _tenants_to_recheck()] if room > 0 else []
+    waiting = [_list_oldest_unverified(tenant_id, room) for tenant_id in _list_tenants_to_recheck()] if room > 0 else []
     # The tenants take turns, so that a tenant with many handoffs does not block the other tenants.
     found = [one for turn in zip_longest(*waiting) for one in turn if one is not None][:room]
     now = timezone.now()
@@ -69,7 +69,7 @@ def _count_room() -> int:
     return (1 if breaker.failures else settings.MODEL_CONCURRENCY) - jobs.count_under_way(CheckKind.RECHECK)
 
 
-def _tenants_to_recheck() -> list[int]:
+def _list_tenants_to_recheck() -> list[int]:
     """Return the tenants with unverified handoffs and room in today's budget.
 
     If the budget was too small for a call in the last `BUDGET_PAUSE`, the budget counts as used up.
@@ -83,7 +83,7 @@ def _tenants_to_recheck() -> list[int]:
     return list(rows.order_by("pk").values_list("pk", flat=True))
 
 
-def _oldest_unverified(tenant_id: int, most: int) -> "list[Handoff]":
+def _list_oldest_unverified(tenant_id: int, most: int) -> "list[Handoff]":
     return list(filter_unverified(tenant_id).filter(check_due=None).only("id", "tenant_id").order_by("id")[:most])
 
 
@@ -97,19 +97,19 @@ def filter_unverified(tenant_id: int | OuterRef) -> "QuerySet[Handoff]":
 class Recheck:
     """The lease on a recheck. A handoff whose LLM check failed again, or whose state changed, keeps its verdict."""
 
-    due: Job
+    job: Job
 
     def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
-        held = self.due.hold(judged)
+        held = self.job.hold(judged)
         if not held:
             return []
         [one] = held
         handoff = filter_unverified(one.handoff.tenant_id).filter(pk=one.handoff.pk).first()
-        if handoff and one.verdict.unverified and _concerns_it_alone(one):
-            jobs.postpone(self.due)
+        if handoff and one.verdict.unverified and _is_failure_of_one_handoff(one):
+            jobs.postpone(self.job)
             return []
         if handoff is None or one.verdict.unverified:
-            self.due.end()
+            self.job.end()
             return []
         if handoff.state == State.HELD:
             return [replace(one, handoff=handoff, from_state=handoff.state)]
@@ -118,18 +118,18 @@ class Recheck:
         return [replace(one, handoff=handoff, from_state=handoff.state, verdict=verdict, repaired=())]
 
     def end(self) -> None:
-        self.due.end()
+        self.job.end()
 
 
-def _concerns_it_alone(judged: JudgedHandoff) -> bool:
+def _is_failure_of_one_handoff(judged: JudgedHandoff) -> bool:
     """Return whether the LLM failed for this handoff but may answer for others.
 
     Without a pause, such a handoff would stay the oldest handoff, and every recheck would be spent on it.
     """
     for issue in judged.verdict.issues:
         if issue.code == semantic.UNAVAILABLE.code:
-            said = Unavailable(Reason(issue.metadata["reason"]), "", status=issue.metadata["http_status"])
-            return said.reason not in _OF_ALL and not is_outage(said)
+            outage = Unavailable(Reason(issue.metadata["reason"]), "", status=issue.metadata["http_status"])
+            return outage.reason not in _OF_ALL and not is_outage(outage)
     return False
 
 
@@ -143,28 +143,28 @@ _lock = WorkerLock()
 
 def drain() -> int:
     """Make checks until none waits, and return the number of stored results."""
-    return _lock.drain(jobs.take, jobs.is_any_left_behind, jobs.take_left_behind, _make, ending.is_set)
+    return _lock.drain(jobs.take, jobs.is_any_left_behind, jobs.take_left_behind, _run_check, ending.is_set)
 
 
-def _make(due: Job) -> bool:
+def _run_check(job: Job) -> bool:
     # An exception here is a bug of this product. It must not affect the other checks.
     try:
-        was_stored = check(due)
+        was_stored = check(job)
     except Exception:
-        log.exception("a handoff could not be checked by the model", handoff=str(due.handoff.pk))
-        jobs.release(due)
+        log.exception("a handoff could not be checked by the model", handoff=str(job.handoff.pk))
+        jobs.release(job)
         return False
-    if was_stored and due.kind == CheckKind.RECHECK:
+    if was_stored and job.kind == CheckKind.RECHECK:
         # The LLM answers again, so the next rechecks need not wait for a sweep.
         enqueue_unverified()
     return was_stored
 
 
-def check(due: Job) -> bool:
+def check(job: Job) -> bool:
     """Make one check and store its result. Return False if the lease was lost."""
-    if due.kind == CheckKind.REPAIR:
-        return repairs.repair_due(due)
-    handoff = due.handoff
+    if job.kind == CheckKind.REPAIR:
+        return repairs.repair_due(job)
+    handoff = job.handoff
     body = HandoffBody.objects.get(pk=handoff.pk)
     config = kinds.load_config(handoff.tenant_id)
     before = PriorContext(
@@ -173,8 +173,8 @@ def check(due: Job) -> bool:
     model = client.model_for(handoff.tenant_id, handoff.pk)
     verdict = verdict_on_stored(handoff, body, before, config, model=model)
     # A handoff that was accepted is not repaired later.
-    decides = due.kind == CheckKind.FIRST or handoff.state == State.HELD
+    decides = job.kind == CheckKind.FIRST or handoff.state == State.HELD
     repaired = repairs.repair_judged(handoff, body, verdict, before, config, model) if decides else []
     policy = config.policy_for(handoff.handoff_type)
     judged = JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired)
-    return bool(judge.finish([judged], Recheck(due) if due.kind == CheckKind.RECHECK else due))
+    return bool(judge.finish([judged], Recheck(job) if job.kind == CheckKind.RECHECK else job))

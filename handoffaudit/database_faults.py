@@ -147,7 +147,7 @@ def limit_lock_waits(connection: BaseDatabaseWrapper, **_: object) -> None:
 
 
 def find_fault() -> Fault | None:
-    """Check the database and return its fault. Takes at most 2 seconds where the server does not answer.
+    """Check the database and return its fault. Takes at most 2 seconds if the server does not answer.
 
     PostgreSQL is checked on a new connection: all connections of the pool may be in use or broken.
     """
@@ -322,7 +322,7 @@ RETRY_SECONDS = 60
 
 
 def describe_shortage() -> str:
-    """Describe the disk that is nearly full. Return an empty text where there is room.
+    """Describe the disk that is nearly full. Return an empty text if there is room.
 
     Only disks of this process count: the disk of an SQLite file, and without Redis the disk of the queue.
     """

@@ -86,7 +86,7 @@ def check_prices() -> None:
 
 
 def web_address(name: str) -> str:
-    """Return a URL with its scheme, or an empty text where none is set."""
+    """Return a URL with its scheme, or an empty text if none is set."""
     value = os.environ.get(name, "").strip()
     if value and not value.startswith(("http://", "https://")):
         raise ImproperlyConfigured(f"{name} is {value!r}: write it with its scheme, e.g. https://{value}.")
@@ -101,7 +101,7 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 
 def folder_or_none(name: str) -> Path | None:
-    """Return the folder, None where none is set. The folder must exist."""
+    """Return the folder, None if none is set. The folder must exist."""
     given = os.environ.get(name)
     if not given:
         return None
@@ -128,7 +128,7 @@ def folders(name: str) -> list[Path]:
 
 
 def file_or_none(name: str) -> Path | None:
-    """Return the file to write to, None where none is set. Its folder must exist."""
+    """Return the file to write to, None if none is set. Its folder must exist."""
     given = os.environ.get(name)
     if not given:
         return None

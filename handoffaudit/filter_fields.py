@@ -106,7 +106,7 @@ class FilterField(forms.Field):
         return self.choices.get(value) or str(value)
 
     def condition(self, value: Any) -> Q | None:
-        """Return the condition of the value, or None where the queries of the list have it."""
+        """Return the condition of the value, or None if the queries of the list have it."""
         if callable(self.where):
             return self.where(value)
         return Q((self.where, value)) if self.where else None

@@ -23,7 +23,7 @@ class ProblemType:
     status: int
     what: str
     remedy: str
-    # The name in URLs, where it is older than the title.
+    # The name in URLs, if it differs from the slug of the title.
     known_as: str = ""
 
     @property
@@ -33,22 +33,25 @@ class ProblemType:
 
 _TYPES = (
     ProblemType("Bad length", 400, "Content-Length is not a number.", "Leave it to your HTTP library."),
-    ProblemType("Body cut off", 400, "The connection ended before the body did.", "Send it again."),
+    ProblemType("Body cut off", 400, "The connection ended before the whole body had arrived.", "Send it again."),
     ProblemType(
-        "Damaged gzip", 400, "The body says it is gzip and can't be unpacked.", "Pack it anew, or send it plain."
+        "Damaged gzip",
+        400,
+        "The body is declared as gzip, but can't be unpacked.",
+        "Pack the body again, or send it unpacked.",
     ),
     ProblemType("No body", 400, "This call needs a body.", "Send the document as JSON."),
     ProblemType(
         "A filter can't be read",
         400,
-        "A parameter of the address has a value that it can't have.",
-        "The member field names the parameter, and remedy what it may be.",
+        "A parameter of the address has an invalid value.",
+        "The member field names the parameter, and remedy the allowed values.",
     ),
     ProblemType(
         "Key needed",
         401,
-        "There is no key, or it is revoked or past its end.",
-        "Send Authorization: Bearer and a key. An administrator makes one under Settings, Keys.",
+        "The request has no key, or the key is revoked or expired.",
+        "Send Authorization: Bearer and a key. An administrator creates keys under Settings, Keys.",
     ),
     ProblemType(
         "The key may not do this",
@@ -62,72 +65,79 @@ _TYPES = (
         "The document names a tenant that the key does not belong to.",
         "Put the key's tenant into tenant_id, or use a key of that tenant.",
     ),
-    ProblemType("Not found", 404, "There is nothing of that id in your tenant.", "Check the id, and whose key it is."),
-    ProblemType("No such schema", 404, "No format or result has that name.", "The detail names those there are."),
+    ProblemType("Not found", 404, "Your tenant has nothing with this id.", "Check the id, and the tenant of the key."),
+    ProblemType("No such schema", 404, "No format or result has that name.", "The detail lists the existing names."),
     ProblemType(
         "It changed",
         409,
-        "Somebody else was quicker: what you saw is not what it is now.",
-        "Read it again and decide on that; nothing was overwritten.",
+        "Somebody else changed it after you read it.",
+        "Read the current version, and send your change again. Nothing was overwritten.",
     ),
     ProblemType(
         "It can't be decided",
         409,
-        "It does not wait for a person, or no person can let it through.",
-        "Look at its state and its codes.",
+        "The handoff does not wait for a person, or no person may approve it.",
+        "Look at the state and the rule codes of the handoff.",
     ),
-    ProblemType("Nothing to repair", 409, "Only what is rejected is repaired.", "Look at its state."),
+    ProblemType(
+        "Nothing to repair", 409, "Only rejected handoffs can be repaired.", "Look at the state of the handoff."
+    ),
     ProblemType(
         "The id is taken",
         409,
-        "A handoff of that id with other content is stored.",
-        "Use a new handoff_id, or send the same content. For another try set retry_of.",
+        "A handoff with this id and other content is stored.",
+        "Use a new handoff_id, or send the same content. For another attempt, set retry_of.",
     ),
     ProblemType(
-        "Body too large", 413, "The body has more bytes than are taken.", "The detail says the limit; send less."
+        "Body too large", 413, "The body is larger than the limit.", "The detail names the limit. Send a smaller body."
     ),
     ProblemType(
-        "Document too large", 413, "One handoff is over its limit.", "Refer to files in place of carrying them."
+        "Document too large",
+        413,
+        "A handoff is larger than the limit for one handoff.",
+        "Refer to files instead of including them.",
     ),
-    ProblemType("Too many items", 413, "A batch has more items than are taken.", "Send it in several batches."),
+    ProblemType(
+        "Too many items", 413, "The batch has more items than the limit.", "Send the items in several batches."
+    ),
     ProblemType(
         "An encoding that is not known",
         415,
         "Bodies may be gzip or plain.",
         "Leave Content-Encoding out, or pack with gzip.",
     ),
-    ProblemType("An empty batch", 422, "There is no item in it.", "Send at least one."),
+    ProblemType("An empty batch", 422, "The batch has no items.", "Send at least one item."),
     ProblemType(
         "The batch can't be read",
         422,
-        "It is no JSON array.",
-        "Mend it, or send one document a line (NDJSON): then a bad one spoils no other.",
+        "The batch is not a JSON array.",
+        "Fix the array, or send one document per line (NDJSON), so that a bad document does not affect the others.",
     ),
     ProblemType("No reviewer", 422, "Nobody is named who decides.", "Name the reviewer."),
     ProblemType(
         "Not a report of a handoff file",
         422,
         "A field of the report is wrong or missing.",
-        "The issues name each place.",
+        "The issues name each place in the report.",
     ),
     ProblemType(
         "Rejected: it can't be read",
         422,
-        "The document can't be read. It is kept, as rejected.",
+        "The document can't be read. It is stored as rejected.",
         "The issues name each place and what would make it pass.",
     ),
     ProblemType(
         "The note can't be taken",
         422,
         "A note is missing, or too long.",
-        "Say in a sentence why; the detail has the limit.",
+        "Give the reason in a sentence. The detail names the limit.",
         known_as="the-note",
     ),
     ProblemType(
         "The webhook can't be made",
         422,
-        "A field of the webhook is not as it may be.",
-        "The member field names what is wrong, and remedy what it may be.",
+        "A field of the webhook has an invalid value.",
+        "The member field names the field, and remedy the allowed values.",
         known_as="the-webhook",
     ),
     ProblemType(
@@ -142,29 +152,32 @@ _TYPES = (
     ProblemType(
         "Too many requests",
         429,
-        "The key made more requests than it may in a minute.",
-        "Wait as long as Retry-After says; send batches.",
+        "The key made more requests in a minute than it may.",
+        "Wait as long as Retry-After says, or send batches.",
     ),
     ProblemType(
-        "Our mistake", 500, "The request failed through no fault of yours.", "Tell the operator the request id in it."
+        "Our mistake",
+        500,
+        "The request failed through no fault of yours.",
+        "Give the operator the request id in the detail.",
     ),
     ProblemType(
         "The database can't be used",
         503,
-        "It is away, busy, locked, full, read-only or damaged; the member cause says which. Nothing was stored.",
-        "Send the same again after as many seconds as Retry-After says. The operator finds at /readyz what to do.",
+        "The database is away, busy, locked, full, read-only or damaged: see the member cause. Nothing was stored.",
+        "Send the same again after as many seconds as Retry-After says. The operator finds the remedy at /readyz.",
     ),
     ProblemType(
         "The disk is nearly full",
         503,
-        "So little room is left that nothing new is taken. What is stored can be read and decided.",
+        "The disk has too little free space for new handoffs. Stored handoffs can still be read and decided.",
         "Send the same again later. The operator makes room on the disk that /readyz names.",
     ),
     ProblemType(
         "Busy judging",
         503,
-        "As many documents are being judged on request as may be.",
-        "Try again in a second, or submit it: then it waits its turn.",
+        "The server already judges as many documents on request as it may at once.",
+        "Try again in a second, or submit the document, so that it waits in the queue.",
     ),
 )
 

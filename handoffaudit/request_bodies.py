@@ -248,7 +248,7 @@ _guard = Guard()
 
 
 def content_length(environ: dict[str, Any]) -> int:
-    """Return the announced length of the body, 0 where it is not a number."""
+    """Return the announced length of the body, 0 if it is not a number."""
     announced = environ.get("CONTENT_LENGTH") or "0"
     return int(announced) if announced.isdecimal() else 0
 

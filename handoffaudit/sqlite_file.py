@@ -15,9 +15,9 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def find_damage(file: Path, *, seconds: float | None = None, thorough: bool = False) -> str:
-    """Return SQLite's description of the damage in one line, empty where no damage was found.
+    """Return SQLite's description of the damage in one line, empty if no damage was found.
 
-    The check stops after `seconds` and returns an empty text where no damage was found by then. `thorough` also
+    The check stops after `seconds` and returns an empty text if no damage was found by then. `thorough` also
     compares the indexes with their tables. A file that is absent, busy or unreadable is not damaged.
     """
     if not file.is_file():

@@ -71,7 +71,7 @@ def log_refused(secret: str, request: HttpRequest) -> None:
     beginning = secret[:PREFIX_LENGTH] if _looks_like_ours(secret) else ""
     if not _is_due((beginning, address), time.monotonic()):
         return
-    why, name = _why(secret) if beginning else ("it is no key of this product", "")
+    why, name = _why(secret) if beginning else ("the key does not look like a key of this product", "")
     log.warning("a key was refused", beginning=beginning, why=why, address=address, **({"key": name} if name else {}))
 
 
@@ -178,7 +178,7 @@ def _check_room() -> None:
         raise Problem(
             503,
             "The disk is nearly full",
-            f"Nothing new is taken until there is room again. Try again in {database_faults.RETRY_SECONDS} seconds.",
+            f"Nothing new is stored until there is free space. Try again in {database_faults.RETRY_SECONDS} seconds.",
             headers={"Retry-After": str(database_faults.RETRY_SECONDS)},
         )
 

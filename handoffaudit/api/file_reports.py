@@ -138,7 +138,7 @@ def report_file(request: HttpRequest, handoff_id: str | None = NAMED) -> HttpRes
     kept = serializers.receipt_of(receipt) | {"links": serializers.links(receipt.id, slug)} if receipt.id else {}
     if receipt.status == 422:
         said = " ".join(issue.message for issue in receipt.issues)
-        return problem_response(422, "Not a report of a handoff file", f"{said} It is kept as rejected.", **kept)
+        return problem_response(422, "Not a report of a handoff file", f"{said} It is stored as rejected.", **kept)
     if receipt.status == 200:
         said = f"The stored handoff {receipt.handoff_id!r} is not a handoff file report. Use a new handoff_id."
         return problem_response(409, "The id is taken", said, **kept)

@@ -118,7 +118,7 @@ def _receipt_response(receipt: Receipt, slug: str) -> HttpResponse:
         return serializers.json_response(shown, receipt.status, Location=shown["links"]["self"])
     if receipt.status == 422:
         said = " ".join(issue.message for issue in receipt.issues)
-        return problem_response(422, "Rejected: it can't be read", f"{said} It is kept as rejected.", **shown)
+        return problem_response(422, "Rejected: it can't be read", f"{said} It is stored as rejected.", **shown)
     return problem_response(receipt.status, receipt.title, receipt.detail, **(shown if receipt.id else {}))
 
 

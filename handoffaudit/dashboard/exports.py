@@ -153,7 +153,7 @@ def count(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _file(
     request: HttpRequest, who: TenantMembership, page: str, query: str, form: Form, parts: Callable[[], Iterator[bytes]]
 ) -> HttpResponseBase:
-    """Return the file of the list `page`, or redirect to the list where too many downloads are running."""
+    """Return the file of the list `page`, or redirect to the list if too many downloads are running."""
     if request.method == "HEAD":
         return HttpResponse(content_type=handoffs_export.CONTENT_TYPES[form])
     try:

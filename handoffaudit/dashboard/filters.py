@@ -26,7 +26,7 @@ def names_of(code: str) -> tuple[str, str]:
 
 
 def find_code(tenant: Tenant, text: str) -> str:
-    """Return the rule code that the text names; an empty string where the text names no rule code."""
+    """Return the rule code that the text names; an empty string if the text names no rule code."""
     wanted = " ".join(text.casefold().split())
     if not wanted:
         return ""
@@ -41,7 +41,7 @@ def _first(wanted: str, codes: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The period of a page; `bad` is set where the requested period is invalid and the page shows the default."""
+    """The period of a page; `bad` is set if the requested period is invalid and the page shows the default."""
 
     window: Window
     bad: FilterError | None
@@ -83,7 +83,7 @@ class Links:
     window: Window
 
     def handoffs(self, **filters: str) -> str:
-        """Return the address of the handoff list; empty where a filter value, such as a sender name, is empty."""
+        """Return the address of the handoff list; empty if a filter value, such as a sender name, is empty."""
         return "" if not all(filters.values()) else self._to("handoffs", filters)
 
     def reports(self, **filters: str) -> str:

@@ -83,13 +83,13 @@ class MuteOption:
 
 
 def line(listed: ListedGroup) -> Line:
-    spark = draw_sparkline(listed.days, title="Handoffs a day, last 14 days", prefix=f"spark-{listed.group.pk}")
+    spark = draw_sparkline(listed.days, title="Handoffs per day, last 14 days", prefix=f"spark-{listed.group.pk}")
     signs = [Sign(*SIGNS[sign]) for sign in listed.signs]
     return Line(listed.group, signs, listed.waiting, listed.more_wait, spark, sum(listed.days[-WEEK:]))
 
 
 def group_name(tenant: Tenant, number: str) -> str:
-    """Describe a finding group in one line; return its number where there is no such group."""
+    """Describe a finding group in one line; return its number if there is no such group."""
     try:
         group = queries.get_group(tenant, int(number))
     except FindingGroup.DoesNotExist:
@@ -171,7 +171,7 @@ def _chart(trend: Any, *, width: int, prefix: str) -> Drawing:
         Bar(label=f"{day.day} {day:%b}", title=f"{day:%Y-%m-%d} UTC", parts={"handoffs": number})
         for day, number in trend
     ]
-    title = "Handoffs with this finding a day"
+    title = "Handoffs with this finding per day"
     return draw_stacked_bars(bars, order=("handoffs",), width=width, height=180, title=title, prefix=prefix)
 
 
@@ -202,7 +202,7 @@ def mute(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespons
 def unmute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
     found = get_group(who, group)
     store.unmute_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
-    messages.success(request, "The group is not muted any more.")
+    messages.success(request, "The group is unmuted.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 
 
@@ -211,7 +211,7 @@ def unmute(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespo
 def acknowledge(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
     found = get_group(who, group)
     store.acknowledge_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
-    messages.success(request, "The group stands among the others again.")
+    messages.success(request, "Group restored.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 
 

@@ -182,7 +182,7 @@ def arrived(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def page(request: HttpRequest, who: TenantMembership, *, secret: str = "") -> HttpResponse:
-    """Render the whole page; `secret` is set where a key was just created."""
+    """Render the whole page; `secret` is set if a key was just created."""
     server = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
     shown = secret or NO_SECRET
     context: dict[str, Any] = {
@@ -270,7 +270,7 @@ def remove(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def progress(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer the sample banner, which polls until the sample is complete."""
     if not who.tenant.is_sample:
-        raise Http404("This is no sample data.")
+        raise Http404("This tenant is not a sample tenant.")
     answer = render_page(request, "components/sample_banner.html", {})
     overview = reverse("dashboard:overview", args=[who.tenant.slug])
     if (

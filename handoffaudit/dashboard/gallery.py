@@ -197,7 +197,7 @@ class Colour:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A size, a weight or a space; `compact` is set where the compact density has another value."""
+    """A size, a weight or a space; `compact` is set if the compact density has another value."""
 
     name: str
     value: str
@@ -263,10 +263,10 @@ class Said:
 
 
 MESSAGES = (
-    Said("success", "Approved. The sender has been told."),
-    Said("warning", "2 of 14 were left out: somebody else decided them first."),
+    Said("success", "Approved. The sender was notified."),
+    Said("warning", "2 of 14 were not decided: somebody else decided first."),
     Said("error", "Approving what was rejected needs a note."),
-    Said("info", "A trial of this draft runs: 40 of 200 handoffs are judged."),
+    Said("info", "A dry run of this draft is running: 40 of 200 handoffs are judged."),
 )
 
 

@@ -1,4 +1,4 @@
-"""Live updates of an open page: small responses that write nothing and are empty where nothing changed.
+"""Live updates of an open page: small responses that write nothing and are empty if nothing changed.
 
 The page sends what it shows, so the server stores nothing about viewers. The script is `static/js/live.js`.
 """

@@ -181,7 +181,7 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def _data_option() -> str:
-    """Return the option that points a command at this server's data; empty where the data is in the default folder."""
+    """Return the option that points a command at this server's data; empty if the data is in the default folder."""
     elsewhere = usual_data_folder() != settings.DATA_FOLDER and not os.environ.get("DATABASE_URL")
     return f" --data {shlex.quote(str(settings.DATA_FOLDER))}" if elsewhere else ""
 
@@ -213,14 +213,14 @@ def build_agent_url(slug: str, name: str, query: Mapping[str, str] | None = None
 # A page of agents contains each name several times.
 @lru_cache(maxsize=2048)
 def _agent_path(slug: str, name: str) -> str:
-    """Return the path of an agent's page; an empty string where the name cannot be part of a path."""
+    """Return the path of an agent's page; an empty string if the name cannot be part of a path."""
     parts = name.split("/")
     is_plain = _DOTS.isdisjoint(parts) and "" not in parts and "\n" not in name and "\r" not in name
     return reverse("dashboard:agent", args=[slug, name]) if is_plain else ""
 
 
 def build_trace_url(slug: str, trace_id: str) -> str:
-    """Return the address of a trace's page, or of its handoff list where the id cannot be part of a path.
+    """Return the address of a trace's page, or of its handoff list if the id cannot be part of a path.
 
     Browsers resolve `.` and `..` between slashes, and no path contains a line break.
     """

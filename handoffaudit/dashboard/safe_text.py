@@ -85,7 +85,7 @@ class Excerpt:
 
 
 def excerpt(original: bytes, found: Iterable[Placed]) -> Excerpt | None:
-    """Return the lines around the place where parsing stopped; None where no finding names that place."""
+    """Return the lines around the place where parsing stopped; None if no finding names that place."""
     spot = next((issue.metadata for issue in found if "offset" in issue.metadata), None)
     if spot is None:
         return None

@@ -63,7 +63,7 @@ class NewPasswordForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         if self.cleaned_data.get("password") != self.cleaned_data.get("again") and not self.errors:
-            self.add_error("again", "The two passwords differ: type the same one twice.")
+            self.add_error("again", "The two passwords differ: type the same password twice.")
         return self.cleaned_data
 
     def refuse(self, refused: Refused) -> None:

@@ -51,7 +51,7 @@ def test_an_unknown_one_shows_its_beginning_and_another_secret_nothing(tenant: T
     found = said(unknown, "hunter2-hunter2-hunter2-hunter2-hunter2")
     assert [(one["beginning"], one["why"]) for one in found] == [
         (unknown[:11], "unknown here"),
-        ("", "it is no key of this product"),
+        ("", "the key does not look like a key of this product"),
     ]
 
 

@@ -27,7 +27,7 @@ def test_a_finding_is_looked_into_muted_and_unmuted(open_page, product):
     expect(page.get_by_text("Known; the new prompt goes out on Monday.")).to_be_visible()
     assert violations(page) == []
     page.get_by_role("button", name="Unmute").click()
-    expect(page.get_by_text("The group is not muted any more.")).to_be_visible()
+    expect(page.get_by_text("The group is unmuted.")).to_be_visible()
 
 
 def test_findings_are_read_without_javascript(open_page, product):

@@ -136,7 +136,7 @@ def test_a_report_shows_the_block_that_was_read_or_what_it_lacks(tenant: Tenant,
     lacking = stored(tenant, report({"status": 1}, response_text="---HANDOFF---\nSTATUS: <b>complete</b>"))
     client = signed_in(viewer)
     page = shown(client, f"{read.pk}/")
-    assert "nobody: the work ends" in page
+    assert "no agent: the work ends" in page
     assert "artifacts" in page
     page = shown(client, f"{lacking.pk}/")
     assert "has no ARTIFACTS, no NEXT and no SUMMARY." in page
@@ -173,7 +173,7 @@ def test_the_policy_is_set_by_an_administrator(tenant: Tenant, admin: Person, vi
     assert "Agents are ready." in page
     assert "Changed by admin" in page
     client.post(f"{ADDRESS}policy/", {"strict": "on", "base_version": "0"})
-    assert "admin changed it meanwhile" in shown(client)
+    assert "admin changed the policy meanwhile" in shown(client)
     client.post(f"{ADDRESS}policy/", {"base_version": "1"})
     assert not file_policy.current(tenant).rows[0].strict_handoff_files
     assert client.post(f"{ADDRESS}policy/", {"base_version": "x"}).status_code == 400

@@ -61,8 +61,8 @@ def test_several_are_kept_apart_by_their_names_and_where_they_are_from(sign_in: 
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ([], "No log was sent"),
-        ([file(b"")], "No log was sent"),
+        ([], "No log was uploaded"),
+        ([file(b"")], "No log was uploaded"),
         ([file(gzip.compress(LOG * 50)[:-9])], "read to its end"),
         ([file(b"\x1f\x8b no gzip at all")], "read to its end"),
     ],
@@ -106,7 +106,7 @@ def test_where_many_are_sent_at_once_the_next_one_is_asked_to_come_later(sign_in
         for _ in held:
             uploads._slots.release()
     assert answer.status_code == 503
-    assert "Send it again in a minute" in answer.text
+    assert "Upload the log again in a minute" in answer.text
     assert send(sign_in(reviewer), file(LOG)).status_code == 302
 
 
@@ -236,5 +236,5 @@ def test_what_broke_off_is_told(sign_in: SignIn, reviewer: Person) -> None:
     taken = LogImport.objects.get()
     assert LogBlock.objects.filter(imported=taken).exists()
     page = client.get(f"{ADDRESS}{taken.pk}/").text
-    assert "What was read of it is kept" in page
+    assert "The lines read so far are stored" in page
     assert "hx-trigger" not in page

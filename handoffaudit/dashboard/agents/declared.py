@@ -41,7 +41,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def format_duration(seconds: float | None) -> str:
-    """Format a duration as `0.4 s`, `12 s`, `3.5 min` or `2 d`; an empty string where the duration is unknown."""
+    """Format a duration as `0.4 s`, `12 s`, `3.5 min` or `2 d`; an empty string if the duration is unknown."""
     if seconds is None:
         return ""
     for unit, length in _UNITS:
@@ -95,7 +95,7 @@ SEEN_IN = "30d"
 
 _HEIGHT = 18
 
-_HELP = "a line each: planner -> critic, writer; * is anybody; quote a name with a comma or an arrow in it"
+_HELP = "one line per source: planner -> critic, writer; * is any agent; quote names with a comma or an arrow"
 
 Rows = Table[DeclaredRoutes]
 
@@ -108,7 +108,7 @@ class DeclaredPage(PolicyPage[DeclaredRoutes]):
         return "declared"
 
 
-PAGE = DeclaredPage(kinds.agents, "Declared edges", "A new tenant has declared nothing.", lines)
+PAGE = DeclaredPage(kinds.agents, "Declared edges", "A new tenant has no declared routes.", lines)
 
 
 @dataclass(kw_only=True)

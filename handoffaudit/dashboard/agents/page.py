@@ -92,7 +92,7 @@ def _agent(tenant: Tenant, agent: Agent, query: Mapping[str, str]) -> MapAgent:
 
 
 def _unused(name: str, names: frozenset[str]) -> str:
-    """Return the name, changed where an agent has the same name."""
+    """Return the name, changed if an agent has the same name."""
     while name in names:
         name = f"… {name}"
     return name
@@ -217,7 +217,7 @@ class AgentName:
 
 @dataclass(frozen=True, slots=True)
 class RouteLine:
-    """A route in a list; `href` links to its handoffs and is empty where there are none."""
+    """A route in a list; `href` links to its handoffs and is empty if there are none."""
 
     source: AgentName
     target: AgentName
@@ -241,7 +241,7 @@ class Lists:
 class Line:
     """A row of the table of all agents, as texts.
 
-    `handed_on` and `received` are addresses of lists, and their numbers are empty where there are no
+    `handed_on` and `received` are addresses of lists, and their numbers are empty if there are no
     handoffs.
     """
 

@@ -42,9 +42,9 @@ class FileLine:
 
 @dataclass(frozen=True, slots=True)
 class HandoffLine:
-    """An outcome line with its final texts; `code` is set where the name is a rule code.
+    """An outcome line with its final texts; `code` is set if the name is a rule code.
 
-    `link` is empty where there is no list to link to.
+    `link` is empty if there is no list to link to.
     """
 
     names: tuple[str, ...]

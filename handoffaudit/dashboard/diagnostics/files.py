@@ -54,7 +54,7 @@ _PARTS = re.compile(r"[^/\\]+|[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a path; `differs` is true where the other path does not contain the piece."""
+    """A piece of a path; `differs` is true if the other path does not contain the piece."""
 
     text: str
     differs: bool
@@ -147,7 +147,7 @@ def _block(document: dict[str, Any], finding: FileFinding) -> dict[str, Any]:
 def _words(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    return "nobody: the work ends" if value is None else str(value) or "empty"
+    return "no agent: the work ends" if value is None else str(value) or "empty"
 
 
 def apart(path: str, other: str) -> Sequence[Piece]:
@@ -221,7 +221,7 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
-    """Return the address of the health lines in logs that match the filters; empty where no log has health lines.
+    """Return the address of the health lines in logs that match the filters; empty if no log has health lines.
 
     A filter without a field of its own in the log search becomes part of the searched text.
     """
@@ -281,7 +281,9 @@ def save_policy(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         )
     except Stale as stale:
         now = "on" if stale.current.rows[0].strict_handoff_files else "off"
-        messages.error(request, f"Not saved: {stale.current.changed_by} changed it meanwhile. {FIELD} is {now}.")
+        messages.error(
+            request, f"Not saved: {stale.current.changed_by} changed the policy meanwhile. {FIELD} is {now}."
+        )
         return back
     if saved.version == int(base):
         messages.info(request, "Nothing was changed.")

@@ -30,7 +30,7 @@ from handoffaudit.validation.text import pluralize
 class AlertText:
     """An alert with its title, its meaning, the next step, and a link to its handoffs.
 
-    `of_model` is true where the LLM health page says more about the alert.
+    `of_model` is true if the LLM health page says more about the alert.
     """
 
     alert: Alert
@@ -85,7 +85,7 @@ PAGE_SIZE = 50
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """An alert that is closed; `closed_by` is empty where the alert closed by itself."""
+    """An alert that is closed; `closed_by` is empty if the alert closed by itself."""
 
     text: AlertText
     lasted: str

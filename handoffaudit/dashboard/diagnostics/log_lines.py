@@ -42,7 +42,7 @@ _TONE_ICONS = {"bad": "error", "wait": "warning", "good": "passed", "quiet": "in
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A field of a line; `narrow` is the query for lines with the same value, empty where no filter exists."""
+    """A field of a line; `narrow` is the query for lines with the same value, empty if no filter exists."""
 
     name: str
     value: str
@@ -74,7 +74,7 @@ class Glance:
 class LogRow:
     """A log line on a page.
 
-    `at` is None where the line has no time. `text` is the original line with control characters made visible.
+    `at` is None if the line has no time. `text` is the original line with control characters made visible.
     """
 
     at: datetime | None

@@ -84,7 +84,7 @@ def _live_address(who: TenantMembership, query: str, looked_at: datetime, reache
 @require_role(Role.VIEWER)
 @require_safe
 def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer how many new lines match the filters; the answer is empty where there are none."""
+    """Answer how many new lines match the filters; the answer is empty if there are none."""
     try:
         filters = LogQuery.from_query(request.GET)
         after = _moment("after", request.GET.get("after", ""))

@@ -38,13 +38,13 @@ REASON_TEXTS = {
     ),
     Reason.JSON_PARSE_ERROR.value: ReasonText(
         "Not JSON",
-        "The file was there and can't be read as JSON.",
+        "The file exists, but is not valid JSON.",
         "Have the agent write one JSON object and nothing else: no code fence around it, no comment, no comma after "
-        "the last entry. The place is where reading stopped.",
+        "the last entry. The example names the place where reading stopped.",
     ),
     Reason.SCHEMA_INVALID.value: ReasonText(
         "Fields wrong",
-        "The file is JSON, and lacks a field of the contract or has it in another type.",
+        "The file is JSON, but a field of the contract is missing or has another type.",
         "Have the agent write status (a string), artifacts (a list), next (any value, null too) and summary (a "
         "string).",
     ),
@@ -63,8 +63,8 @@ REASON_TEXTS = {
     ),
     OTHER: ReasonText(
         "No reason given",
-        "The log line says that the file was not used, and not why.",
-        "Have the sender write reason= into its line, or send reports instead: they find out why.",
+        "The log line says that the file was not used, but not why.",
+        "Have the sender write reason= into its line, or send reports instead, which name the reason.",
     ),
 }
 

@@ -171,7 +171,7 @@ _slots = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 class NotReceived(Exception):
-    """A refusal of a log, in words for its sender; `by_command` is true where the command line would accept the log."""
+    """A refusal of a log, in words for its sender; `by_command` is true if the command line would accept the log."""
 
     def __init__(self, status: HTTPStatus, said: str, *, by_command: bool = False) -> None:
         super().__init__(said)
@@ -219,7 +219,7 @@ def receive_upload(request: HttpRequest) -> Iterator[None]:
     if announced.isdecimal() and int(announced) > settings.MAX_LOG_BYTES + FORM_BYTES:
         raise too_large()
     if not _slots.acquire(blocking=False):
-        said = f"{MOST_AT_ONCE} logs are being sent right now, which are the most at once. Send it again in a minute."
+        said = f"{MOST_AT_ONCE} logs are being uploaded right now, the maximum. Upload the log again in a minute."
         raise NotReceived(HTTPStatus.SERVICE_UNAVAILABLE, said)
     try:
         request.upload_handlers = [ToDataFolder(request)]
@@ -229,7 +229,7 @@ def receive_upload(request: HttpRequest) -> Iterator[None]:
 
 
 def too_large() -> NotReceived:
-    said = f"The log is larger than {most_bytes()}, which is the most that is taken (HANDOFFAUDIT_MAX_LOG_BYTES)."
+    said = f"The log is larger than {most_bytes()}, the maximum (HANDOFFAUDIT_MAX_LOG_BYTES)."
     return NotReceived(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, by_command=True)
 
 
@@ -250,7 +250,9 @@ def read_uploads(request: HttpRequest) -> list[SentLog]:
     origin = clean(request.POST.get("origin", "").strip(), MOST_ORIGIN)
     files = [file for file in request.FILES.getlist("log") if file.size]
     if not files:
-        raise NotReceived(HTTPStatus.BAD_REQUEST, "No log was sent, or an empty one: choose a file that has lines.")
+        raise NotReceived(
+            HTTPStatus.BAD_REQUEST, "No log was uploaded, or the file was empty: choose a file with lines."
+        )
     return [SentLog(_source(origin, file.name or "log"), _pieces(file)) for file in files]
 
 
@@ -268,7 +270,7 @@ def _pieces(file: "UploadedFile[bytes]") -> Iterator[bytes]:
         by_command = error.limit == settings.MAX_LOG_BYTES
         raise NotReceived(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, by_command=by_command) from error
     except (OSError, BadGzip) as error:
-        said = f"What is in the packed file can't be read to its end ({error}). What was read of it is kept."
+        said = f"The packed file can't be read to its end ({error}). The lines read so far are stored."
         raise NotReceived(HTTPStatus.BAD_REQUEST, said) from error
 
 

@@ -26,29 +26,29 @@ from handoffaudit.validation.repair import RepairStatus
 from handoffaudit.validation.text import pluralize
 
 ACTIONS = {
-    "retry": "Mend it and send it again",
+    "retry": "Fix it and send it again",
     "re_retrieve": "Fetch the sources again, then send it again",
     "escalate": "A person must look",
-    "insufficient_evidence": "There is not enough evidence: nothing more is asked of the sender",
+    "insufficient_evidence": "Not enough evidence: the sender is asked for nothing more",
     "accept": "Accepted without a finding: nothing to do",
-    "accept_with_warnings": "Accepted with warnings: nothing to mend",
+    "accept_with_warnings": "Accepted with warnings: nothing to fix",
 }
 
 REASONS = {
     "critical_severity": "a critical issue",
-    "remediation_exhausted": "no more tries are due",
-    "repair_failed": "three tries to repair it did not pass",
+    "remediation_exhausted": "no tries are left",
+    "repair_failed": "all three tries to repair it failed",
 }
 
 STATUS_WORDS = {
     RepairStatus.NOT_NEEDED: "There is nothing to repair.",
     RepairStatus.NOT_POSSIBLE: "It can't be repaired by rule.",
     RepairStatus.REPAIRED: "It can be repaired.",
-    RepairStatus.ESCALATED: "No repair came to a document without errors.",
+    RepairStatus.ESCALATED: "No repair led to a document without errors.",
 }
 
 # These texts describe what was stored where no candidate passed.
-STORED_WORDS = {RepairStatus.ESCALATED: "The tries are kept with it, and it is escalated: a person must look."}
+STORED_WORDS = {RepairStatus.ESCALATED: "The tries are stored, and the handoff is escalated to a person."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class RepairRequest:
 
 
 def repair_request(log: RemediationLog | None) -> RepairRequest | None:
-    """Return the repair requests in the order they were made; None where the sender received none."""
+    """Return the repair requests in the order they were made; None if the sender received none."""
     if log is None or not log.actions_taken:
         return None
     return RepairRequest(log.state, tuple(_repair_step(taken) for taken in log.actions_taken))
@@ -92,7 +92,7 @@ def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two attempts to compare; `is_chosen` is true where the reader chose the two attempts."""
+    """Two attempts to compare; `is_chosen` is true if the reader chose the two attempts."""
 
     before: Handoff
     after: Handoff

@@ -47,7 +47,7 @@ WORDS = {"ungrounded": "in no source", "derived": "follows from sources", "groun
 class Span:
     """The words of a source around a value.
 
-    `found` is the value in those words; it is empty where the source states the value in other words.
+    `found` is the value in those words; it is empty if the source states the value in other words.
     """
 
     source: str
@@ -82,7 +82,7 @@ class Piece:
 class Cited:
     """A source that a claim cites.
 
-    `excerpt` is empty where the sender did not supply the source. Otherwise `pieces` split the excerpt at the
+    `excerpt` is empty if the sender did not supply the source. Otherwise `pieces` split the excerpt at the
     claim's values.
     """
 
@@ -130,7 +130,7 @@ class Claims:
 def claims_of(
     content: Mapping[str, Any] | None, document: Any, evidence: Sequence[Any], searched: Sequence[str] = ()
 ) -> Claims | None:
-    """Return the claims of a verdict; None where the verdict has no claims.
+    """Return the claims of a verdict; None if the verdict has no claims.
 
     `document` holds the claims' full texts, which the verdict may have cut.
     """
@@ -222,7 +222,7 @@ def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
 
 
 def _whole(claim: Mapping[str, Any], document: Any) -> str:
-    """Return the claim's full text from the document, or the text in the verdict where the document lacks it."""
+    """Return the claim's full text from the document, or the text in the verdict if the document lacks it."""
     part = document
     for key in parts_of(claim["json_pointer"]):
         if isinstance(part, list):

@@ -37,7 +37,7 @@ _BOM = b"\xef\xbb\xbf"
 class RawPart:
     """A part of the raw text: lines that begin at the character `start`.
 
-    `number` is the line number of the first line, and `is_cut` is true where that line began in the part
+    `number` is the line number of the first line, and `is_cut` is true if that line began in the part
     before. `following` is the start of the next part (0: there is none), and `before` the start of the
     previous part (-1: there is none).
     """
@@ -104,7 +104,7 @@ _LONGEST_PATH = 160
 class Hit:
     """One search result: a place in the document, with the words around the match.
 
-    `is_key` is true where the name of the field matched. `pointer` is None where it is too long for an
+    `is_key` is true if the name of the field matched. `pointer` is None if it is too long for an
     address.
     """
 
@@ -147,7 +147,7 @@ def look_up(value: Any, wanted: str) -> Hits:
 
 
 def location_of(value: Any, at: str) -> Location | None:
-    """Return the location that a JSON Pointer names; None where the document has no such place."""
+    """Return the location that a JSON Pointer names; None if the document has no such place."""
     if at and not at.startswith("/"):
         return None
     location: Location = ()
@@ -345,7 +345,7 @@ def raw(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
     shown = sections.handoff_or_404(who, pk)
     body = queries.body(shown)
     if body is None:
-        messages.info(request, "Retention has removed what arrived: there is nothing to download.")
+        messages.info(request, "Retention has deleted the document: there is nothing to download.")
         return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
     response = HttpResponse(bytes(body.original), content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="handoff-{shown.pk}.txt"'

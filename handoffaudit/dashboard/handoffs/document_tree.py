@@ -17,7 +17,7 @@ from handoffaudit.validation.text import clean
 class Gap:
     """Entries that are left out: `count` entries of the part `path`, from position `start` on.
 
-    `is_folded` is true where the part is folded and the gap stands for all of its entries; the page loads the
+    `is_folded` is true if the part is folded and the gap stands for all of its entries; the page loads the
     entries when the reader unfolds the part.
     """
 
@@ -140,7 +140,7 @@ class Bounds:
     """How much of a document one response may show.
 
     Past `weight`, in bytes on the page, texts and keys are cut short. `unfolded` is the number of levels that
-    are open at first. `fills_folded` is true where the response includes the content of folded parts;
+    are open at first. `fills_folded` is true if the response includes the content of folded parts;
     otherwise the content is sent when the reader unfolds a part. `only_found` limits every level to the
     entries that lead to findings.
     """

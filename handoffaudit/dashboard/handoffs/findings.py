@@ -42,7 +42,7 @@ _LONGEST_ANCHOR = 300
 class Finding:
     """One finding as the page shows it.
 
-    `is_placed` is true where the finding is about the document that the page shows. `place` is the full path,
+    `is_placed` is true if the finding is about the document that the page shows. `place` is the full path,
     where `field_path` may be cut.
     """
 
@@ -72,7 +72,7 @@ class Finding:
 
     @property
     def quote(self) -> str:
-        """Return the words of the document that an LLM doubts; an empty string where the LLM quoted nothing."""
+        """Return the words of the document that an LLM doubts; an empty string if the LLM quoted nothing."""
         quoted = self.metadata.get("quote")
         return cut(quoted, _SENTENCE) if isinstance(quoted, str) else ""
 
@@ -110,7 +110,7 @@ def _finding(issue: Mapping[str, Any]) -> Finding:
 
 
 def _expected(value: Any, code: str) -> str:
-    """Return the expected value on one line; an empty string where the finding expects nothing.
+    """Return the expected value on one line; an empty string if the finding expects nothing.
 
     Texts stand in quotes unless they are the product's own words, and a limit is written as a limit.
     """
@@ -194,7 +194,7 @@ def parts_of(pointer: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A finding, and the finding group that contains it; None where the finding is in no group yet."""
+    """A finding, and the finding group that contains it; None if the finding is in no group yet."""
 
     issue: Finding
     alike: FindingGroup | None

@@ -151,7 +151,7 @@ def handoff_logs(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpR
 
 
 def logs_of(handoff: Handoff) -> dict[str, Any]:
-    """Return the context with which the page loads the log lines; empty where the tenant has sent no logs."""
+    """Return the context with which the page loads the log lines; empty if the tenant has sent no logs."""
     if not search.list_imports(handoff.tenant, limit=1)[0]:
         return {}
     return {"searches": list(_searches(handoff)), "minutes": MINUTES}
@@ -267,7 +267,7 @@ def _file_report(who: TenantMembership, shown: Handoff) -> FileReport | None:
 
 
 def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
-    """Tell a page that waits for the verdict to reload, or answer 204 where nothing is new.
+    """Tell a page that waits for the verdict to reload, or answer 204 if nothing is new.
 
     The structural verdict arrives before the LLM's verdict, so a page can reload twice.
     """
@@ -287,9 +287,9 @@ def again(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse
     try:
         judge.retry_parked(tenant=who.tenant, reference=str(shown.pk), actor=Actor.person(who.person))
     except judge.NotParked:
-        messages.info(request, "It is not parked any more.")
+        messages.info(request, "The handoff is no longer parked.")
     else:
-        messages.success(request, "It is in the queue again.")
+        messages.success(request, "The handoff is in the queue again.")
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
 
 

@@ -216,7 +216,7 @@ class ListContext:
     """The list that the reader came from: its previous and next handoff, and the way back.
 
     `query` is the part of the address that carries the list, and `back` the address of the list; both are
-    empty where the address carries no list. `title` names the list and `description` its filters. `is_trace` is true
+    empty if the address carries no list. `title` names the list and `description` its filters. `is_trace` is true
     for the order of a trace, oldest first; lists show the newest first.
     """
 
@@ -252,7 +252,7 @@ def list_context(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
 
 
 def clean_query(asked: str) -> str:
-    """Normalize a query that a form sent back; return an empty string where the query names no list."""
+    """Normalize a query that a form sent back; return an empty string if the query names no list."""
     query = QueryDict(asked[:2000])
     match query.get("in", ""):
         case "handoffs":

@@ -37,7 +37,7 @@ def body_of(handoff: Handoff) -> HandoffBody:
 
 
 def parse_body(body: HandoffBody, of: str = "") -> Any:
-    """Return the parsed document, `context` or `evidence`; None where it is absent or cannot be parsed."""
+    """Return the parsed document, `context` or `evidence`; None if it is absent or cannot be parsed."""
     if not of:
         return parse_json(bytes(body.original))[0]
     raw = body.context if of == "context" else body.evidence
@@ -144,7 +144,7 @@ _LONGEST_POSITION = 9
 class ShownDocument:
     """The document that the page shows.
 
-    `value` is None where the document cannot be read. `is_lifted` is true where the page shows the document
+    `value` is None if the document cannot be read. `is_lifted` is true if the page shows the document
     that was converted from the one that arrived, and that was judged in its place.
     """
 

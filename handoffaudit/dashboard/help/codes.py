@@ -19,7 +19,7 @@ from handoffaudit.validation.codes import Code
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a document; `marked` is true where the line differs in the other document.
+    """A line of a document; `marked` is true if the line differs in the other document.
 
     `indent` is the whitespace before the text, which is never marked.
     """
@@ -86,7 +86,7 @@ def code(request: HttpRequest, code: str) -> HttpResponse:
     """Show a rule code of the catalogue, or a rule code of a family whose members depend on the policy."""
     example = example_of(code)
     if example is None:
-        raise Http404(f"The product has no code {code[:80]!r}: it is of a layer of your own.")
+        raise Http404(f"The product has no code {code[:80]!r}: it belongs to a layer of your own.")
     context = {"code": code, "example": example, "sides": sides(example), "entry": entry_of(code)}
     return _public_page(request, "code", context, "dashboard:code", code)
 

@@ -41,19 +41,19 @@ class Section:
 
 
 GUIDES: Final = (
-    Guide("reviewer", "For reviewers", "Decide what waits, quickly and fairly, and keep noise out of the queue."),
-    Guide("developer", "For agent developers", "Send handoffs, read verdicts, mend what is rejected."),
-    Guide("operator", "For operators", "Run it, let people in, set what is demanded, keep it healthy."),
+    Guide(
+        "reviewer", "For reviewers", "Decide held and rejected handoffs, and keep repeated findings out of the queue."
+    ),
+    Guide("developer", "For agent developers", "Send handoffs, read verdicts, fix rejected handoffs."),
+    Guide("operator", "For operators", "Run the server, invite people, set policies, check the server's health."),
 )
 
 LOOKED_UP: Final = (
-    Guide("settings", "Settings of the server", "Each environment variable: what it does, and its usual value."),
-    Guide("upkeep", "Back up and upgrade", "Back up, restore, upgrade, and prove that counts and logs are whole."),
-    Guide("postgresql", "PostgreSQL and Redis", "Run it in several processes, on one machine or more."),
-    Guide("troubleshooting", "Troubleshooting", "What a message means, and what helps."),
-    Guide(
-        "webhooks", "Webhooks and e-mail", "What is sent, how its signature is checked, when it counts as delivered."
-    ),
+    Guide("settings", "Settings of the server", "Each environment variable with its effect and its default."),
+    Guide("upkeep", "Back up and upgrade", "Back up, restore, upgrade, and verify counts and logs."),
+    Guide("postgresql", "PostgreSQL and Redis", "Run the server in several processes, on one or more machines."),
+    Guide("troubleshooting", "Troubleshooting", "Error messages and how to fix their causes."),
+    Guide("webhooks", "Webhooks and e-mail", "Events, payloads, signatures and deliveries."),
 )
 
 _PAGES: Final = {page.label: page.name for group in GROUPS for page in group.pages}

@@ -253,7 +253,7 @@ def search(tenant: Tenant, query: str) -> list[Hit]:
 
 
 def _rank(found: Hit, words: Sequence[str]) -> int:
-    """Return the rank of an entry: 0 where the title contains every word; a missing word excludes the entry."""
+    """Return the rank of an entry: 0 if the title contains every word; a missing word excludes the entry."""
     title, text = found.title.casefold(), found.text.casefold()
     return sum(0 if word in title else 1 if word in text else len(words) * 10 for word in words)
 

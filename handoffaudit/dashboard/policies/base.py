@@ -187,7 +187,9 @@ def _revert_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
             messages.error(request, text)
             return _difference(request, who, page, now, target, status=409)
         if saved.version == base:
-            messages.info(request, f"Version {target.version} is the same as the one in force: nothing was changed.")
+            messages.info(
+                request, f"Version {target.version} is the same as the version in force: nothing was changed."
+            )
         else:
             messages.success(request, f"Back to version {target.version}, saved as version {saved.version}.")
         return redirect(f"{page.url}_history", tenant=who.tenant.slug)

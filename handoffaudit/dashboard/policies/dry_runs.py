@@ -74,7 +74,7 @@ def cancel(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpRe
     """Cancel the dry run; the results so far stay."""
     tried = _trial(who, pk)
     if not dry_runs.cancel(tenant=who.tenant, pk=tried.pk, actor=who.person.username):
-        messages.info(request, "It was over already.")
+        messages.info(request, "The dry run had ended already.")
     return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
 
 
@@ -85,7 +85,7 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
     tried = _trial(who, pk)
     found = queries.of_tenant(who.tenant).filter(pk=handoff).exclude(state__in=WAITING_STATES).first()
     if found is None:
-        raise Http404("There is no such handoff in this trial.")
+        raise Http404("There is no such handoff in this dry run.")
     context: dict[str, Any] = {
         "kind": PAGES[tried.kind],
         "section": PAGES[tried.kind].name,
@@ -97,10 +97,10 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
     try:
         now, then = dry_runs.judge_again(tried, found)
     except HandoffBody.DoesNotExist:
-        messages.info(request, "Retention has removed what this handoff said: it cannot be judged again.")
+        messages.info(request, "Retention has deleted the document of this handoff: it cannot be judged again.")
         return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
     except InvalidPolicy as invalid:
-        raise Http404("The draft could no longer be saved, so nothing is judged by it.") from invalid
+        raise Http404("The draft can no longer be saved, so no handoff is judged by it.") from invalid
     except dry_run_prompts.AnswerNotStored:
         context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
     else:
@@ -112,7 +112,7 @@ def _trial(who: TenantMembership, pk: uuid.UUID) -> Trial:
     try:
         return dry_runs.get(who.tenant, pk)
     except Trial.DoesNotExist as missing:
-        raise Http404("There is no such trial.") from missing
+        raise Http404("There is no such dry run.") from missing
 
 
 def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int = 200) -> HttpResponse:
@@ -150,7 +150,7 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
 
 
 def _draft(page: PolicyPage[Any], tried: Trial) -> tuple[Any, ...] | None:
-    """Return the draft's rows; None where the draft could no longer be saved."""
+    """Return the draft's rows; None if the draft could no longer be saved."""
     try:
         return page.versions.from_plain(orjson.loads(tried.draft))
     except InvalidPolicy:

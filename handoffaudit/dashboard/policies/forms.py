@@ -106,7 +106,7 @@ MOST_COMPARED = 500
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A change as a line of text; `old` is None where `field` was added, `new` where it was removed."""
+    """A change as a line of text; `old` is None if `field` was added, `new` if it was removed."""
 
     type_name: str
     field: str
@@ -143,7 +143,7 @@ def format_value(value: Any) -> str:
 
 
 def format_optional(value: Any) -> str | None:
-    """Return a value as text; None where there is no value."""
+    """Return a value as text; None if there is no value."""
     return None if value is None else format_value(value)
 
 
@@ -198,7 +198,7 @@ class Draft(ABC, Generic[R]):
 
     `tried` and `types` choose the handoffs of a dry run. `errors` holds messages by field; the key "" is for
     the whole draft. `theirs` holds the differences between the draft and a version that somebody else saved
-    meanwhile; None where nobody did. `gone` is true where somebody deleted the edited row. `noun` names the
+    meanwhile; None if nobody did. `gone` is true if somebody deleted the edited row. `noun` names the
     edited thing.
     """
 
@@ -260,7 +260,7 @@ class Draft(ABC, Generic[R]):
 
 
 def number(text: str) -> int | None:
-    """Return a version number from an address or a form; None where the text is not a number."""
+    """Return a version number from an address or a form; None if the text is not a number."""
     digits = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
     return int(text) if digits else None
 
@@ -296,4 +296,4 @@ def read_json(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise ValueError(f"This is no JSON: line {error.lineno}, column {error.colno}, {error.msg}.") from error
+        raise ValueError(f"This is not JSON: line {error.lineno}, column {error.colno}, {error.msg}.") from error

@@ -112,7 +112,7 @@ def demand(rule: BusinessRule) -> str:
 
 
 def condition(rule: BusinessRule) -> str:
-    """Return the condition under which the rule applies; empty where the rule always applies."""
+    """Return the condition under which the rule applies; empty if the rule always applies."""
     return cut(when_text(rule.when), LONGEST_RULE_TEXT)
 
 
@@ -161,7 +161,7 @@ def _set(plain: Any) -> str | None:
 
 
 def _rule(plain: Any) -> str | None:
-    """Return a whole rule as a sentence; None where the value is not a rule."""
+    """Return a whole rule as a sentence; None if the value is not a rule."""
     if not isinstance(plain, Mapping) or "rule_type" not in plain:
         return None
     rule = BusinessRule.model_validate(plain)

@@ -156,14 +156,16 @@ class Editor(Draft[PromptRow]):
             given["workflow"] = self.name
         elif self.name:
             remedy = "Choose one handoff type or one workflow, or empty the name."
-            raise InvalidPolicy([PolicyError(self.use.value, "workflow", None, "It is for all handoffs.", remedy)])
+            raise InvalidPolicy(
+                [PolicyError(self.use.value, "workflow", None, "The prompt is for all handoffs.", remedy)]
+            )
         return parse_row(given)
 
     def rows(self, now: Rows) -> Iterable[PromptRow]:
         row = self.read()
         if self.is_new and now.row(row.name):
-            remedy = "Edit that one instead."
-            raise InvalidPolicy([PolicyError(row.name, "workflow", None, "There is such a prompt.", remedy)])
+            remedy = "Edit the existing prompt instead."
+            raise InvalidPolicy([PolicyError(row.name, "workflow", None, "There is already such a prompt.", remedy)])
         return kinds.prompts.checked([*(one for one in now.rows if one.name not in (self.row, row.name)), row])
 
     def touched(self, tenant: Tenant, now: Rows, rows: Iterable[PromptRow]) -> list[str]:
@@ -185,8 +187,8 @@ class Editor(Draft[PromptRow]):
     def holds_back(self, trial: Trial) -> bool:
         """Return whether an administrator must confirm the cost; raise `InvalidPolicy` if no LLM key is configured."""
         if not client.is_configured():
-            remedy = "Set ANTHROPIC_API_KEY, as the page on settings says, or save it without a trial."
-            raise InvalidPolicy([PolicyError(self.row, "", None, "No key is set for the model.", remedy)])
+            remedy = "Set ANTHROPIC_API_KEY, as the page on settings says, or save it without a dry run."
+            raise InvalidPolicy([PolicyError(self.row, "", None, "No key is set for the LLM.", remedy)])
         if not trial.total:
             return False
         self.cost = dry_runs.estimate_cost(trial)
@@ -242,7 +244,7 @@ def _scope(row: PromptRow) -> tuple[str, str]:
 
 
 def _usd(text: str) -> float:
-    """Return the confirmed cost in USD; a negative number where the text is not an amount."""
+    """Return the confirmed cost in USD; a negative number if the text is not an amount."""
     try:
         return float(text)
     except ValueError:

@@ -85,7 +85,7 @@ def condition_values(when: When | None) -> dict[str, str]:
 
 
 def read_conditions(values: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return `when` as plain values, or None where no row is filled in; raise BadThresholdError for broken JSON."""
+    """Return `when` as plain values, or None if no row is filled in; raise BadThresholdError for broken JSON."""
     conditions = [_read_row(values, row) for row in _filled(values)]
     if len(conditions) < 2:
         return conditions[0] if conditions else None
@@ -219,7 +219,7 @@ class RuleEditor(RulesDraft):
         if mine is None:
             remedy = "Add the set again, or cancel."
             raise InvalidPolicy(
-                [PolicyError(self.set_id, "", None, f"There is no set {self.set_id} any more.", remedy)]
+                [PolicyError(self.set_id, "", None, f"The set {self.set_id} no longer exists.", remedy)]
             )
         places = [index for index, rule in enumerate(mine["rules"]) if rule["rule_id"] == self.rule_id]
         self.gone = bool(self.rule_id) and not places
@@ -282,7 +282,7 @@ class RuleEditor(RulesDraft):
 
 
 def _proposed(name: str, taken: Collection[str]) -> str:
-    """Return an unused id made from a rule's name; an empty string where the name has no letter or digit."""
+    """Return an unused id made from a rule's name; an empty string if the name has no letter or digit."""
     base = slugify(name).replace("-", "_").strip("_")[:_LONGEST_PROPOSED].rstrip("_")
     more = (f"{base}_{number}" for number in itertools.count(2))
     return base if not base or base not in taken else next(one for one in more if one not in taken)

@@ -101,13 +101,15 @@ class SetEditor(RulesDraft):
         sets = [rule_set_to_plain(one) for one in now.rows]
         if self.is_new:
             if any(one["set_id"] == self.new_id for one in sets):
-                error = PolicyError(self.new_id, "set_id", None, "There is such a set.", "Give it another id.")
+                error = PolicyError(
+                    self.new_id, "set_id", None, "There is already a set with this id.", "Give it another id."
+                )
                 raise InvalidPolicy([error])
             return [*sets, {"set_id": self.new_id, "name": self.name, "rules": []}]
         mine = [one for one in sets if one["set_id"] == self.set_id]
         if not mine:
             self.gone = True
-            raise InvalidPolicy([PolicyError(self.set_id, "", None, "There is no such set any more.", "Cancel.")])
+            raise InvalidPolicy([PolicyError(self.set_id, "", None, "The set no longer exists.", "Cancel.")])
         mine[0]["name"] = self.name
         return sets
 
@@ -134,7 +136,7 @@ class JsonEditor(RulesDraft):
     @property
     def area(self) -> Field:
         help_text = 'an object with the list "sets", or the list itself; as the API answers and takes it'
-        error = "Nothing was saved: see what is wrong above." if self.problems else ""
+        error = "Nothing was saved: see the errors above." if self.problems else ""
         return Field(
             name="text",
             label="All sets as JSON",
@@ -158,7 +160,7 @@ class JsonEditor(RulesDraft):
         try:
             given = read_json(self.text)
         except ValueError as error:
-            raise InvalidPolicy([PolicyError("", "", None, str(error), "Put it right there.")]) from error
+            raise InvalidPolicy([PolicyError("", "", None, str(error), "Correct the text there.")]) from error
         sets = given.get("sets") if isinstance(given, dict) else given
         if not isinstance(sets, list):
             remedy = 'Write {"sets": […]} or a list, with an object for each set.'

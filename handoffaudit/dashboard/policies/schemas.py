@@ -174,13 +174,13 @@ class Editor(Draft[TypeSchema]):
             try:
                 given["schema"] = read_json(self.schema)
             except ValueError as error:
-                refusal = PolicyError(handoff_type, "schema", None, str(error), "Put it right there.")
+                refusal = PolicyError(handoff_type, "schema", None, str(error), "Correct the text there.")
                 raise InvalidPolicy([refusal]) from error
             given["assert_formats"] = self.assert_formats
         paths = lines_of(self.claim_fields)
         if self.claims_nothing and paths:
-            remedy = "Take the paths out, or the tick."
-            message = "There are paths, and it is said to claim nothing."
+            remedy = "Remove the paths, or untick the box."
+            message = "The type has claim fields, and the box says that it claims nothing."
             raise InvalidPolicy([PolicyError(handoff_type, "claim_fields", None, message, remedy)])
         if paths or self.claims_nothing:
             given["claim_fields"] = paths
@@ -190,7 +190,9 @@ class Editor(Draft[TypeSchema]):
         row = self.read()
         if self.is_new and now.row(row.handoff_type):
             remedy = "Edit that row instead."
-            raise InvalidPolicy([PolicyError(row.handoff_type, "handoff_type", None, "The type has a row.", remedy)])
+            raise InvalidPolicy(
+                [PolicyError(row.handoff_type, "handoff_type", None, "The type already has a row.", remedy)]
+            )
         return kinds.schemas.checked([*(one for one in now.rows if one.handoff_type != row.handoff_type), row])
 
     def touched(self, tenant: Tenant, now: Rows, rows: Iterable[TypeSchema]) -> list[str]:

@@ -48,7 +48,7 @@ MOST_VERSIONS = 50
 class Named:
     """An entry of a list: a rule code, a sender or a type, its number of handoffs, and the address of their list.
 
-    `address` is empty where no list shows exactly these handoffs.
+    `address` is empty if no list shows exactly these handoffs.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Named:
 class Effect:
     """The effect of a row on handoffs, and the period that was counted.
 
-    Addresses are empty where no list shows exactly these handoffs.
+    Addresses are empty if no list shows exactly these handoffs.
     """
 
     stopping: BlockStats
@@ -195,7 +195,7 @@ def switch_for(now: Table[TypePolicy], row: TypePolicy) -> Switch:
 
 
 def switch_from(given: QueryDict) -> Switch | None:
-    """Return the switch of a submitted form; None where the form names no mode."""
+    """Return the switch of a submitted form; None if the form names no mode."""
     base = number(given.get("base_version", ""))
     try:
         to = Mode(given.get("to", ""))

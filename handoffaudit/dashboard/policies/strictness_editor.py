@@ -184,7 +184,9 @@ class Editor(Draft[TypePolicy]):
         row = self.read()
         if self.is_new and now.row(row.handoff_type):
             remedy = "Edit that row instead."
-            raise InvalidPolicy([PolicyError(row.handoff_type, "handoff_type", None, "The type has a row.", remedy)])
+            raise InvalidPolicy(
+                [PolicyError(row.handoff_type, "handoff_type", None, "The type already has a row.", remedy)]
+            )
         return [*(kept for kept in now.rows if kept.handoff_type != row.handoff_type), row]
 
     def touched(self, tenant: Tenant, now: Table[TypePolicy], rows: Iterable[TypePolicy]) -> list[str]:

@@ -31,7 +31,7 @@ NOT_KEPT = ("csrfmiddlewaretoken", "agreed")
 
 
 def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) -> Trial | None:
-    """Start a dry run of the draft; return None where the draft must wait, for a reason that the draft then holds.
+    """Start a dry run of the draft; return None if the draft must wait, for a reason that the draft then holds.
 
     Raises `Stale`, and `InvalidPolicy` where the draft could not be saved or changes nothing.
     """
@@ -39,8 +39,8 @@ def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any
     rows = page.versions.checked(draft.rows(now))
     changes = page.versions.difference(now.rows, rows)
     if not changes:
-        remedy = "Change something, then try it."
-        raise InvalidPolicy([PolicyError("", "", None, "This is what is in force already.", remedy)])
+        remedy = "Change the draft, then start a dry run."
+        raise InvalidPolicy([PolicyError("", "", None, "The draft equals the policy in force.", remedy)])
     scope = (SCOPES | MODEL_SCOPES).get(draft.tried, SCOPES[USUAL])
     trial = dry_runs.plan(
         tenant=who.tenant,
@@ -69,9 +69,9 @@ def form_asked_for(request: HttpRequest, who: TenantMembership, page: PolicyPage
     try:
         trial = dry_runs.get(who.tenant, uuid.UUID(asked))
     except (ValueError, Trial.DoesNotExist) as missing:
-        raise Http404("There is no such trial.") from missing
+        raise Http404("There is no such dry run.") from missing
     if trial.kind != page.versions.kind:
-        raise Http404("There is no such trial.")
+        raise Http404("There is no such dry run.")
     return form_of(trial)
 
 

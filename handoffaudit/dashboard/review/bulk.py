@@ -276,7 +276,7 @@ def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, d
     if decision is not Decision.APPROVE or request.POST.get("note", "").strip() or request.POST.get("from"):
         return ""
     number = needing_a_note(who, _found(who, chosen).ids)
-    return f"Say why you approve what was rejected: {number:,} of them. Nothing was decided yet." if number else ""
+    return f"Say why you approve rejected handoffs ({number:,}). Nothing was decided yet." if number else ""
 
 
 def _confirm(

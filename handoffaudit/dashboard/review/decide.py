@@ -56,7 +56,7 @@ def decide(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpRe
 def pass_on(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
     to = _person(who, request.POST.get("to", ""))
     if request.POST.get("to") and to is None:
-        return _incomplete(request, who, pk, "Choose a reviewer of this tenant to pass it on to, or nobody.")
+        return _incomplete(request, who, pk, "Choose a reviewer of this tenant, or nobody.")
 
     def act(note: str, version: int) -> Handoff:
         return assignments.reassign(
@@ -164,7 +164,7 @@ def notice_context(request: HttpRequest, who: TenantMembership, done: Notice) ->
 
 
 def _incomplete(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, remedy: str) -> HttpResponse:
-    return _refused(request, who, pk, ReviewError(f"Nothing was decided: the form came incomplete. {remedy}"))
+    return _refused(request, who, pk, ReviewError(f"Nothing was decided: the form was incomplete. {remedy}"))
 
 
 def _refused(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, refused: ReviewError) -> HttpResponse:

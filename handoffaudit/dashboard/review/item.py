@@ -96,7 +96,7 @@ class Notice:
     """A message about the last change to a handoff, or about a refused change.
 
     `tone` is the tone of a page message. `may_undo` is true for a few minutes, for the person who made the
-    change. `handoff` is None where nothing was changed.
+    change. `handoff` is None if nothing was changed.
     """
 
     handoff: Handoff | None
@@ -169,8 +169,8 @@ class Box:
     """The decision box of a handoff.
 
     `proposal` waits for a second person, `last` is the last event, and the handoff can be reassigned to
-    `people`. `proposes_approve` and `proposes_decline` are true where this person's decision is only a
-    proposal that somebody else must confirm. `needs_note` is true where an approval needs a note.
+    `people`. `proposes_approve` and `proposes_decline` are true if this person's decision is only a
+    proposal that somebody else must confirm. `needs_note` is true if an approval needs a note.
     """
 
     waits: bool

@@ -164,7 +164,7 @@ def review_hold(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> H
     """Reserve a handoff that the page prefetched; answer 409 if the handoff changed since."""
     handoff = _get(who, pk)
     if handoff.state not in REVIEWABLE or request.POST.get("version") != str(handoff.version):
-        return HttpResponse("It changed since it was fetched.\n", status=409, content_type="text/plain")
+        return HttpResponse("The handoff changed since it was fetched.\n", status=409, content_type="text/plain")
     holder = open_by(who, handoff)
     if holder is None or holder.mine:
         return HttpResponse(status=204)

@@ -122,8 +122,8 @@ LISTED = 50
 class Row:
     """One handoff of the queue.
 
-    `hold` is set where another person has the handoff open. `proposal` waits for a second person, and
-    `is_own` is true where this person made the proposal. `passed` says who reassigned the handoff.
+    `hold` is set if another person has the handoff open. `proposal` waits for a second person, and
+    `is_own` is true if this person made the proposal. `passed` says who reassigned the handoff.
     """
 
     handoff: Handoff

@@ -93,7 +93,7 @@ def change(request: HttpRequest, who: TenantMembership, pk: int) -> HttpResponse
             view = saved_views.rename(member=member, pk=pk, name=request.POST.get("name", ""))
             messages.success(request, f"The view is named {view.name} now.")
     except SavedView.DoesNotExist as gone:
-        raise Http404("There is no such view, or it is somebody else's.") from gone
+        raise Http404("There is no such view, or it belongs to somebody else.") from gone
     except (Refused, FilterError) as refused:
         messages.error(request, f"Not changed: {refused}")
     return _to(who, view)
@@ -102,7 +102,7 @@ def change(request: HttpRequest, who: TenantMembership, pk: int) -> HttpResponse
 def _get(who: TenantMembership, pk: int) -> SavedView:
     view = SavedView.objects.filter(pk=pk, tenant=who.tenant, page__in=LISTS).first()
     if view is None or view.person_id not in (None, who.person.pk):
-        raise Http404("There is no such view, or it is somebody else's.")
+        raise Http404("There is no such view, or it belongs to somebody else.")
     if not saved_views.may_change(view, membership_of(who)):
         raise PermissionDenied(f"Only {view.created_by}, who made this view, or an administrator may change it.")
     return view
@@ -118,7 +118,7 @@ saved_view_urls = [
     path("views/<int:pk>/", change, name="view_change"),
 ]
 
-# The form sends this value where the person follows the default view of the tenant.
+# The form sends this value if the person follows the default view of the tenant.
 AS_EVERYBODY: Final = ""
 
 
@@ -129,7 +129,7 @@ def choose(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if page not in LISTS:
         raise Http404("There is no such list.")
     if everybody and not who.may(Role.ADMIN):
-        raise PermissionDenied("Only an administrator chooses what a page opens with for everybody.")
+        raise PermissionDenied("Only an administrator can choose the default view for everybody.")
     chosen = request.POST.get("view", "")
     member = membership_of(who)
     try:
@@ -153,7 +153,7 @@ def _find_view(who: TenantMembership, page: str, chosen: str) -> SavedView:
     views = saved_views.list_views(tenant=who.tenant, person=who.person, page=page)
     found = next((view for view in views if str(view.pk) == chosen), None)
     if found is None:
-        raise Refused("There is no such view, or it is somebody else's.")
+        raise Refused("There is no such view, or it belongs to somebody else.")
     return found
 
 

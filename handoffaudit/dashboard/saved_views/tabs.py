@@ -118,7 +118,7 @@ class Tab:
 class Tabs:
     """The tabs of a list.
 
-    `address` is the list without filters, and `query` holds its current filters. `fresh` is true where the
+    `address` is the list without filters, and `query` holds its current filters. `fresh` is true if the
     response is only a part of the page and so must bring the tabs, which lie outside that part. `own` and
     `everybodys` are the default views that the person and an administrator chose, as keys of a form; None
     where nobody chose.
@@ -268,12 +268,12 @@ def _chosen(row: DefaultView | None, page: str) -> str | None:
 
 
 def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
-    """Return the view that a default names; None where nothing is chosen or a built-in view no longer exists."""
+    """Return the view that a default names; None if nothing is chosen or a built-in view no longer exists."""
     return (row.view or built_in(page, row.built_in)) if row else None
 
 
 def redirect_to_default(request: HttpRequest, who: TenantMembership, page: str) -> HttpResponseRedirect | None:
-    """Return a redirect from the bare address of a list to its default view, or None where there is none."""
+    """Return a redirect from the bare address of a list to its default view, or None if there is none."""
     if request.GET or is_htmx(request):
         return None
     view = view_of(defaults_of(request, who, page).in_force, page)

@@ -44,7 +44,7 @@ def redirect_with_secret(
 
 
 def take_secret(request: HttpRequest, who: TenantMembership, what: str) -> tuple[str, str]:
-    """Return what the secret belongs to, and the secret; two empty strings where there is none to show."""
+    """Return what the secret belongs to, and the secret; two empty strings if there is none to show."""
     if request.method != "GET":
         return "", ""
     about, half = request.session.pop(_name(who, what), ("", ""))
@@ -160,7 +160,7 @@ def _page(
 
 
 def _curl(request: HttpRequest, who: TenantMembership, key: Key, secret: str) -> str:
-    """Return a curl command that works with this key; an empty string where the key has no suitable scope."""
+    """Return a curl command that works with this key; an empty string if the key has no suitable scope."""
     base = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
     # The address is quoted, because zsh reads an unquoted question mark as a pattern.
     line = f"curl '{base}/api/v1/{{}}' \\\n  -H 'Authorization: Bearer {secret}'"

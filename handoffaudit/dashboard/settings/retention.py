@@ -42,7 +42,7 @@ class KindText:
 KIND_TEXTS: Final = {
     Data.LOGS: KindText(
         "Log lines",
-        "Lines of logs as they were sent in, also those in no known format. The list of imports and all counts stay, "
+        "Log lines as they were sent, also lines in no known format. The list of imports and all counts stay, "
         "and the same lines sent again are not counted again.",
         "line",
         "lines",
@@ -63,7 +63,7 @@ KIND_TEXTS: Final = {
     ),
     Data.MODEL_CALLS: KindText(
         "Calls to the model",
-        "The record of each call: outcome, tokens, cost, time. What was spent by day stays.",
+        "The record of each call: outcome, tokens, cost, time. The spending per day stays.",
         "call",
         "calls",
     ),
@@ -181,9 +181,9 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if saved.version == base:
         messages.info(request, "Nothing was changed.")
     elif row.days is None:
-        messages.success(request, f"{title} are kept for good from now on.")
+        messages.success(request, f"{title} are kept forever from now on.")
     else:
-        messages.success(request, f"{title} are kept for {_days(row.days)}. It is saved as version {saved.version}.")
+        messages.success(request, f"{title} are kept for {_days(row.days)}. Saved as version {saved.version}.")
     return redirect("dashboard:retention", tenant=who.tenant.slug)
 
 

@@ -91,7 +91,7 @@ def create(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return _list(request, who, form, status=400)
     if made.secret:
         return _show_secret(request, who, made)
-    messages.success(request, f"{made.name} hears of what happens from now on. Send a test to see that it arrives.")
+    messages.success(request, f"{made.name} receives events from now on. Send a test to check the connection.")
     return _back(who, made)
 
 
@@ -121,7 +121,7 @@ def change(request: HttpRequest, who: TenantMembership, subscriber: int) -> Http
 def switch(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     found, on = _subscriber(who, subscriber), request.POST.get("on") == "1"
     subscriptions.switch(tenant=who.tenant, pk=found.pk, on=on, actor=who.person.username)
-    said = "is switched on: it hears of what happens from now on" if on else "is paused: it hears of nothing"
+    said = "is switched on: it receives events from now on" if on else "is paused: it receives no events"
     messages.success(request, f"{found.name} {said}.")
     return _back(who, found)
 
@@ -173,7 +173,7 @@ def again(request: HttpRequest, who: TenantMembership, subscriber: int, delivery
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, "It is sent again in a moment, under the same id.")
+        messages.success(request, "The delivery is sent again in a moment, under the same id.")
     return _back(who, found)
 
 
@@ -244,7 +244,7 @@ def _subscriber(who: TenantMembership, pk: int) -> Subscriber:
     try:
         return subscriptions.get(who.tenant, pk)
     except Subscriber.DoesNotExist as error:
-        raise Http404("There is no such subscriber in this tenant.") from error
+        raise Http404("There is no such webhook in this tenant.") from error
 
 
 def _delivery(subscriber: Subscriber, pk: UUID) -> Delivery:

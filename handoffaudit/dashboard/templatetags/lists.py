@@ -29,7 +29,7 @@ _ANY_NUMBER = 9_007_199_254_740_991
 def live_row(handoff: Handoff) -> SafeString | str:
     """Return the attribute for live updates of a row: `<td {% live_row handoff %}>`.
 
-    The attribute holds the version that the page shows; it is empty where the handoff will hardly change.
+    The attribute holds the version that the page shows; it is empty if the handoff will hardly change.
     """
     token = token_of(handoff)
     return format_html('data-live-row="{}"', token) if token else ""

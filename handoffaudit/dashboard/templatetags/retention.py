@@ -14,6 +14,6 @@ register = Library()
 
 @register.inclusion_tag("components/removed.html", takes_context=True)
 def show_removal(context: RequestContext, name: str) -> dict[str, Any]:
-    """Render the last removal of a kind of data: its age limit, time and rule; nothing where nothing was removed."""
+    """Render the last removal of a kind of data: its age limit, time and rule; nothing if nothing was removed."""
     data = Data(name)
     return {"run": run.last_removal(context["who"].tenant, data), "title": KIND_TEXTS[data].title}

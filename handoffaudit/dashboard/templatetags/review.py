@@ -42,7 +42,7 @@ def queue_age(since: datetime) -> SafeString:
 
 @register.inclusion_tag("dashboard/groups/link.html", takes_context=True)
 def group_link(context: Context, handoff: Handoff, code: str, path: str | None) -> dict[str, Any]:
-    """Link to the finding group of a finding, with the number of its handoffs; render nothing where there is no group.
+    """Link to the finding group of a finding, with the number of its handoffs; render nothing if there is no group.
 
     Usage: `{% group_link handoff issue.code issue.field_path %}`. The groups of a handoff are loaded once
     for all of its findings.

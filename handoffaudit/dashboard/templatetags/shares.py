@@ -43,7 +43,7 @@ def rate_definition(name: str) -> str:
 def describe_change(change: Change, direction: str = "") -> SafeString:
     """Return the change in words, such as `better by 12.5 points`, with the share before as its title.
 
-    `direction` is given where less is better. The result is empty where there is nothing to compare.
+    `direction` is given if less is better. The result is empty if there is nothing to compare.
     """
     how, before = direction or change.direction, format_share(change.before)
     if how == "none":

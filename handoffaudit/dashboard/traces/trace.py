@@ -99,7 +99,7 @@ class Asked:
 
 
 def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
-    """Return the value whose path is marked; None where all paths are marked."""
+    """Return the value whose path is marked; None if all paths are marked."""
     if asked.number is not None:
         return shown.origins[asked.number] if 0 <= asked.number < len(shown.origins) else None
     first = shown.first
@@ -109,7 +109,7 @@ def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
 
 
 def kinds(shown: Trace, asked: Asked) -> list[Kind]:
-    """Return the rule codes that found values, most frequent first; an empty list where there is only one rule code."""
+    """Return the rule codes that found values, most frequent first; an empty list if there is only one rule code."""
     counts = Counter(one.codes[0] for one in shown.origins)
     if len(counts) < 2:
         return []
@@ -145,7 +145,7 @@ MOST_LINES: Final = 50
 
 
 def search_of(tenant: Tenant, trace_id: str) -> str:
-    """Return the address of all log lines of the trace; empty where the tenant has sent no logs."""
+    """Return the address of all log lines of the trace; empty if the tenant has sent no logs."""
     if not search.list_imports(tenant, limit=1)[0]:
         return ""
     return f"{reverse('dashboard:logs', args=[tenant.slug])}?{urlencode({'trace': trace_id})}"

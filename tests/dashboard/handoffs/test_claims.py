@@ -95,11 +95,11 @@ def test_a_handoff_without_claims_has_no_such_part(browser: Client, tenant: Tena
 
 def test_attempts_stand_with_what_each_changed_and_what_was_asked(browser: Client, tenant: Tenant) -> None:
     first = judged(tenant, circular(handoff_id="one"))
-    assert "Due next: mend it and send it again. After that, 1 more try" in opened(browser, first).text("attempts")
+    assert "Due next: fix it and send it again. After that, 1 more try" in opened(browser, first).text("attempts")
     second = judged(tenant, payload(handoff_id="two"), retry_of="one")
     attempts = opened(browser, second).text("attempts")
-    passed = "Accepted with warnings: nothing to mend"
-    for said in ("target_agent_id", "planner", "writer", "Mend it and send it again", "try 1", passed):
+    passed = "Accepted with warnings: nothing to fix"
+    for said in ("target_agent_id", "planner", "writer", "Fix it and send it again", "try 1", passed):
         assert said in attempts
 
 
@@ -125,9 +125,9 @@ def test_a_repair_is_shown_before_it_is_stored(browser: Client, tenant: Tenant) 
 def test_what_no_rule_can_mend_is_said_and_can_be_escalated(browser: Client, tenant: Tenant) -> None:
     loop = judged(tenant, circular(handoff_id="loop"))
     page = Page(browser.get(address(loop, "repair/")).content.decode())
-    assert "No repair came to a document without errors" in page.html
+    assert "No repair led to a document without errors" in page.html
     browser.post(address(loop, "repair/"))
-    assert "it is escalated: a person must look." in opened(browser, Handoff.objects.get(handoff_id="loop")).html
+    assert "the handoff is escalated to a person." in opened(browser, Handoff.objects.get(handoff_id="loop")).html
 
 
 def test_what_is_not_rejected_is_not_repaired(browser: Client, tenant: Tenant) -> None:

@@ -249,7 +249,7 @@ def test_an_admin_has_a_parked_one_judged_again(client: Client, tenant: Tenant, 
     handoff.refresh_from_db()
     assert handoff.state == State.ACCEPTED
     told = client.post(address(handoff, "again/"), follow=True)
-    assert "It is not parked any more." in told.content.decode()
+    assert "The handoff is no longer parked." in told.content.decode()
 
 
 @pytest.mark.parametrize("who", ["viewer", "reviewer"])

@@ -201,7 +201,7 @@ def test_what_could_not_be_saved_is_not_tried_and_told_in_the_editor(as_admin: C
     for kind, data, told in (
         ("schemas", SCHEMA | {"schema": "{"}, "line 1, column"),
         ("strictness", strictness_form(tenant, "deal_data", token_budget="0"), "from 1 to 1,000,000"),
-        ("strictness", strictness_form(tenant, "deal_data"), "This is what is in force already."),
+        ("strictness", strictness_form(tenant, "deal_data"), "The draft equals the policy in force."),
         ("rules", {"editor": "json", "text": "[", "base_version": 0}, "line 1, column"),
     ):
         response = as_admin.post(f"/t/acme/{kind}/try/", data)
@@ -334,7 +334,7 @@ def test_a_trial_can_be_stopped_and_keeps_what_it_found(
     assert "admin stopped the dry run." in page
     assert "Stop it" not in page
     as_admin.post(f"{address}cancel/")
-    assert "It was over already." in as_admin.get(address).text
+    assert "The dry run had ended already." in as_admin.get(address).text
 
 
 @pytest.mark.parametrize("kind", ["strictness", "rules", "schemas"])

@@ -112,7 +112,7 @@ def test_a_prompt_is_added(as_admin: Client, tenant: Tenant, scope: str, name: s
         assert text in page
     again = as_admin.post(f"{PAGE}save/", sent | {"base_version": 1})
     assert again.status_code == 400
-    assert "There is such a prompt." in at_field(again.text, "name")
+    assert "There is already such a prompt." in at_field(again.text, "name")
 
 
 def test_it_is_edited_and_begun_anew_from_the_shipped_one(as_admin: Client, tenant: Tenant, offers: PromptRow) -> None:
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_typed_is_lost(
 def test_a_name_beside_all_handoffs_is_refused(as_admin: Client) -> None:
     response = as_admin.post(f"{PAGE}save/", added_one(scope="all"))
     assert response.status_code == 400
-    assert "It is for all handoffs." in at_field(response.text, "name")
+    assert "The prompt is for all handoffs." in at_field(response.text, "name")
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
@@ -248,7 +248,7 @@ def test_without_a_key_there_is_no_trial(as_admin: Client, tenant: Tenant, setti
     settings.ANTHROPIC_API_KEY = ""
     told = as_admin.post(f"{PAGE}try/", added_one())
     assert told.status_code == 400
-    assert "No key is set for the model." in told.text
+    assert "No key is set for the LLM." in told.text
 
 
 def test_where_no_handoff_came_it_is_told_without_asking(as_admin: Client, tenant: Tenant, with_key: None) -> None:

@@ -281,7 +281,7 @@ def test_an_edit_in_a_set_that_is_gone_is_told_and_kept(
     rules.save(tenant=tenant, base_version=1, rows=[], actor="bob")
     response = as_admin.post(f"{PAGE}save/", edited(threshold="7777"))
     assert response.status_code == 409
-    assert "There is no set deals any more" in response.text
+    assert "The set deals no longer exists" in response.text
     assert 'value="7777"' in response.text
 
 
@@ -315,7 +315,7 @@ def test_all_sets_are_pasted_as_json(as_admin: Client, tenant: Tenant, deals: Bu
         ('{"sets": [\n  {"set_id": }]}', "line 2, column 14"),
         ('{"rules": []}', "no list of sets"),
         ('{"sets": [{"set_id": "a", "name": "A", "rules": [{"rule_id": "x"}]}]}', "a, rules[0].name: name is missing"),
-        ("[" * 3000, "This is no JSON"),
+        ("[" * 3000, "This is not JSON"),
         ("null", "no list of sets"),
     ],
 )

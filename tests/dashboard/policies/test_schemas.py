@@ -65,7 +65,7 @@ def test_a_type_is_added_and_told_in_short(as_admin: Client, tenant: Tenant) -> 
         assert text in page
     again = as_admin.post(f"{PAGE}save/", sent | {"base_version": 1})
     assert again.status_code == 400
-    assert "The type has a row" in at_field(again.text, "handoff_type")
+    assert "The type already has a row" in at_field(again.text, "handoff_type")
 
 
 def test_formats_are_checked_where_the_box_is_ticked(as_admin: Client, tenant: Tenant, deals: TypeSchema) -> None:
@@ -131,7 +131,7 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_typed_is_lost(
 def test_paths_and_claiming_nothing_contradict(as_admin: Client, tenant: Tenant, deals: TypeSchema) -> None:
     response = as_admin.post(f"{PAGE}save/", edited(claims_nothing="on"))
     assert response.status_code == 400
-    assert "Take the paths out, or the tick." in at_field(response.text, "claim_fields")
+    assert "Remove the paths, or untick the box." in at_field(response.text, "claim_fields")
 
 
 def test_a_row_that_demands_nothing_is_refused(as_admin: Client, tenant: Tenant, deals: TypeSchema) -> None:

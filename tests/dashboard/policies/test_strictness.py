@@ -214,7 +214,8 @@ def test_a_type_is_added_before_the_last_row(as_admin: Client, tenant: Tenant) -
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("deal_data", "The type has a row"), ("", "needs a handoff type"), ("*", "The type has a row")]
+    ("name", "told"),
+    [("deal_data", "The type already has a row"), ("", "needs a handoff type"), ("*", "The type already has a row")],
 )
 def test_a_type_that_cannot_be_added_is_told_at_its_field(
     as_admin: Client, tenant: Tenant, name: str, told: str

@@ -122,7 +122,7 @@ def test_what_was_rejected_is_not_approved_without_a_note_and_the_form_stays(
     again = client.post(RUN, hidden(page, RUN) | {"decision": "approve", "note": " "})
     assert again.status_code == 400
     assert 'aria-invalid="true" aria-describedby="confirm-error" autofocus>' in again.text
-    assert "Say why you approve what was rejected: 1 of them." in again.text
+    assert "Say why you approve rejected handoffs (1)." in again.text
     assert states_of(held, circular) == ["held", "rejected"]
     client.post(RUN, hidden(again, RUN) | {"decision": "approve", "note": "Both are right."})
     assert states_of(held, circular) == ["approved", "approved"]

@@ -74,13 +74,13 @@ def test_a_rule_is_saved_and_the_page_says_when_it_begins_and_whose_it_is(
     as_admin: Client, tenant: Tenant, old_log: None
 ) -> None:
     page = as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": "30", "base_version": "0"}, follow=True)
-    assert "Log lines are kept for 30 days. It is saved as version 1." in page.text
+    assert "Log lines are kept for 30 days. Saved as version 1." in page.text
     assert "Goes next 100 lines, from" in card(page, "logs")
     assert "by admin" in card(page, "logs")
     assert "Changed never" in card(page, "file_reports")
     assert retention.current(tenant).row("logs").days == 30
     page = as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": "", "base_version": "1"}, follow=True)
-    assert "Log lines are kept for good from now on." in page.text
+    assert "Log lines are kept forever from now on." in page.text
     log = as_admin.get("/t/acme/settings/audit/").text
     assert "saved retention" in log
 

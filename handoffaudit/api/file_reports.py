@@ -14,10 +14,9 @@ from handoffaudit.api.errors import problem_response
 from handoffaudit.api.handoffs import NAMED
 from handoffaudit.api.requests import NEXT, PageQuery, ReportId, check_names, read_body, with_filters
 from handoffaudit.api.schemas import ProblemOut, RejectedOut
-from handoffaudit.diagnostics import file_reports
+from handoffaudit.diagnostics import file_reports, retention_run
 from handoffaudit.diagnostics.file_reports import FileFilters
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.diagnostics.retention import run
 from handoffaudit.policy.handoff_files import FIELD, HandoffFilesModel
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
@@ -214,7 +213,7 @@ def get_report(request: HttpRequest, report_id: ReportId) -> HttpResponse:
     try:
         report = file_reports.get_report(who.tenant, report_id)
     except FileReport.DoesNotExist:
-        said = run.removal_message(who.tenant, Data.FILE_REPORTS)
+        said = retention_run.removal_message(who.tenant, Data.FILE_REPORTS)
         raise Http404(f"There is no report {report_id}.{said}") from None
     return serializers.json_response(file_reports.answer_of(report) | {"links": _links(report, who.tenant.slug)})
 

@@ -19,7 +19,7 @@ from handoffaudit.api.auth import Caller, KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import PhaseId, WorkflowId, read_body
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics.retention import run
+from handoffaudit.diagnostics import retention_run
 from handoffaudit.handoffs.hooks import handler, status
 from handoffaudit.handoffs.hooks.status import Ruling, Status
 from handoffaudit.policy.retention import Data
@@ -203,6 +203,6 @@ def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id
     tenant = caller(request).tenant
     found = status.find_state(tenant, workflow_id, phase_id)
     if found is None:
-        said = run.removal_message(tenant, Data.HOOK_EVENTS)
+        said = retention_run.removal_message(tenant, Data.HOOK_EVENTS)
         raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.{said}")
     return serializers.json_response(found)

@@ -15,8 +15,8 @@ from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.diagnostics import codes as noise_of
 from handoffaudit.diagnostics.codes import CodeDecisions
-from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text, tally_json, window_json
-from handoffaudit.diagnostics.compliance.report import build_report, parse_expected_pairs
+from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text, tally_json, window_json
+from handoffaudit.diagnostics.compliance_report import build_report, parse_expected_pairs
 from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.diagnostics.reasons import Matrix, Reasons, load_reasons
 from handoffaudit.filter_fields import FilterError

@@ -11,8 +11,8 @@ from handoffaudit.api import examples, policies, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Moment, at
+from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.diagnostics.retention import run
 from handoffaudit.policy import kinds
 from handoffaudit.policy.retention import LEAST, MOST, Data, RetentionModel
 
@@ -98,6 +98,6 @@ def _answer(request: HttpRequest) -> HttpResponse:
     table = kinds.retention.current(tenant)
     standing = [
         StandingOut.model_validate(Extended(one, last=one.last or RetentionRun()))
-        for one in run.list_standings(tenant, table)
+        for one in retention_run.list_standings(tenant, table)
     ]
     return serializers.json_response(policies.version_json(kinds.retention, table) | {"standing": standing})

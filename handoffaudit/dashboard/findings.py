@@ -19,6 +19,7 @@ from handoffaudit.dashboard.filters import find_code
 from handoffaudit.dashboard.saved_views.tabs import join_query, redirect_to_default, tabs_of
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.diagnostics.groups import queries, store
+from handoffaudit.diagnostics.groups.membership import MOST_WAITING, WEEK
 from handoffaudit.diagnostics.groups.queries import (
     STATUSES,
     GroupFilters,
@@ -27,7 +28,6 @@ from handoffaudit.diagnostics.groups.queries import (
     list_groups,
     list_one,
 )
-from handoffaudit.diagnostics.groups.stats import MOST_WAITING, WEEK
 from handoffaudit.diagnostics.groups.store import FIFTH, FOR_GOOD, UNTIL
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.drawing.charts import Bar, draw_sparkline, draw_stacked_bars

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import counts
+from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.models import FileReport, RetentionRun
 from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
@@ -77,7 +77,7 @@ class Effect:
 
 def measure_effect(tenant: Tenant) -> Effect:
     since = hour_of(timezone.now() - LOOKED_BACK)
-    rows = counts.HEALTH_COUNTS.read(tenant, since).values_list("source", "reason", "fallback")
+    rows = file_stats.HEALTH_COUNTS.read(tenant, since).values_list("source", "reason", "fallback")
     counted = [(source, reason, fallback, n or 0) for source, reason, fallback, n in rows.annotate(n=Sum("number"))]
     return Effect(
         total=sum(n for *_, n in counted),
@@ -263,7 +263,7 @@ def _store(
         if receipt.status == 202:
             report, line = _make_row(tenant, document, receipt)
             report.save(force_insert=True)
-            counts.count_health(tenant.pk, Counter([_count_key(line)]))
+            file_stats.count_health(tenant.pk, Counter([_count_key(line)]))
             event_log.log_file_report(line, tenant.pk, str(report.pk), failed=report.failed)
             return ReceivedReport(receipt, report)
         may_be_known = receipt.status == 200 or (receipt.status == 409 and known_by_content)
@@ -320,9 +320,9 @@ def _make_row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> 
     return report, line
 
 
-def _count_key(line: HealthLine) -> counts.HealthKey:
+def _count_key(line: HealthLine) -> file_stats.HealthKey:
     why = (str(line.source), str(line.reason or ""), str(line.fallback or ""))
-    return counts.HealthKey(hour_of(line.at), line.agent, line.phase, line.runtime, *why)
+    return file_stats.HealthKey(hour_of(line.at), line.agent, line.phase, line.runtime, *why)
 
 
 def _read_time(document: Mapping[str, Any]) -> datetime:

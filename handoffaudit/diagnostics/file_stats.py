@@ -1,22 +1,69 @@
-"""Statistics of handoff files, from reports and health lines together, and changes of shares."""
+"""Counts of handoff files and log lines, stored with the data, and statistics of handoff files computed from them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
 from django.db.models import F, Q, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.counts import HEALTH_COUNTS
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
 from handoffaudit.diagnostics.models import HealthCount, LogCount
+from handoffaudit.handoffs.counts import Aggregate
 from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
+
+
+class HealthKey(NamedTuple):
+    """The key under which a file report or a health line is counted.
+
+    `hour` is the hour of the report or line, in UTC. `reason` is empty if the file was used. `fallback` is empty if the
+    response text was not tried.
+    """
+
+    hour: datetime
+    agent: str
+    phase: str
+    runtime: str
+    source: str
+    reason: str
+    fallback: str
+
+
+class LogKey(NamedTuple):
+    """The key under which a log line is counted; see `LogCount`."""
+
+    hour: datetime
+    kind: str
+    event: str
+    level: str
+    component: str
+
+
+HealthDeltas = Counter[HealthKey]
+
+LogDeltas = Counter[LogKey]
+
+HEALTH_COUNTS: Final = Aggregate(HealthCount, ("tenant", *HealthKey._fields))
+
+LOG_COUNTS: Final = Aggregate(LogCount, ("tenant", *LogKey._fields))
+
+
+def count_health(tenant_id: int, deltas: HealthDeltas) -> None:
+    """Add the numbers to `HealthCount`. Texts must be storable and fit into their columns."""
+    HEALTH_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
+
+
+def count_lines(tenant_id: int, deltas: LogDeltas) -> None:
+    """Add the numbers to `LogCount`. In a transaction that also calls `count_health`, call this function second."""
+    LOG_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
+
 
 REASONS = tuple(one.value for one in Reason)
 

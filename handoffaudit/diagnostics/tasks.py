@@ -4,9 +4,8 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.diagnostics import alert_rules, attribution, sample_tenants
+from handoffaudit.diagnostics import alert_rules, attribution, retention_run, sample_tenants
 from handoffaudit.diagnostics.logs import index, upload
-from handoffaudit.diagnostics.retention import run as retention
 from handoffaudit.handoffs import notify
 
 _one_attribution = threading.Lock()
@@ -57,16 +56,16 @@ def tend_samples() -> None:
             _one_sample.release()
 
 
-@shared_task(name=retention.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(name=retention_run.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def remove_old() -> None:
     """Remove old data for about a second; a new message continues the remaining work."""
     if _one_removal.acquire(blocking=False):
         try:
-            done = retention.remove_due(REMOVING_SECONDS)
+            done = retention_run.remove_due(REMOVING_SECONDS)
         finally:
             _one_removal.release()
         if not done:
-            notify.send(retention.TASK)
+            notify.send(retention_run.TASK)
 
 
 def look_for_thresholds() -> None:
@@ -91,5 +90,5 @@ def look_for_samples() -> None:
 
 
 def look_for_old() -> None:
-    if retention.anything_due():
-        notify.start_or_send(retention.TASK)
+    if retention_run.anything_due():
+        notify.start_or_send(retention_run.TASK)

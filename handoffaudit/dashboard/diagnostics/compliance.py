@@ -16,8 +16,8 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.dashboard.templatetags.shares import format_share
-from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text
-from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
+from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text
+from handoffaudit.diagnostics.compliance_report import KINDS, ComplianceReport, build_report, parse_expected_pairs
 from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing

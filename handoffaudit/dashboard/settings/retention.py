@@ -17,8 +17,8 @@ from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Line, number
-from handoffaudit.diagnostics.retention import run
-from handoffaudit.diagnostics.retention.run import Count, Standing
+from handoffaudit.diagnostics import retention_run
+from handoffaudit.diagnostics.retention_run import Count, Standing
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, RetentionModel, parse_row
@@ -214,8 +214,8 @@ def _previewed(
 
 
 def _preview(tenant: Tenant, row: Retention) -> Preview:
-    at = timezone.now() + run.first_after()
-    goes = run.count_going(tenant, row.name, row.days, at)
+    at = timezone.now() + retention_run.first_after()
+    goes = retention_run.count_going(tenant, row.name, row.days, at)
     before = None if row.days is None else at - timedelta(days=row.days)
     return Preview(row.days, _said(row.name, goes), before, bool(goes))
 
@@ -230,7 +230,7 @@ def _page(
     table = retention.current(who.tenant)
     changed = _changed(who.tenant)
     cards = []
-    for one in run.list_standings(who.tenant, table):
+    for one in retention_run.list_standings(who.tenant, table):
         name, days = one.rule.name, one.rule.days
         given, error, preview = (entered or {}).get(name, ("" if days is None else str(days), "", None))
         cards.append(Card(one, given, changed.get(name), error, preview))

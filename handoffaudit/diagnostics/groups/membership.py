@@ -1,17 +1,23 @@
-"""Keys of finding groups, and the handoffs that are in each group."""
+"""Members of finding groups: the key of a group, its handoffs, their numbers over days, and how many of them wait."""
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db import connection
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.models import FindingGroup, GroupedHandoff
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff
+from handoffaudit.handoffs import db
+from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.review.assignments import reassignments_in_force
+from handoffaudit.handoffs.review.queue import WAITS
 from handoffaudit.validation.paths import shape
 from handoffaudit.validation.provenance import Flaw
 from handoffaudit.validation.text import clean
@@ -112,3 +118,100 @@ def group_among(groups: Mapping[str, FindingGroup], handoff: Handoff, code: str,
 def group_of(handoff: Handoff, code: str, path: str) -> FindingGroup | None:
     """Return the group of a single finding, as `group_among` does."""
     return group_among(groups_by_key(handoff), handoff, code, path)
+
+
+DAYS_LISTED: Final = 14
+
+WEEK: Final = 7
+
+# At most this many of the newest held handoffs, and as many of the newest rejected handoffs, are read.
+MOST_WAITING: Final = 10_000
+
+# The states of the review queue. Each condition uses its own index.
+_WAITS: Final = ("state = 'held'", "state = 'rejected'")
+
+_LEAST_GROWTH: Final = 10
+
+_HANDOFFS: Final = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
+
+_MEMBERS: Final = GroupedHandoff._meta.db_table  # noqa: SLF001 -- Django's documented API
+
+
+def days_of(groups: Sequence[FindingGroup], number: int = DAYS_LISTED) -> dict[int, tuple[int, ...]]:
+    """Return the number of handoffs of each group on each of the last `number` days (UTC), oldest day first."""
+    first = timezone.now().date() - timedelta(days=number - 1)
+    found: dict[int, list[int]] = {group.pk: [0] * number for group in groups}
+    rows = FindingGroupDay.objects.filter(group__in=list(found), day__gte=first)
+    for group, day, count in rows.values_list("group_id", "day", "number"):
+        # A handoff with a future date, from a clock that is ahead, counts for today.
+        found[group][min((day - first).days, number - 1)] += count
+    return {group: tuple(max(0, count) for count in counts) for group, counts in found.items()}
+
+
+def is_growing(days: Sequence[int]) -> bool:
+    """Return whether the last week has at least 10 handoffs, and at least 1.5 times as many as the week before."""
+    last, before = sum(days[-WEEK:]), sum(days[-2 * WEEK : -WEEK])
+    return last >= _LEAST_GROWTH and 2 * last >= 3 * before
+
+
+def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
+    """Return by how many handoffs the last week exceeds the week before, for each growing group."""
+    today = timezone.now().date()
+    since, before = today - timedelta(days=WEEK), today - timedelta(days=2 * WEEK)
+    rows = FindingGroupDay.objects.filter(group__in=groups.values("pk"), day__gt=before).order_by()
+    summed = rows.values("group").annotate(
+        last=Sum("number", filter=Q(day__gt=since), default=0),
+        earlier=Sum("number", filter=Q(day__lte=since), default=0),
+    )
+    return {row["group"]: more for row in summed if (more := row["last"] - row["earlier"]) > 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The number of handoffs of each group that wait for a person now.
+
+    `more` means that not all waiting handoffs were read, so that each number is a minimum.
+    """
+
+    numbers: Mapping[int, int]
+    more: bool = False
+
+
+def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup]) -> Waiting:
+    """Return the numbers of waiting handoffs of these groups, counted fully unless the groups are very large."""
+    if sum(group.number for group in groups) > 2 * MOST_WAITING:
+        return waiting(tenant)
+    handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
+    members = GroupedHandoff.objects.filter(Exists(handoffs), group__in=[group.pk for group in groups])
+    there = members.exclude(handoff__in=reassignments_in_force(tenant).values("handoff"))
+    return Waiting(dict(there.order_by().values_list("group").annotate(Count("handoff"))))
+
+
+def waiting(tenant: Tenant) -> Waiting:
+    """Return the numbers of waiting handoffs of all groups, including muted groups."""
+    held, rejected = (
+        f'''SELECT id FROM "{_HANDOFFS}" WHERE tenant_id = %s AND {waits} ORDER BY id DESC LIMIT {MOST_WAITING}'''  # noqa: S608
+        for waits in _WAITS
+    )
+    # With a subquery, PostgreSQL would read all members of all groups. With an array, it looks up each element.
+    among = (
+        f"= ANY(ARRAY({held}) || ARRAY({rejected}))"
+        if db.is_postgresql()
+        else f"IN (SELECT id FROM ({held}) UNION ALL SELECT id FROM ({rejected}))"  # noqa: S608
+    )
+    sql = f'''SELECT group_id, COUNT(*) FROM "{_MEMBERS}" WHERE tenant_id = %s AND handoff {among} GROUP BY group_id'''  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [tenant.pk] * 3)
+        numbers = Counter(dict(cursor.fetchall()))
+    passed_on = GroupedHandoff.objects.filter(
+        tenant=tenant, handoff__in=reassignments_in_force(tenant).values("handoff")
+    )
+    numbers.subtract(Counter(passed_on.values_list("group", flat=True)))
+    return Waiting({group: number for group, number in numbers.items() if number > 0}, more=_is_more(tenant))
+
+
+def _is_more(tenant: Tenant) -> bool:
+    """Return whether more handoffs of one of the two states wait than are read."""
+    handoffs = Handoff.objects.filter(tenant=tenant).order_by()
+    either = (handoffs.filter(state=State.HELD), handoffs.filter(state=State.REJECTED))
+    return any(rows[: MOST_WAITING + 1].count() > MOST_WAITING for rows in either)

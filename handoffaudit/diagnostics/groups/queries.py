@@ -12,8 +12,18 @@ from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.groups.membership import BEGINNING, group_key, handoffs_of
-from handoffaudit.diagnostics.groups.stats import WEEK, Waiting, days_of, growth, is_growing, waiting, waiting_in
+from handoffaudit.diagnostics.groups.membership import (
+    BEGINNING,
+    WEEK,
+    Waiting,
+    days_of,
+    group_key,
+    growth,
+    handoffs_of,
+    is_growing,
+    waiting,
+    waiting_in,
+)
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import PERIODS, ChoiceFilter, FilterError, MomentTextFilter, TextFilter, parse_moment
 from handoffaudit.filter_set import FilterSet, declare

@@ -14,8 +14,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from handoffaudit.diagnostics import counts as diagnostics_counts
-from handoffaudit.diagnostics.counts import HealthDeltas, HealthKey, LogDeltas, LogKey
+from handoffaudit.diagnostics import file_stats
+from handoffaudit.diagnostics.file_stats import HealthDeltas, HealthKey, LogDeltas, LogKey
 from handoffaudit.diagnostics.logs.blocks import text_of
 from handoffaudit.diagnostics.logs.filters import Facets, limit_values
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogImport, LogPart
@@ -215,8 +215,8 @@ def add_counts(
 
 
 def count(tenant_id: int, health: HealthDeltas, lines: LogDeltas) -> None:
-    diagnostics_counts.count_health(tenant_id, health)
-    diagnostics_counts.count_lines(tenant_id, lines)
+    file_stats.count_health(tenant_id, health)
+    file_stats.count_lines(tenant_id, lines)
 
 
 def _add_to(pk: uuid.UUID, sums: Iterable[Tally]) -> None:

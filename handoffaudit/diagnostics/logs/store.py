@@ -16,7 +16,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.counts import HealthDeltas, LogDeltas
+from handoffaudit.diagnostics.file_stats import HealthDeltas, LogDeltas
 from handoffaudit.diagnostics.logs import index
 from handoffaudit.diagnostics.logs.blocks import Block, compress, cut_blocks
 from handoffaudit.diagnostics.logs.deduplication import Piece, Write, digest_of, plan_writes

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.compliance import report as compliance_report
-from handoffaudit.diagnostics.compliance.export import (
+from handoffaudit.diagnostics import compliance_report
+from handoffaudit.diagnostics.compliance_export import (
     COLUMNS,
     WIDTH,
     as_csv,
@@ -21,7 +21,7 @@ from handoffaudit.diagnostics.compliance.export import (
     shorten,
     strip_controls,
 )
-from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
+from handoffaudit.diagnostics.compliance_report import KINDS, ComplianceReport, build_report, parse_expected_pairs
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.periods import HOUR, Window, window_of

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import counts, file_reports
+from handoffaudit.diagnostics import file_reports, file_stats
 from handoffaudit.diagnostics.models import FileReport, HealthCount
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs import queries as handoffs
@@ -150,7 +150,7 @@ def test_nothing_is_kept_where_counting_fails(tenant: Tenant, monkeypatch: pytes
     def fails(*_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(counts, "count_health", fails)
+    monkeypatch.setattr(file_stats, "count_health", fails)
     with pytest.raises(RuntimeError):
         received(tenant, report(GOOD))
     assert not Handoff.objects.exists()

@@ -8,8 +8,8 @@ from django.db.models import Model
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import LogBlock, LogText, RetentionRun, Watermark
-from handoffaudit.diagnostics.retention import run
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict
 from handoffaudit.policy.kinds import retention
@@ -29,8 +29,8 @@ def keep(tenant: Tenant, **days: int | None) -> None:
 def run_all() -> None:
     """Run the retention until nothing is left to delete."""
     for _ in range(1000):
-        Watermark.objects.filter(name=run.MARK).delete()
-        if run.remove_due(60):
+        Watermark.objects.filter(name=retention_run.MARK).delete()
+        if retention_run.remove_due(60):
             return
     raise AssertionError("it does not end")
 

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import FileReport, RetentionRun, Watermark
-from handoffaudit.diagnostics.retention import run
 from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, Subscriber, ValidationState
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion
@@ -47,15 +47,15 @@ def test_only_what_is_older_goes_and_only_in_the_tenant_whose_rule_it_is(tenant:
     keep(tenant, model_calls=30)
     run_all()
     assert (left(tenant), left(other_tenant)) == (1, 4)
-    run = newest_run(tenant, Data.MODEL_CALLS)
-    assert (run.number, run.removed, run.removed_days, bool(run.finished_at)) == (3, 3, 30, True)
+    newest = newest_run(tenant, Data.MODEL_CALLS)
+    assert (newest.number, newest.removed, newest.removed_days, bool(newest.finished_at)) == (3, 3, 30, True)
 
 
 def test_one_entry_of_the_audit_log_tells_of_each_run_that_removed_something(tenant: Tenant) -> None:
     calls(tenant, 40, 41)
     keep(tenant, model_calls=30, hook_events=5)
     run_all()
-    [entry] = AuditEntry.objects.filter(tenant=tenant, action=run.REMOVED)
+    [entry] = AuditEntry.objects.filter(tenant=tenant, action=retention_run.REMOVED)
     assert (entry.actor, entry.target, entry.detail["removed"], entry.detail["kept_days"]) == (
         "handoffaudit",
         "model_calls",
@@ -90,69 +90,69 @@ def test_the_next_run_is_a_day_later_or_when_the_rule_is_another(tenant: Tenant)
 
 
 def test_a_run_that_was_left_behind_goes_on_and_counts_each_once(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(run, "BATCH", 3)
+    monkeypatch.setattr(retention_run, "BATCH", 3)
     calls(tenant, *range(40, 50))
     keep(tenant, model_calls=30)
-    assert run.remove_due(0) is False
+    assert retention_run.remove_due(0) is False
     assert left(tenant) == 7
-    assert run.anything_due()
+    assert retention_run.anything_due()
     run_all()
     assert (left(tenant), newest_run(tenant, Data.MODEL_CALLS).number) == (0, 10)
-    assert AuditEntry.objects.filter(action=run.REMOVED).count() == 1
+    assert AuditEntry.objects.filter(action=retention_run.REMOVED).count() == 1
 
 
 def test_who_keeps_it_longer_stops_the_run(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(run, "BATCH", 3)
+    monkeypatch.setattr(retention_run, "BATCH", 3)
     calls(tenant, *range(40, 50))
     keep(tenant, model_calls=30)
-    run.remove_due(0)
+    retention_run.remove_due(0)
     keep(tenant, model_calls=None)
     run_all()
     assert (left(tenant), newest_run(tenant, Data.MODEL_CALLS).number) == (7, 3)
-    assert AuditEntry.objects.get(action=run.REMOVED).detail["removed"] == 3
+    assert AuditEntry.objects.get(action=retention_run.REMOVED).detail["removed"] == 3
 
 
 def test_one_process_at_a_time(tenant: Tenant) -> None:
     calls(tenant, 40)
     keep(tenant, model_calls=30)
-    held_until = run.LEASE.acquire()
-    assert not run.anything_due()
-    assert run.remove_due(60) is True
+    held_until = retention_run.LEASE.acquire()
+    assert not retention_run.anything_due()
+    assert retention_run.remove_due(60) is True
     assert left(tenant) == 1
-    run.LEASE.release(held_until)
-    assert run.anything_due()
-    run.remove_due(60)
+    retention_run.LEASE.release(held_until)
+    assert retention_run.anything_due()
+    retention_run.remove_due(60)
     assert left(tenant) == 0
 
 
 def test_a_process_that_was_overtaken_takes_nothing_and_counts_nothing(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(run, "BATCH", 3)
+    monkeypatch.setattr(retention_run, "BATCH", 3)
     calls(tenant, *range(40, 50))
     keep(tenant, model_calls=30)
-    run.remove_due(0)
+    retention_run.remove_due(0)
     old = newest_run(tenant, Data.MODEL_CALLS)
-    run.remove_due(0)
-    with pytest.raises(run._Overtaken):
-        run._remove_batch(tenant, old)
+    retention_run.remove_due(0)
+    with pytest.raises(retention_run._Overtaken):
+        retention_run._remove_batch(tenant, old)
     assert (left(tenant), newest_run(tenant, Data.MODEL_CALLS).number) == (4, 6)
 
 
 def test_while_handoffs_wait_a_batch_is_followed_by_a_pause(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(run, "BATCH", 3)
+    monkeypatch.setattr(retention_run, "BATCH", 3)
     submit(tenant, payload())
     calls(tenant, *range(40, 50))
     keep(tenant, model_calls=30)
-    assert run.remove_due(60) is True
+    assert retention_run.remove_due(60) is True
     assert left(tenant) == 7
-    assert Watermark.objects.get(name=run.LEASE.name).at > timezone.now()
+    assert Watermark.objects.get(name=retention_run.LEASE.name).at > timezone.now()
 
 
 def test_what_has_nothing_to_do_is_looked_at_every_ten_minutes(tenant: Tenant) -> None:
-    assert run.anything_due()
-    run.remove_due(60)
-    assert not run.anything_due()
-    Watermark.objects.filter(name=run.MARK).update(at=timezone.now() - timedelta(minutes=11))
-    assert run.anything_due()
+    assert retention_run.anything_due()
+    retention_run.remove_due(60)
+    assert not retention_run.anything_due()
+    Watermark.objects.filter(name=retention_run.MARK).update(at=timezone.now() - timedelta(minutes=11))
+    assert retention_run.anything_due()
 
 
 def test_events_of_hooks_go_with_what_they_came_to(tenant: Tenant) -> None:
@@ -195,20 +195,20 @@ def test_figures_say_what_there_is_and_what_would_go(tenant: Tenant) -> None:
     calls(tenant, 9, 40, 41)
     now = timezone.now()
     table = retention.current(tenant)
-    [one] = [one for one in run.list_standings(tenant, table) if one.rule.name is Data.MODEL_CALLS]
+    [one] = [one for one in retention_run.list_standings(tenant, table) if one.rule.name is Data.MODEL_CALLS]
     assert (one.there.number, one.goes, one.next_at) == (3, None, None)
     assert one.oldest is not None
     assert (now - one.oldest).days == 41
-    assert run.count_going(tenant, Data.MODEL_CALLS, 30, now).number == 2
-    assert run.count_going(tenant, Data.MODEL_CALLS, None, now).number == 0
+    assert retention_run.count_going(tenant, Data.MODEL_CALLS, 30, now).number == 2
+    assert retention_run.count_going(tenant, Data.MODEL_CALLS, None, now).number == 0
     keep(tenant, model_calls=30)
-    [one] = [one for one in run.list_standings(tenant) if one.rule.name is Data.MODEL_CALLS]
+    [one] = [one for one in retention_run.list_standings(tenant) if one.rule.name is Data.MODEL_CALLS]
     assert one.goes
     assert one.goes.number == 2
 
 
 def test_counting_stops_somewhere_and_says_so(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(run, "COUNTED_AT_MOST", 2)
+    monkeypatch.setattr(retention_run, "COUNTED_AT_MOST", 2)
     calls(tenant, 9, 40, 41)
-    assert run.count_going(tenant, Data.MODEL_CALLS, 8, timezone.now()) == run.Count(2, more=True)
-    assert run.count_going(tenant, Data.MODEL_CALLS, 30, timezone.now()) == run.Count(2)
+    assert retention_run.count_going(tenant, Data.MODEL_CALLS, 8, timezone.now()) == retention_run.Count(2, more=True)
+    assert retention_run.count_going(tenant, Data.MODEL_CALLS, 30, timezone.now()) == retention_run.Count(2)

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import counts
+from handoffaudit.diagnostics import file_stats
 from handoffaudit.handoffs import event_log, judge
 from handoffaudit.handoffs.hooks import handler
 from handoffaudit.handoffs.models import Handoff
@@ -172,7 +172,7 @@ def test_what_is_rolled_back_is_not_told(tenant: Tenant, events: Path, monkeypat
     def fails(*_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(counts, "count_health", fails)
+    monkeypatch.setattr(file_stats, "count_health", fails)
     with pytest.raises(RuntimeError):
         received(tenant, report(GOOD))
     assert not events.exists()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import Any
 
-from handoffaudit.diagnostics.compliance.report import (
+from handoffaudit.diagnostics.compliance_report import (
     KINDS,
     ComplianceReport,
     FileCompliance,

@@ -15,9 +15,8 @@ from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.models import RetentionRun, Watermark
-from handoffaudit.diagnostics.models.logs import NOWHERE
-from handoffaudit.diagnostics.retention.kinds import KINDS, DueRows, RetentionTarget, Rows
+from handoffaudit.diagnostics.models import NOWHERE, RetentionRun, Watermark
+from handoffaudit.diagnostics.retention_targets import KINDS, DueRows, RetentionTarget, Rows
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import NamedLease

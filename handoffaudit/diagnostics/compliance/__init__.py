@@ -1,1 +1,0 @@
-"""The compliance report of a period, as JSON, CSV and plain text."""

@@ -5,7 +5,7 @@ from django.urls import include, path
 from handoffaudit.api.app import api
 from handoffaudit.api.health import alive, ready
 from handoffaudit.dashboard import sign_in
-from handoffaudit.dashboard.help import codes as public_help
+from handoffaudit.dashboard.help import public_pages
 from handoffaudit.dashboard.sign_in import home
 
 urlpatterns = [
@@ -14,7 +14,7 @@ urlpatterns = [
     path("healthz", alive, name="healthz"),
     path("readyz", ready, name="readyz"),
     path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
-    path("help/", include(public_help.urlpatterns)),
+    path("help/", include(public_pages.urlpatterns)),
     path("", include(sign_in.sign_in_urls)),
 ]
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters, page_of
-from handoffaudit.dashboard.saved_views.tabs import build_url
+from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics.groups import queries as of_groups
 from handoffaudit.diagnostics.groups.queries import GroupFilters
 from handoffaudit.filter_fields import FilterError

@@ -16,8 +16,8 @@ from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics.codes import find_fix
 from handoffaudit.dashboard.filters import find_code
-from handoffaudit.dashboard.saved_views.tabs import join_query, redirect_to_default, tabs_of
 from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.groups import queries, store
 from handoffaudit.diagnostics.groups.membership import MOST_WAITING, WEEK
 from handoffaudit.diagnostics.groups.queries import (

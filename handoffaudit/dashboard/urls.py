@@ -2,18 +2,26 @@
 
 from django.urls import path
 
-from handoffaudit.dashboard import exports, findings, first_run, gallery, live, navigation, overview
+from handoffaudit.dashboard import (
+    exports,
+    findings,
+    first_run,
+    gallery,
+    live,
+    navigation,
+    overview,
+    trace_list,
+    view_actions,
+)
 from handoffaudit.dashboard.agents import page as agents
 from handoffaudit.dashboard.diagnostics import codes, compliance, files, llm_health, logs, reasons
-from handoffaudit.dashboard.handoffs import handoff
+from handoffaudit.dashboard.handoffs import handoff_page
 from handoffaudit.dashboard.handoffs import page as handoffs
 from handoffaudit.dashboard.help import page as help_pages
 from handoffaudit.dashboard.policies import dry_runs, prompts, rules, schemas, strictness
 from handoffaudit.dashboard.review import bulk, decide
 from handoffaudit.dashboard.review import page as review
-from handoffaudit.dashboard.saved_views import actions as saved_views
 from handoffaudit.dashboard.settings import alerts, audit, keys, people, retention, webhooks
-from handoffaudit.dashboard.traces import page as traces
 
 app_name = "dashboard"
 urlpatterns = [
@@ -22,13 +30,13 @@ urlpatterns = [
     *handoffs.urlpatterns,
     *exports.urlpatterns,
     *live.urlpatterns,
-    *saved_views.saved_view_urls,
-    *saved_views.default_view_urls,
+    *view_actions.saved_view_urls,
+    *view_actions.default_view_urls,
     *review.urlpatterns,
     *review.live_urls,
     *bulk.urlpatterns,
     *decide.urlpatterns,
-    *handoff.urlpatterns,
+    *handoff_page.urlpatterns,
     *people.urlpatterns,
     *keys.urlpatterns,
     *webhooks.urlpatterns,
@@ -48,7 +56,7 @@ urlpatterns = [
     *codes.urlpatterns,
     *llm_health.alerts_urls,
     *llm_health.urlpatterns,
-    *traces.urlpatterns,
+    *trace_list.urlpatterns,
     *agents.urlpatterns,
     *gallery.urlpatterns,
     *findings.urlpatterns,

@@ -9,8 +9,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import DefaultView, Person, SavedView
-from handoffaudit.dashboard.saved_views.actions import LISTS, check_query
-from handoffaudit.dashboard.saved_views.tabs import BUILT_IN
+from handoffaudit.dashboard.view_actions import LISTS, check_query
+from handoffaudit.dashboard.view_tabs import BUILT_IN
 from handoffaudit.diagnostics.groups.queries import GroupFilters
 from handoffaudit.handoffs.models import Handoff
 

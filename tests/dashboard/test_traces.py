@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.navigation import build_trace_url
-from handoffaudit.dashboard.templatetags.trace import span
+from handoffaudit.dashboard.templatetags.numbers import span
 from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.log_lines import moment, take
 from tests.dashboard.log_lines import trace as log_line

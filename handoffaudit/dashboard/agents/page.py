@@ -19,7 +19,7 @@ from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.icons import icon
-from handoffaudit.dashboard.templatetags.shares import format_share, percent, tone
+from handoffaudit.dashboard.templatetags.numbers import format_share, percent, tone
 from handoffaudit.diagnostics.agents import (
     MOST_TRACED,
     Agent,

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
-from handoffaudit.dashboard.help.codes import sides
+from handoffaudit.dashboard.help.public_pages import sides
 from handoffaudit.diagnostics import codes
 from handoffaudit.diagnostics.codes import (
     FEWEST_DECISIONS,

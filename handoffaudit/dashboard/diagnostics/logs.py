@@ -1,7 +1,10 @@
-"""The page of log lines: search, filters and the count of new lines."""
+"""The page of log lines: search, filters, the count of new lines, and the lines as pages show them."""
 
-from dataclasses import replace
-from datetime import datetime
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import singledispatch
 from typing import Any
 
 from django.conf import settings
@@ -13,16 +16,239 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from handoffaudit.accounts.models import Role
+from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics import uploads
-from handoffaudit.dashboard.diagnostics.log_lines import EVENTS, row_of
-from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
+from handoffaudit.dashboard.safe_text import cut, readable
+from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.logs import search
-from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.filters import KINDS, LogQuery
+from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
+from handoffaudit.validation.logs.lines import (
+    GATE_EVENTS,
+    TRACE_EVENTS,
+    BadLine,
+    GateLine,
+    HealthLine,
+    Line,
+    TraceLine,
+    agents_of,
+    level_of,
+)
 from handoffaudit.validation.times import utc_text
+
+# A line may have up to 64 KB, so the page cuts its details.
+MOST_DETAILS = 200
+
+MOST_TEXT = 20_000
+
+# Handoffs of an agent within this time before or after a line count as handoffs around the line.
+AROUND = timedelta(minutes=15)
+
+_GATE_TONES = {"ERROR": "bad", "WARNING": "wait"}
+
+_TONE_ICONS = {"bad": "error", "wait": "warning", "good": "passed", "quiet": "info"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A field of a line; `narrow` is the query for lines with the same value, empty if no filter exists."""
+
+    name: str
+    value: str
+    narrow: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    text: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The short form of a line; `who` is its agent or component, and `event` its event type or reason."""
+
+    who: str
+    phase: str
+    event: str
+    tone: str
+    details: str
+
+    @property
+    def icon(self) -> str:
+        return _TONE_ICONS[self.tone]
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A log line on a page.
+
+    `at` is None if the line has no time. `text` is the original line with control characters made visible.
+    """
+
+    at: datetime | None
+    kind: str
+    kind_name: str
+    glance: Glance
+    text: str
+    source: str
+    number: int
+    facts: list[Fact]
+    links: list[Link]
+
+
+def row_of(tenant: Tenant, found: FoundLine) -> LogRow:
+    line = found.line
+    shown = glance(line)
+    facts = [fact for fact in facts_of(line) if fact.value]
+    return LogRow(
+        at=found.at,
+        kind=line.kind.value,
+        kind_name=KINDS[line.kind],
+        glance=Glance(
+            readable(shown.who), readable(shown.phase), shown.event, shown.tone, cut(shown.details, MOST_DETAILS)
+        ),
+        text=cut(found.text, MOST_TEXT),
+        source=found.source,
+        number=found.number,
+        facts=[Fact("kind", KINDS[line.kind], urlencode({"kind": line.kind.value})), *facts],
+        links=list(links_of(tenant, line)),
+    )
+
+
+@singledispatch
+def glance(line: Line) -> Glance:
+    raise TypeError(type(line))
+
+
+@singledispatch
+def facts_of(line: Line) -> list[Fact]:
+    raise TypeError(type(line))
+
+
+@glance.register
+def _(line: HealthLine) -> Glance:
+    # Logs of other tools give the result of the fallback as their only reason.
+    event = line.reason or line.fallback or line.source
+    fallback = line.fallback if line.fallback and event is not line.fallback else ""
+    said = {"runtime": line.runtime, "iter": line.iteration, "run": line.run_id, "fallback": fallback}
+    text = " ".join(f"{name}={value}" for name, value in said.items() if value)
+    if event is Source.TEXT_FALLBACK:
+        text = f"{text} (no reason and no result given)".strip()
+    return Glance(line.agent, line.phase, event.value, _tone(line), text)
+
+
+def _tone(line: HealthLine) -> str:
+    """Return the tone of an outcome: good for a used file, wait for the text in its place, bad otherwise."""
+    if line.source is Source.HANDOFF_JSON and line.reason is None and line.fallback is None:
+        return "good"
+    return "wait" if line.fallback is Fallback.OK else "bad"
+
+
+@glance.register
+def _(line: GateLine) -> Glance:
+    return Glance(line.component, "", line.event_type, _GATE_TONES.get(line.event_type, "quiet"), line.details)
+
+
+@glance.register
+def _(line: TraceLine) -> Glance:
+    tone = "bad" if line.event_type == "error" else _GATE_TONES.get(line.level.upper(), "quiet")
+    who = ", ".join(agents_of(line)) or line.workflow
+    return Glance(who, line.phase, line.event_type, tone, _json(line.details))
+
+
+@glance.register
+def _(line: BadLine) -> Glance:
+    return Glance("", "", "not read", "bad", line.why)
+
+
+@facts_of.register
+def _(line: HealthLine) -> list[Fact]:
+    return [
+        _fact("agent", line.agent, "agent"),
+        _fact("phase", line.phase, "phase"),
+        _fact("reason", line.reason.value if line.reason else "", "event"),
+        _fact("read from", line.source.value),
+        _fact("fallback", line.fallback.value if line.fallback else ""),
+        _fact("runtime", line.runtime),
+        _fact("iteration", line.iteration),
+        _fact("run", line.run_id, "trace"),
+    ]
+
+
+@facts_of.register
+def _(line: GateLine) -> list[Fact]:
+    return [
+        _fact("event", line.event_type, "event"),
+        _fact("component", line.component, "agent"),
+        _fact("details", line.details),
+    ]
+
+
+@facts_of.register
+def _(line: TraceLine) -> list[Fact]:
+    duration = "" if line.duration_ms is None else f"{line.duration_ms:g} ms"
+    return [
+        _fact("trace", line.trace_id, "trace"),
+        _fact("event", line.event_type, "event"),
+        _fact("workflow", line.workflow),
+        _fact("phase", line.phase, "phase"),
+        *(_fact("agent", agent, "agent") for agent in agents_of(line)),
+        Fact("level", readable(line.level), urlencode({"level": level_of(line)})),
+        _fact("duration", duration),
+        _fact("span", line.span_id),
+        _fact("parent span", line.parent_span_id),
+        _fact("details", _json(line.details)),
+        *(_fact(name, _json(value)) for name, value in line.extra.items()),
+    ]
+
+
+@facts_of.register
+def _(line: BadLine) -> list[Fact]:
+    return [_fact("why", line.why)]
+
+
+def _fact(name: str, value: str, parameter: str = "") -> Fact:
+    return Fact(readable(name), cut(value, MOST_TEXT), urlencode({parameter: value}) if parameter and value else "")
+
+
+def _json(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
+    handoffs = reverse("dashboard:handoffs", args=[tenant.slug])
+    if isinstance(line, TraceLine):
+        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': line.trace_id})}")
+    if isinstance(line, HealthLine):
+        if line.run_id:
+            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': line.run_id})}")
+        around = {"since": utc_text(line.at - AROUND), "until": utc_text(line.at + AROUND)}
+        yield Link(
+            f"Handoffs of {readable(line.agent)} around this time",
+            f"{handoffs}?{urlencode({'source': line.agent} | around)}",
+        )
+        if line.reason:
+            reports = reverse("dashboard:file_reports", args=[tenant.slug])
+            yield Link("Reports with this reason", f"{reports}?{urlencode({'reason': line.reason.value})}")
+
+
+EVENTS = {
+    heading: {value: value for value in values}
+    for heading, values in {
+        "Reasons": Reason,
+        "Fallback": Fallback,
+        "Gate events": GATE_EVENTS,
+        "Trace events": TRACE_EVENTS,
+    }.items()
+}
+
 
 TEMPLATE = "dashboard/diagnostics/logs/page.html"
 

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
-from handoffaudit.dashboard.templatetags.shares import format_share
+from handoffaudit.dashboard.templatetags.numbers import format_share
 from handoffaudit.diagnostics import codes, file_stats
 from handoffaudit.diagnostics import reasons as diagnostics_reasons
 from handoffaudit.diagnostics.file_stats import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally

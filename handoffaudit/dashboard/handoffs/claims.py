@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from handoffaudit.dashboard.handoffs.findings import anchor, parts_of
+from handoffaudit.dashboard.handoffs.verdict_findings import anchor, parts_of
 from handoffaudit.dashboard.safe_text import cut, readable, weight
 
 MOST_CLAIMS = 30

@@ -16,8 +16,8 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, require_role
 from handoffaudit.dashboard.handoffs import sections
 from handoffaudit.dashboard.handoffs.document_tree import Bounds, PartNotFoundError, is_text, place_of, text_piece, tree
-from handoffaudit.dashboard.handoffs.findings import Finding, batch, parts_of, spots_of
 from handoffaudit.dashboard.handoffs.sections import ShownDocument, choose_document
+from handoffaudit.dashboard.handoffs.verdict_findings import Finding, batch, parts_of, spots_of
 from handoffaudit.dashboard.safe_text import excerpt, readable, weight
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, HandoffBody

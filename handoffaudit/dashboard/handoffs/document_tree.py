@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoffaudit.dashboard.handoffs.findings import Finding, Spot, anchor
+from handoffaudit.dashboard.handoffs.verdict_findings import Finding, Spot, anchor
 from handoffaudit.dashboard.safe_text import cut, readable, weight
 from handoffaudit.validation.paths import dotted_path, pointer
 from handoffaudit.validation.text import clean

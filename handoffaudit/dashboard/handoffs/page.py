@@ -23,8 +23,8 @@ from handoffaudit.dashboard.filters import names_of
 from handoffaudit.dashboard.findings import group_name
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.groups import membership
 from handoffaudit.diagnostics.groups import queries as group_queries
 from handoffaudit.diagnostics.models import FindingGroup

@@ -10,7 +10,7 @@ from django.http import Http404
 
 from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.handoffs.document_tree import Bounds, Node, tree
-from handoffaudit.dashboard.handoffs.findings import Finding, findings_of, parts_of, spots_of
+from handoffaudit.dashboard.handoffs.verdict_findings import Finding, findings_of, parts_of, spots_of
 from handoffaudit.drawing.chain import Chain, draw_chain, needs_fold
 from handoffaudit.drawing.charts import Section, draw_token_sections
 from handoffaudit.drawing.svg import Drawing

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.help import guides
-from handoffaudit.dashboard.help.codes import by_layer
 from handoffaudit.dashboard.help.guides import GUIDES, LOOKED_UP, beginning, sections
+from handoffaudit.dashboard.help.public_pages import by_layer
 from handoffaudit.dashboard.review.page import keys_for
 from handoffaudit.problem_types import PROBLEM_TYPES
 from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES

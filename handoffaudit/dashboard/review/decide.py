@@ -15,7 +15,7 @@ from handoffaudit.dashboard.handoffs.page import clean_query
 from handoffaudit.dashboard.review.item import Notice, notice_of
 from handoffaudit.dashboard.review.page import item_page, with_done
 from handoffaudit.dashboard.review.queue import MOST_WAITING, QueueFilters, progress_of
-from handoffaudit.dashboard.saved_views.tabs import build_url
+from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import assignments, decisions

@@ -15,8 +15,8 @@ from handoffaudit.accounts.models import Person, Role
 from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.handoffs import sections
 from handoffaudit.dashboard.handoffs.claims import claims_of
-from handoffaudit.dashboard.handoffs.findings import Finding
 from handoffaudit.dashboard.handoffs.sections import choose_document
+from handoffaudit.dashboard.handoffs.verdict_findings import Finding
 from handoffaudit.handoffs import lineage, queries
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.review import assignments, decisions, queue, undo

@@ -26,7 +26,7 @@ from handoffaudit.dashboard.review.queue import (
     progress_of,
     read_queue,
 )
-from handoffaudit.dashboard.saved_views.tabs import Tabs, redirect_to_default, tabs_of
+from handoffaudit.dashboard.view_tabs import Tabs, redirect_to_default, tabs_of
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.models import Handoff

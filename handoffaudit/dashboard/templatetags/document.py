@@ -66,3 +66,9 @@ def render_code(text: str) -> SafeString:
 
 def _part(number: int, part: str) -> SafeString | str:
     return format_html("<code>{}</code>", part) if number % 2 else part
+
+
+@register.filter
+def words(reason: str) -> str:
+    """Return a reason as a heading: `Breaker open`."""
+    return reason.replace("_", " ").capitalize()

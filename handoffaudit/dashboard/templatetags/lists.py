@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -11,10 +12,12 @@ from django.forms.utils import flatatt
 from django.template import Library
 from django.template.context import Context
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.dashboard.live import token_of
+from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.ui import gravity, option, options
 from handoffaudit.filter_fields import ChoiceFilter, FilterField
 from handoffaudit.handoffs.filters import Filters
@@ -136,3 +139,29 @@ def _has_option(offered: Mapping[str, Any], chosen: str) -> bool:
     if isinstance(offered.get(chosen), str):
         return True
     return any(chosen in group for group in offered.values() if not isinstance(group, str))
+
+
+@register.filter
+def format_wait(since: datetime) -> str:
+    """Format the time since a moment in one unit, for narrow places: `{{ handoff.received_at|format_wait }}`."""
+    seconds = max(0, int((timezone.now() - since).total_seconds()))
+    for name, unit in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
+@register.simple_tag
+def queue_age(since: datetime) -> SafeString:
+    """Render the time since a moment in one unit, with the moment on hover: `{% queue_age handoff.received_at %}`."""
+    # The markup contains no text from a sender or a user.
+    return mark_safe(  # noqa: S308
+        f'<time class="queue-age" datetime="{since.isoformat()}" title="{since:%Y-%m-%d %H:%M:%S} UTC">'
+        f"{format_wait(since)}</time>"
+    )
+
+
+@register.simple_tag
+def trace_url(slug: str, trace_id: str) -> str:
+    """Return the address of a trace: `{% trace_url who.tenant.slug handoff.trace_id as url %}`."""
+    return build_trace_url(slug, trace_id)

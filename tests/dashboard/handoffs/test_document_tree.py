@@ -21,7 +21,7 @@ from handoffaudit.dashboard.handoffs.document_tree import (
     text_piece,
     tree,
 )
-from handoffaudit.dashboard.handoffs.findings import Finding, anchor, parts_of, spots_of
+from handoffaudit.dashboard.handoffs.verdict_findings import Finding, anchor, parts_of, spots_of
 from tests.elapsed import grows_linearly
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.template import Context, Template
 
-from handoffaudit.dashboard.handoffs.findings import findings_of
+from handoffaudit.dashboard.handoffs.verdict_findings import findings_of
 from handoffaudit.validation.diff import difference
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.validation.support import judge, payload, universal

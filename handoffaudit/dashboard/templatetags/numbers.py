@@ -1,4 +1,4 @@
-"""Template tags and filters for shares and their changes."""
+"""Template tags and filters for numbers: shares and their changes, durations and costs."""
 
 from django.template import Library
 from django.utils.html import format_html
@@ -61,3 +61,35 @@ def describe_change(change: Change, direction: str = "") -> SafeString:
         text,
         few,
     )
+
+
+@register.filter
+def latency(milliseconds: float | str | None) -> str:
+    """Format a duration in milliseconds as `820 ms`, `1.4 s` or `62 s`; a dash for None or an empty string."""
+    if not isinstance(milliseconds, int | float):
+        return "\u2013"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+@register.filter
+def usd(amount: float) -> str:
+    """Format US dollars with two decimals, or with four where two would show zero."""
+    return f"{amount:,.4f}" if 0 < amount < 0.01 else f"{amount:,.2f}"
+
+
+@register.filter
+def span(seconds: float | None) -> str:
+    """Format a span as `0.2 s`, `4 min 10 s`, `3 h 5 min` or `2 d 4 h`; a dash where the span is unknown."""
+    if seconds is None:
+        return "\u2013"
+    if seconds < 60:
+        return f"{max(seconds, 0):.1f} s"
+    whole = int(seconds)
+    for size, unit, rest, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            left = whole % size // rest
+            return f"{whole // size:,} {unit}" + (f" {left} {small}" if left else "")
+    return f"{whole} s"

@@ -13,8 +13,8 @@ from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role, SavedView
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters
-from handoffaudit.dashboard.saved_views.tabs import ALL, TITLES, build_url, built_in, membership_of
-from handoffaudit.dashboard.traces.page import TraceFilters
+from handoffaudit.dashboard.trace_list import TraceFilters
+from handoffaudit.dashboard.view_tabs import ALL, TITLES, build_url, built_in, membership_of
 from handoffaudit.diagnostics.groups.queries import GroupFilters
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.filter_fields import FilterError

@@ -11,10 +11,9 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import live
+from handoffaudit.dashboard import live, trace_page
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
-from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
-from handoffaudit.dashboard.traces import trace
+from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.traces import list_traces
 from handoffaudit.filter_fields import PERIODS, ChoiceFilter, FilterError, MomentTextFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
@@ -115,4 +114,4 @@ def _agents(who: TenantMembership) -> list[str]:
 
 trace_list_urls = [path("traces/", traces, name="traces")]
 
-urlpatterns = [*trace_list_urls, *trace.urlpatterns]
+urlpatterns = [*trace_list_urls, *trace_page.urlpatterns]

@@ -17,14 +17,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role, target_of
-from handoffaudit.dashboard.diagnostics.log_lines import AROUND, Link, row_of
+from handoffaudit.dashboard.diagnostics.logs import AROUND, Link, row_of
 from handoffaudit.dashboard.handoffs import attempts, sections
 from handoffaudit.dashboard.handoffs import document as handoffs_document
 from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.dashboard.handoffs.document import number
-from handoffaudit.dashboard.handoffs.findings import Finding, batch, group_findings
 from handoffaudit.dashboard.handoffs.page import list_context
 from handoffaudit.dashboard.handoffs.sections import ShownDocument, choose_document, handoff_or_404
+from handoffaudit.dashboard.handoffs.verdict_findings import Finding, batch, group_findings
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.logs import search

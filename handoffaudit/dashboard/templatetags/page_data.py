@@ -1,15 +1,18 @@
-"""Template tags for the decision box and for links to finding groups, for pages whose views do not provide them."""
+"""Template tags for data that views do not provide: decision box, finding group, last removal and sample progress."""
 
-from datetime import datetime
 from typing import Any
 
 from django.template import Context, Library
-from django.utils import timezone
-from django.utils.safestring import SafeString, mark_safe
+from django.template.context import RequestContext
 
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.review.item import Box, box_of
+from handoffaudit.dashboard.settings.retention import KIND_TEXTS
+from handoffaudit.diagnostics import retention_run, sample_tenants
 from handoffaudit.diagnostics.groups.membership import group_among, groups_by_key
+from handoffaudit.diagnostics.sample_tenants import Progress
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.policy.retention import Data
 
 register = Library()
 
@@ -18,26 +21,6 @@ register = Library()
 def box(context: dict[str, Any], handoff: Handoff) -> Box:
     """Return the decision box of a handoff for `components/review_box.html`: `{% box handoff as box %}`."""
     return box_of(context["who"], handoff)
-
-
-@register.filter
-def format_wait(since: datetime) -> str:
-    """Format the time since a moment in one unit, for narrow places: `{{ handoff.received_at|format_wait }}`."""
-    seconds = max(0, int((timezone.now() - since).total_seconds()))
-    for name, unit in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= unit:
-            return f"{seconds // unit} {name}"
-    return f"{seconds} s"
-
-
-@register.simple_tag
-def queue_age(since: datetime) -> SafeString:
-    """Render the time since a moment in one unit, with the moment on hover: `{% queue_age handoff.received_at %}`."""
-    # The markup contains no text from a sender or a user.
-    return mark_safe(  # noqa: S308
-        f'<time class="queue-age" datetime="{since.isoformat()}" title="{since:%Y-%m-%d %H:%M:%S} UTC">'
-        f"{format_wait(since)}</time>"
-    )
 
 
 @register.inclusion_tag("dashboard/groups/link.html", takes_context=True)
@@ -52,3 +35,16 @@ def group_link(context: Context, handoff: Handoff, code: str, path: str | None) 
         vars(handoff)["_finding_groups"] = groups_by_key(handoff)
     groups = vars(handoff)["_finding_groups"]
     return {"group": group_among(groups, handoff, code, path or ""), "who": context["who"]}
+
+
+@register.inclusion_tag("components/removed.html", takes_context=True)
+def show_removal(context: RequestContext, name: str) -> dict[str, Any]:
+    """Render the last removal of a kind of data: its age limit, time and rule; nothing if nothing was removed."""
+    data = Data(name)
+    return {"run": retention_run.last_removal(context["who"].tenant, data), "title": KIND_TEXTS[data].title}
+
+
+@register.simple_tag
+def sample_progress(tenant: Tenant) -> Progress:
+    """Return how far a sample tenant is filled: `{% sample_progress who.tenant as filled %}`."""
+    return sample_tenants.load_progress(tenant)

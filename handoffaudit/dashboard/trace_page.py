@@ -16,11 +16,11 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role, target_of
-from handoffaudit.dashboard.diagnostics.log_lines import row_of
+from handoffaudit.dashboard.diagnostics.logs import row_of
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.dashboard.saved_views.tabs import build_url
 from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics.logs import search
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from evals.kinds import TraceLabel
 from handoffaudit.evaluation.judge import Judged, record_of
-from handoffaudit.validation.provenance import Attributed, Flaw, Sign, Step, attribute, flaws_of, step_of, suspects
+from handoffaudit.validation.origins import Sign, suspects
+from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, flaws_of, step_of
 from handoffaudit.validation.text import pluralize
 
 NEAR: Final = 3

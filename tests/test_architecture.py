@@ -16,12 +16,12 @@ KINDS = {
     "__init__", "apps", "base", "client", "errors", "filters", "forms", "jobs", "labels", "list", "models", "page",
     "queries", "run", "schemas", "stats", "store", "tasks", "urls",
 }  # fmt: skip
-GERUNDS = {"grounding", "logging", "masking", "paging", "pricing", "routing", "warning", "wording"}
+GERUNDS = {"grounding", "logging", "masking", "paging", "pricing", "routing", "warning"}
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60
 # These bounds follow the package down. A change that needs a higher one needs another place for its code.
-MOST_MODULES = 411
-MOST_SHARED_IN_A_PACKAGE = 15
+MOST_MODULES = 407
+MOST_SHARED_IN_A_PACKAGE = 10
 PATHS = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|html|md|json|toml)|(?:[a-z_]+/)+)`")
 
 

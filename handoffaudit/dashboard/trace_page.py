@@ -30,7 +30,7 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters, parse_cursor
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.validation.provenance import Origin, Sign, Suspect
+from handoffaudit.validation.origins import Origin, Sign, Suspect
 from handoffaudit.validation.text import pluralize
 
 ALL: Final = "all"

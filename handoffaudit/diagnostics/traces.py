@@ -22,21 +22,8 @@ from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, V
 from handoffaudit.handoffs.queries import matching, of_tenant
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.validation.layers import chain
-from handoffaudit.validation.provenance import (
-    Attributed,
-    Origin,
-    Share,
-    Step,
-    Suspect,
-    attribute,
-    first_wrong,
-    flaws_of,
-    origins,
-    shares,
-    step_of,
-    suspects,
-    tainted,
-)
+from handoffaudit.validation.origins import Origin, Share, Suspect, first_wrong, origins, shares, suspects
+from handoffaudit.validation.provenance import Attributed, Step, attribute, flaws_of, step_of, tainted
 from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200

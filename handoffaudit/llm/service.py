@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from handoffaudit.llm.calls import SECONDS, TRIES, Caller, Messages, Reply, read_complete
 from handoffaudit.llm.claude import CONNECT_SECONDS, ClaudeClient
-from handoffaudit.validation.prompts import critique, grounding, pricing
+from handoffaudit.validation.prompts import grounding, pricing, second_opinion
 from handoffaudit.validation.prompts.pricing import Price, read_prices
 from handoffaudit.validation.prompts.question import ANSWER_TOKENS, Reason, Role, Unavailable, as_text, fence
 
@@ -134,11 +134,11 @@ def claude_critic(
             model=model,
             system=instructions,
             messages=[{"role": "user", "content": _fence_parts(context)}],
-            schema=critique.SCHEMA,
+            schema=second_opinion.SCHEMA,
             max_tokens=ANSWER_TOKENS,
             seconds=seconds,
         )
-        opinion = critique.read(read_complete(reply))
+        opinion = second_opinion.read(read_complete(reply))
         return {
             "overall_score": opinion.score,
             "issues": [

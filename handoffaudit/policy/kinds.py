@@ -27,7 +27,7 @@ from handoffaudit.policy.retention import Retention
 from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.values import to_plain
 from handoffaudit.policy.versions import AS_SHIPPED, Versions
-from handoffaudit.validation.business_rules.rules import BusinessRuleSet
+from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.config import ANY_OTHER_TYPE, ROWS_AS_SHIPPED, TypePolicy, ValidationConfig
 
 strictness: Versions[TypePolicy] = Versions(

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handoffaudit.validation.business_rules.rules import (
+    from handoffaudit.validation.business_rules import (
         BusinessRule,
         BusinessRuleSet,
         BusinessRuleType,
@@ -104,9 +104,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "business_rules.rules": (
-        "BusinessRule BusinessRuleSet BusinessRuleType Operator build_cmt_rules build_signal_rules"
-    ),
+    "business_rules": "BusinessRule BusinessRuleSet BusinessRuleType Operator build_cmt_rules build_signal_rules",
     "errors": (
         "BusinessRuleValidationError CritiqueValidationError EvidenceValidationError HandoffAuditError "
         "HandoffValidationError RemediationExhaustedError SchemaValidationError"

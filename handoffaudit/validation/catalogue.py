@@ -13,10 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from handoffaudit.validation.codes import Code
 from handoffaudit.validation.formats import file_report, handoff_file
 from handoffaudit.validation.handoff_files import FALLBACK_LOCATION
-from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.issues import Code, Severity
 from handoffaudit.validation.layers import (
     chain,
     consistency,

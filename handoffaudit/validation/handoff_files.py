@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from handoffaudit.validation.codes import Code, make
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 
 FALLBACK_LOCATION: Final = Code(
     "files.fallback_location",

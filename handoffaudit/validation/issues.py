@@ -1,4 +1,7 @@
-"""The issue: one finding of a layer about a sender's document."""
+"""Issues, the findings of a layer about a sender's document, and the rule codes that issues are made from.
+
+The layers and formats declare the codes beside their checks, and `catalogue` collects the declared codes.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from handoffaudit.validation.paths import Location, dotted_path, pointer
+from handoffaudit.validation.text import brief, clean
 
 MAX_ISSUES = 100
 
@@ -92,3 +96,61 @@ def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue
     last = kept[limit - 1]
     message = f"{last.message} There are more findings like this: only the first {limit} issues are listed."
     return [*kept[: limit - 1], replace(last, message=message, metadata={**last.metadata, "more": True})]
+
+
+_MAX_SENTENCE = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A rule code, or a family of generated codes that begin with it: `schema` of `schema.minimum`.
+
+    `what` describes the defect, `why` says why it matters, and `hint` what to do. A finding may have a more specific
+    hint. `layer` defaults to the part of `code` before the first dot. `holds` is True if the handoff waits for the
+    decision of a person. `approvable` is True if a person may accept a handoff with a finding of this code.
+    """
+
+    code: str
+    severity: Severity
+    title: str
+    what: str
+    why: str
+    hint: str
+    layer: str = ""
+    holds: bool = False
+    approvable: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layer", self.layer or self.code.partition(".")[0])
+
+
+def make(
+    code: Code,
+    member: str = "",
+    /,
+    *,
+    location: Location = (),
+    message: str,
+    expected: Any = None,
+    actual: Any = None,
+    hint: str | None = None,
+    severity: Severity | None = None,
+    **metadata: Any,
+) -> Issue:
+    """Return an issue with a code, or with the code `member` of a family.
+
+    The layer comes from the code, and so does the hint unless `hint` is given. Values from the document are shortened
+    and made storable. `severity` overrides the severity of the code, if the policy or a rule sets one.
+    """
+    return Issue(
+        layer=code.layer,
+        code=f"{code.code}.{member}" if member else code.code,
+        severity=severity or code.severity,
+        message=clean(message, _MAX_SENTENCE),
+        hint=clean(hint, _MAX_SENTENCE) if hint else code.hint,
+        location=tuple(clean(part) if isinstance(part, str) else part for part in location),
+        expected=brief(expected),
+        actual=brief(actual),
+        metadata=brief(metadata) if metadata else {},
+        holds=code.holds,
+    )

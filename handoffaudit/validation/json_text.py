@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from handoffaudit.validation.codes import Code, make
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean
 

@@ -8,9 +8,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.messages import BAD_FORMAT, OUT_OF_RANGE, TOO_LONG, UNKNOWN_FIELD, type_issue
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Code, Issue, make
 from handoffaudit.validation.json_text import JSON_PARSE, MAX_DEPTH, could_be_deeper, deeper_than
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.text import MAX_TEXT, closest, show, storable

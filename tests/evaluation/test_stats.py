@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.evaluation.judge import AS_SHIPPED
 from handoffaudit.evaluation.stats import Characters, Tally, measure
-from handoffaudit.validation.business_rules.parser import parse_sets
+from handoffaudit.validation.rule_parser import parse_sets
 from tests.evaluation.support import grounded, judge_of, measured, reviewed
 
 

@@ -15,7 +15,7 @@ from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.policy.rules import example_sets
 from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.versions import Stale, Versions
-from handoffaudit.validation.business_rules.rules import BusinessRuleSet
+from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.prompts.question import Use
 

@@ -8,8 +8,7 @@ import pytest
 
 from handoffaudit import validation
 from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
-from handoffaudit.validation.codes import Code, make
-from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.issues import Code, Severity, make
 from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, grounding
 
 

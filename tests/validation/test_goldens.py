@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.business_rules.parser import parse_sets
 from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 from handoffaudit.validation.config import (
     CircularPolicy,
@@ -36,6 +35,7 @@ from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, History, Subjec
 from handoffaudit.validation.pipeline import decide, run
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Role, Unavailable
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.rule_parser import parse_sets
 from handoffaudit.validation.schemas.schema import DataSchema
 from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 

@@ -6,9 +6,8 @@ import orjson
 import pytest
 
 from handoffaudit.validation.catalogue import CATALOGUE
-from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import Mode
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, make
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, History, Subject
 from handoffaudit.validation.pipeline import decide
 from handoffaudit.validation.verdict import score, verdict_to_dict

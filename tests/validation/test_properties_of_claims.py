@@ -8,7 +8,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 from handoffaudit.validation.config import EvidencePolicy, Requirements
 from handoffaudit.validation.schemas.schema import DataSchema
 from handoffaudit.validation.verdict import verdict_to_dict

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoffaudit.validation.catalogue import CATALOGUE
-from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.issues import Severity, make
 from handoffaudit.validation.library.models import RemediationPolicy, RemediationRecord
 from handoffaudit.validation.remediation import (
     Action,

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Membership
 from handoffaudit.problem_types import PROBLEM_TYPES
 from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES, Example, entry_of, example_of, text_of
-from handoffaudit.validation.codes import Code
+from handoffaudit.validation.issues import Code
 
 
 @dataclass(frozen=True, slots=True)

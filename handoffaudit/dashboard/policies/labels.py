@@ -11,10 +11,10 @@ from handoffaudit.dashboard.policies.forms import Line, format_optional, format_
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.versions import WHOLE_ROW, Change
-from handoffaudit.validation.business_rules.evaluate import threshold_text, when_text
-from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleType, Operator, When
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator, When
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.prompts.question import VERSION, Use, default_prompt, prompt
+from handoffaudit.validation.rule_evaluation import threshold_text, when_text
 
 LONGEST_RULE_NAME = 120
 

@@ -15,8 +15,7 @@ from handoffaudit.dashboard.policies.labels import MATCHES, OPERATORS, RULE_HELP
 from handoffaudit.dashboard.policies.rule_sets import JsonEditor, RulesDraft, SetEditor, Sets
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.rules import rule_set_to_plain
-from handoffaudit.validation.business_rules.evaluate import conditions_of
-from handoffaudit.validation.business_rules.rules import (
+from handoffaudit.validation.business_rules import (
     MOST_CONDITIONS,
     AnyCondition,
     BusinessRule,
@@ -24,6 +23,7 @@ from handoffaudit.validation.business_rules.rules import (
     Operator,
     When,
 )
+from handoffaudit.validation.rule_evaluation import conditions_of
 
 MATCH = "when_match"
 

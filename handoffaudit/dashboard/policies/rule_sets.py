@@ -14,7 +14,7 @@ from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.rules import rule_set_to_plain
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.business_rules.rules import BusinessRuleSet
+from handoffaudit.validation.business_rules import BusinessRuleSet
 
 Sets = Table[BusinessRuleSet]
 

@@ -21,7 +21,7 @@ from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.policy import kinds, rules
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale
-from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 
 MOST_RULES = 200
 

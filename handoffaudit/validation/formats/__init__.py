@@ -5,12 +5,11 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats import claude_code, delegation, handoff_file, output, payload, universal
 from handoffaudit.validation.formats.base import Format, obj
 from handoffaudit.validation.formats.messages import not_an_object
 from handoffaudit.validation.formats.schema_check import SCHEMA_NAMES, schema
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.text import clean_or_empty, closest, show

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats.messages import BAD_FORMAT, EMPTY, TOO_LONG
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, make
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import MAX_TEXT, clean, clean_or_empty, is_blank, storable

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.block import MARK, read_block, why_no_block
 from handoffaudit.validation.formats.messages import not_an_object
 from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import JSON_PARSE, MAX_DEPTH, deeper_than, parse_json, too_deep
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.text import clean_or_empty, show

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, Final
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -18,7 +17,7 @@ from handoffaudit.validation.formats.base import (
 )
 from handoffaudit.validation.formats.file_report import FILE_SHAPE, Fallback, Source, fallback_issue, judge_report
 from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean, clean_or_empty, show

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from jsonschema_rs import ValidationError
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.coerce import as_utc, convert
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.paths import Location, at, dotted_path, last_name
 from handoffaudit.validation.text import closest, either, pluralize, show, type_name, unknown_field_hint

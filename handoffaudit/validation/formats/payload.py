@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -19,7 +18,7 @@ from handoffaudit.validation.formats.base import (
     obj,
 )
 from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty, closest, show
 from handoffaudit.validation.times import moment

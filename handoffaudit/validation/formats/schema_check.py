@@ -10,9 +10,8 @@ from typing import Any, Final
 import jsonschema_rs
 import orjson
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.messages import MISSING_FIELD, WRONG_TYPE, issues_of
-from handoffaudit.validation.issues import MAX_ISSUES, Issue, Severity
+from handoffaudit.validation.issues import MAX_ISSUES, Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.text import show, type_name

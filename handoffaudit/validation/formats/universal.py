@@ -5,7 +5,6 @@ from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -21,7 +20,7 @@ from handoffaudit.validation.formats.base import (
     obj,
 )
 from handoffaudit.validation.formats.schema_check import Basics, Shape
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import canonical, compact, sha256_hex
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty, is_uuid, show

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from handoffaudit.validation.agents import ALWAYS_KNOWN, closest_agents, known_agents_hint, listed_agents
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import CircularPolicy
 from handoffaudit.validation.formats import BY_NAME
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.layers.base import History, Subject
 from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.record import Record

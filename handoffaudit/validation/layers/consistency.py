@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import orjson
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Places, Seal
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact, python_compact, sha256_hex
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.paths import Location, at, last_name

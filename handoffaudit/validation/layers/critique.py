@@ -5,13 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final, TypeGuard
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import OUTPUT, CritiquePolicy, Strictness
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, NotCheckedError, Subject
-from handoffaudit.validation.prompts import critique
-from handoffaudit.validation.prompts.critique import Opinion
+from handoffaudit.validation.prompts import second_opinion
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable, Use, ask_model
+from handoffaudit.validation.prompts.second_opinion import Opinion
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import show
 from handoffaudit.validation.verdict import Critique, score
@@ -118,7 +117,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 def question_of(subject: Subject) -> Question:
     """Return the question to the LLM about this output."""
     record, policy = subject.record, subject.policy
-    question = critique.question(
+    question = second_opinion.question(
         record.data,
         record.context,
         list(record.evidence),

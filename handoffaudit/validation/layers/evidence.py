@@ -6,9 +6,8 @@ from itertools import islice
 from typing import Any, Final
 
 from handoffaudit.validation.claims import WITHOUT_SOURCE, Claim, ClaimKind, Extraction, extract, plain_key
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import EvidencePolicy, Strictness
-from handoffaudit.validation.issues import MAX_ISSUES, Issue, Severity, limit_issues
+from handoffaudit.validation.issues import MAX_ISSUES, Code, Issue, Severity, limit_issues, make
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location, at, dotted_path

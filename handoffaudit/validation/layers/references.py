@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Reference
-from handoffaudit.validation.issues import Issue, Severity, limit_issues
+from handoffaudit.validation.issues import Code, Issue, Severity, limit_issues, make
 from handoffaudit.validation.layers.base import CouldNotRunError, NotCheckedError, Subject
 from handoffaudit.validation.ports import FileView
 from handoffaudit.validation.text import pluralize, show

@@ -7,16 +7,15 @@ all other layers.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from handoffaudit.validation.codes import Code, make
-from handoffaudit.validation.issues import Issue, Severity, limit_issues
+from handoffaudit.validation.issues import Code, Issue, Severity, limit_issues, make
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location, dotted_path
 from handoffaudit.validation.text import clean
 
 if TYPE_CHECKING:
-    from handoffaudit.validation.business_rules.evaluate import Broken
-    from handoffaudit.validation.business_rules.rules import BusinessRule
+    from handoffaudit.validation.business_rules import BusinessRule
+    from handoffaudit.validation.rule_evaluation import Broken
 
 name: Final = "rules"
 
@@ -40,7 +39,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    from handoffaudit.validation.business_rules.evaluate import broken_rules  # noqa: PLC0415
+    from handoffaudit.validation.rule_evaluation import broken_rules  # noqa: PLC0415
 
     place_of = placer(subject.record)
     return limit_issues(
@@ -51,7 +50,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 def _rules(subject: Subject) -> list[tuple[str, "BusinessRule"]]:
     if not subject.demands.rules:
         return []
-    from handoffaudit.validation.business_rules.evaluate import rules_for  # noqa: PLC0415
+    from handoffaudit.validation.rule_evaluation import rules_for  # noqa: PLC0415
 
     named = subject.record.data.get("_output_type")
     types = {subject.record.handoff_type, named if isinstance(named, str) else subject.record.handoff_type}

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import FailMode, Strictness
 from handoffaudit.validation.formats import claude_code, delegation
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Subject
 from handoffaudit.validation.locate import place_of, placer, span_of
 from handoffaudit.validation.paths import Location, dotted_path

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Section, declared_token_count
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.tokenizers import ESTIMATED_TEXT, TokenCounter, estimate

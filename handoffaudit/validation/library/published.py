@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from handoffaudit.validation.business_rules.rules import BusinessRule
+from handoffaudit.validation.business_rules import BusinessRule
 from handoffaudit.validation.library.models import ClaimAnnotation, ValidationResult
 
 _MODELS: dict[str, type[BaseModel]] = {

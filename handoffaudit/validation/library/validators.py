@@ -7,14 +7,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from handoffaudit.validation.business_rules.rules import BusinessRuleSet
+from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.claims import ABOUT_CLAIMS, SHIPPED_FIELDS, Claim, ClaimKind, extract, parse_fields
-from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import EvidencePolicy, Requirements, TypePolicy
 from handoffaudit.validation.formats import output
 from handoffaudit.validation.formats.messages import not_an_object
-from handoffaudit.validation.issues import Issue, Severity, limit_issues
+from handoffaudit.validation.issues import Issue, Severity, limit_issues, make
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
 from handoffaudit.validation.json_values import to_json
 from handoffaudit.validation.layers import History, Subject, evidence, rules

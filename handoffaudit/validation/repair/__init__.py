@@ -20,7 +20,7 @@ from handoffaudit.validation.repair.by_model import Author, OrModel, why_not_ask
 from handoffaudit.validation.repair.compress import SESSION_FILE, Compressed, compress, count
 from handoffaudit.validation.repair.edit import Draft
 from handoffaudit.validation.repair.hints import follow
-from handoffaudit.validation.repair.results import (
+from handoffaudit.validation.repair.tries import (
     Attempt,
     Judge,
     Means,

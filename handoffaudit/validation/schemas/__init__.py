@@ -6,8 +6,7 @@ turns errors into issues.
 
 from typing import Final
 
-from handoffaudit.validation.codes import Code
-from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.issues import Code, Severity
 
 SCHEMA: Final = Code(
     "schema",

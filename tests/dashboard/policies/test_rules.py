@@ -10,7 +10,7 @@ from django.utils.html import escape
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.policy.kinds import rules
 from handoffaudit.policy.rules import example_sets
-from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 
 PAGE = "/t/acme/rules/"
 HTMX = {"HX-Request": "true", "HX-Target": "rules"}

@@ -6,10 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from handoffaudit.validation import BusinessRule
-from handoffaudit.validation.business_rules.evaluate import Broken, broken_rules
-from handoffaudit.validation.business_rules.parser import parse_sets
 from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.library.published import result_schema
+from handoffaudit.validation.rule_evaluation import Broken, broken_rules
+from handoffaudit.validation.rule_parser import parse_sets
 
 LONG = {"field": "direction", "operator": "eq", "threshold": "LONG"}
 BELOW_ENTRY: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
 from handoffaudit.validation.config import Requirements
 from handoffaudit.validation.schemas.schema import DataSchema
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-from handoffaudit.validation.business_rules.rules import (
+from handoffaudit.validation.business_rules import (
     AnyCondition,
     BusinessRule,
     BusinessRuleSet,

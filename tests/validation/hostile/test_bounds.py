@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from handoffaudit.validation.business_rules.evaluate import broken_rules
-from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
 from handoffaudit.validation.config import Requirements
 from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.json_text import MAX_DEPTH, parse_json
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.rule_evaluation import broken_rules
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.elapsed import BOUNDED, cpu_seconds, grows_linearly
 from tests.scale import LARGE, size

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handoffaudit.validation.business_rules.rules import build_signal_rules
+from handoffaudit.validation.business_rules import build_signal_rules
 from handoffaudit.validation.config import EvidencePolicy, GroundingPolicy, Requirements, Strictness
 from tests.validation.support import codes, judge, payload, universal
 

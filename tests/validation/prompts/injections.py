@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from handoffaudit.validation.catalogue import CATALOGUE
-from handoffaudit.validation.codes import make
-from handoffaudit.validation.prompts import critique, grounding
+from handoffaudit.validation.issues import make
+from handoffaudit.validation.prompts import grounding, second_opinion
 from handoffaudit.validation.prompts.question import Question, Use
 from handoffaudit.validation.repair import by_model
 
@@ -34,9 +34,9 @@ def questions(attempt: str) -> dict[str, Question]:
         "objective": grounding.objective_question(attempt, HARMLESS),
         "deliverable": grounding.objective_question(HARMLESS, attempt),
         "deliverable of many": grounding.objective_question(HARMLESS, {"content": [{"type": "text", "text": attempt}]}),
-        "output": critique.question({"rationale": attempt}, {"q": HARMLESS}, [HARMLESS]),
-        "context of an output": critique.question({"rationale": HARMLESS}, {"q": attempt}, [HARMLESS]),
-        "evidence of an output": critique.question({"rationale": HARMLESS}, {"q": HARMLESS}, [attempt]),
+        "output": second_opinion.question({"rationale": attempt}, {"q": HARMLESS}, [HARMLESS]),
+        "context of an output": second_opinion.question({"rationale": HARMLESS}, {"q": attempt}, [HARMLESS]),
+        "evidence of an output": second_opinion.question({"rationale": HARMLESS}, {"q": HARMLESS}, [attempt]),
         "document": by_model.repair_question(
             {"summary": attempt}, [make(CATALOGUE["structure.empty"], message="It is empty.")]
         ),

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation.catalogue import CATALOGUE
-from handoffaudit.validation.codes import make
-from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.prompts import critique, grounding
+from handoffaudit.validation.issues import Severity, make
+from handoffaudit.validation.prompts import grounding, second_opinion
 from handoffaudit.validation.prompts.grounding import Doubt, Doubted, Grounding, Objective
 from handoffaudit.validation.prompts.question import (
     MalformedAnswer,
@@ -51,7 +50,7 @@ def test_objective_and_deliverable_are_cut_at_10000_characters_each(length: int,
 def test_context_evidence_data_and_output_are_cut_alike() -> None:
     long = {"text": "word " * 10_000}
     asked = grounding.question(long, long, [long])
-    opinion = critique.question(long, long, [long])
+    opinion = second_opinion.question(long, long, [long])
     for content, tags in ((asked.content, ("context", "evidence", "data")), (opinion.content, ("output", "evidence"))):
         for tag in tags:
             sent = between(content, tag)
@@ -61,7 +60,7 @@ def test_context_evidence_data_and_output_are_cut_alike() -> None:
 
 def test_what_there_is_not_is_not_sent() -> None:
     assert grounding.question({"a": 1}, {}, []).content == 'No context is given.\n\n<data>\n{"a":1}\n</data>'
-    assert critique.question({"a": 1}, {}, []).content == '<output>\n{"a":1}\n</output>'
+    assert second_opinion.question({"a": 1}, {}, []).content == '<output>\n{"a":1}\n</output>'
 
 
 def test_a_document_to_repair_goes_with_its_findings() -> None:
@@ -71,7 +70,7 @@ def test_a_document_to_repair_goes_with_its_findings() -> None:
     (finding,) = json.loads(between(asked.content, "findings"))
     assert (finding["field"], finding["code"], finding["message"]) == ("data.text", "structure.empty", "It is empty.")
     assert asked.read('{"data": 1}') == {"data": 1}
-    assert asked.max_tokens > critique.question({}, {}, []).max_tokens
+    assert asked.max_tokens > second_opinion.question({}, {}, []).max_tokens
 
 
 def test_a_role_and_a_prompt_of_ones_own() -> None:
@@ -79,7 +78,7 @@ def test_a_role_and_a_prompt_of_ones_own() -> None:
     for asked in (
         grounding.question({}, {}, [], own, role=Role.CAREFUL),
         grounding.objective_question("", "", own, role=Role.CAREFUL),
-        critique.question({}, {}, [], own, role=Role.CAREFUL),
+        second_opinion.question({}, {}, [], own, role=Role.CAREFUL),
         by_model.repair_question({}, [], own, role=Role.CAREFUL),
     ):
         assert (asked.prompt, asked.role) == ("own-3", Role.CAREFUL)
@@ -91,7 +90,11 @@ def test_the_schemas_of_answers_are_what_structured_output_takes() -> None:
         inner = [one for value in schema.values() if isinstance(value, dict) for one in objects(value)]
         return [schema, *inner] if schema.get("type") == "object" else inner
 
-    for asked in (grounding.question({}, {}, []), grounding.objective_question("", ""), critique.question({}, {}, [])):
+    for asked in (
+        grounding.question({}, {}, []),
+        grounding.objective_question("", ""),
+        second_opinion.question({}, {}, []),
+    ):
         for one in objects(dict(asked.schema)):
             assert one["additionalProperties"] is False
             assert one["required"] == list(one["properties"])
@@ -181,6 +184,8 @@ def test_status_words_in_any_case(status: str) -> None:
 
 
 def test_what_a_critique_says() -> None:
-    opinion = critique.read('{"overall_score": 1, "issues": [{"severity": "ERROR", "message": "m"}], "reasoning": "r"}')
+    opinion = second_opinion.read(
+        '{"overall_score": 1, "issues": [{"severity": "ERROR", "message": "m"}], "reasoning": "r"}'
+    )
     assert (opinion.score, opinion.reasoning) == (1.0, "r")
     assert [(one.code, one.message, one.severity) for one in opinion.remarks] == [("issue", "m", Severity.ERROR)]

@@ -1,6 +1,7 @@
 """Tests that each wrong value of a trace is listed once."""
 
-from handoffaudit.validation.provenance import Flaw, Step, attribute, first_wrong, origins, shares
+from handoffaudit.validation.origins import first_wrong, origins, shares
+from handoffaudit.validation.provenance import Flaw, Step, attribute
 
 
 def step(source: str, data: str, *flaws: Flaw, brings: bool = False) -> Step:

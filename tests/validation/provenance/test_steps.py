@@ -1,8 +1,7 @@
 """Tests of handoffs as steps of a trace."""
 
 from handoffaudit.validation import formats
-from handoffaudit.validation.provenance import Flaw, flaws_of, step_of
-from handoffaudit.validation.provenance.attribution import LONGEST_DATA
+from handoffaudit.validation.provenance import LONGEST_DATA, Flaw, flaws_of, step_of
 from handoffaudit.validation.record import Envelope, Record
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from handoffaudit.validation.provenance import Flaw, Sign, Step, attribute, suspects
+from handoffaudit.validation.origins import Sign, suspects
+from handoffaudit.validation.provenance import Flaw, Step, attribute
 
 
 def step(data: str, *flaws: Flaw, brings: bool = False) -> Step:

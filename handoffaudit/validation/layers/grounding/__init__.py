@@ -6,9 +6,8 @@ from itertools import islice
 from typing import Final
 
 from handoffaudit.validation.claims import Claim, ClaimKind, Mark, Source
-from handoffaudit.validation.codes import Code, make
 from handoffaudit.validation.config import GroundingPolicy, Strictness
-from handoffaudit.validation.issues import Issue, Severity, limit_issues
+from handoffaudit.validation.issues import Code, Issue, Severity, limit_issues, make
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.layers.evidence import claims_of, source_names
 from handoffaudit.validation.layers.grounding.engine import ground

@@ -21,7 +21,7 @@ from handoffaudit.validation.layers.grounding.values import (
     values_in,
 )
 from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS, days_of, minutes_of
-from handoffaudit.validation.layers.grounding.wording import wording_marks
+from handoffaudit.validation.layers.grounding.wording_judge import wording_marks
 from handoffaudit.validation.layers.grounding.wording_text import speaks
 
 _MAX_TRIES = 40

@@ -6,7 +6,7 @@ import pytest
 
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
-from handoffaudit.validation.layers.grounding.wording import wording_marks
+from handoffaudit.validation.layers.grounding.wording_judge import wording_marks
 from tests.elapsed import grows_linearly
 
 REPORT = """The harbour authority of Port Alder opened its new ferry terminal on Monday after three years of

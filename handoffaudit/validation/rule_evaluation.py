@@ -9,7 +9,7 @@ from itertools import takewhile
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
-from handoffaudit.validation.business_rules.rules import (
+from handoffaudit.validation.business_rules import (
     AllConditions,
     AnyCondition,
     BusinessRule,

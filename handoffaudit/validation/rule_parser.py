@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from handoffaudit.validation.business_rules.evaluate import conditions_of
-from handoffaudit.validation.business_rules.rules import (
+from handoffaudit.validation.business_rules import (
     MOST_CONDITIONS,
     AllConditions,
     AnyCondition,
@@ -22,6 +21,7 @@ from handoffaudit.validation.business_rules.rules import (
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import dotted_path
+from handoffaudit.validation.rule_evaluation import conditions_of
 from handoffaudit.validation.selectors import PathError, parse_path
 from handoffaudit.validation.text import closest, either, show, type_name, unknown_field_hint
 

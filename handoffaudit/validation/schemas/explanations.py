@@ -6,8 +6,7 @@ from typing import Any
 
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
-from handoffaudit.validation.codes import make
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, make
 from handoffaudit.validation.paths import Location, at, dotted_path, pointer
 from handoffaudit.validation.schemas import SCHEMA
 from handoffaudit.validation.text import clean, closest, either, pluralize, show, type_name, unknown_field_hint

@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from handoffaudit.validation.layers.grounding import BY_KIND
-from handoffaudit.validation.provenance.attribution import Attributed, Step
-from handoffaudit.validation.provenance.value_forms import Form, forms_of
+from handoffaudit.validation.provenance import Attributed, Form, Step, forms_of
 
 _IN_TURN: Final = {BY_KIND[kind].code: turn for turn, kind in enumerate(("number", "date", "identifier", "name"))}
 # Wording that no source has is more often a paraphrase than wrong.

@@ -108,8 +108,8 @@ def import_log(path: str) -> dict[str, Any]:
 
     from django.db.models import Sum
 
+    from handoffaudit.cli.documents import Source
     from handoffaudit.cli.import_log import DatabaseLogReceiver
-    from handoffaudit.cli.imports.files import Source
     from handoffaudit.diagnostics.models import LogCount
 
     began = time.perf_counter()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from handoffaudit.cli.documents import Documents, describe_progress, labelled_lines, reader_beside, report_left_out
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.imports.files import Documents, describe_progress, labelled_lines, reader_beside, report_left_out
 from handoffaudit.cli.options import example, json_option, policy_option
 from handoffaudit.cli.progress import ProgressLine
 
@@ -117,7 +117,7 @@ def evaluate(
     """
     config = _load_config(policy)
     if with_model:
-        from handoffaudit.cli.evaluation.report import RunOptions, measure_model
+        from handoffaudit.cli.eval_report import RunOptions, measure_model
 
         run_options = RunOptions(**wishes, show=show, as_json=as_json)
         measure_model(files, names, kinds, lambda: _judge(names, config), config, run_options)
@@ -128,15 +128,15 @@ def evaluate(
     if as_json:
         click.echo(json.dumps({"layers": names, "files": [_as_json(*one) for one in measured.items()]}))
         return
-    from handoffaudit.cli.evaluation import report
+    from handoffaudit.cli import eval_report
 
-    for line in report.table({path: one.figures() for path, one in measured.items()}):
+    for line in eval_report.table({path: one.figures() for path, one in measured.items()}):
         click.echo(line)
     for path, one in measured.items():
         for tally in one.further.values():
             for line in tally.lines(path):
                 click.echo(line)
-        for line in report.wrong_lines(path, one.wrong):
+        for line in eval_report.wrong_lines(path, one.wrong):
             click.echo(line)
 
 
@@ -162,7 +162,7 @@ def _measure_file(
 
 def _load_config(policy: tuple[str, ...]) -> "ValidationConfig":
     if policy:
-        from handoffaudit.cli.local.policy import read_policy
+        from handoffaudit.cli.local_policy import read_policy
 
         return read_policy(policy, "strict")
     from handoffaudit.evaluation.judge import AS_SHIPPED
@@ -189,7 +189,9 @@ def _judge(names: list[str], config: "ValidationConfig") -> "Judge":
 
 
 def _as_json(path: str, measured: "Measured") -> dict[str, Any]:
-    from handoffaudit.cli.evaluation import report
+    from handoffaudit.cli import eval_report
 
     shown = {"file": path, **measured.figures()}
-    return shown | {"wrong": [report.wrong_as_json(judged) for judged in measured.wrong]} if measured.wrong else shown
+    return (
+        shown | {"wrong": [eval_report.wrong_as_json(judged) for judged in measured.wrong]} if measured.wrong else shown
+    )

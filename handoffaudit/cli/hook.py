@@ -191,7 +191,7 @@ def _read_event(wrong: int) -> Event | None:
 def _read_rules(path: Path | None, wrong: int) -> "tuple[PhaseRule, ...]":
     if path is None:
         return ()
-    from handoffaudit.cli.hooks.rules import load_rules
+    from handoffaudit.cli.hooks.user_rules import load_rules
 
     return load_rules(path.expanduser(), wrong)
 

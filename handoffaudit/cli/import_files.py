@@ -9,9 +9,9 @@ from typing import Protocol
 
 import click
 
+from handoffaudit.cli.documents import Piece, Source
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.imports.files import Piece, Source
-from handoffaudit.cli.imports.items import Answer, ImportReport, Item, Occurrences, make_item
+from handoffaudit.cli.import_items import Answer, ImportReport, Item, Occurrences, make_item
 from handoffaudit.cli.options import data_option, example, json_option, tenant_option
 from handoffaudit.cli.progress import ProgressBar
 
@@ -70,13 +70,13 @@ def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | Non
 
 def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
     if url:
-        from handoffaudit.cli.imports.receivers import ServerReceiver
+        from handoffaudit.cli.import_receivers import ServerReceiver
 
         if not key:
             raise Stop("--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.")
         return ServerReceiver(url, key)
     from handoffaudit.cli.bootstrap import find_tenant, start_with_database
-    from handoffaudit.cli.imports.receivers import DatabaseReceiver
+    from handoffaudit.cli.import_receivers import DatabaseReceiver
 
     start_with_database()
     return DatabaseReceiver(find_tenant(tenant))

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlencode
 
 import click
 
+from handoffaudit.cli.documents import STANDARD_INPUT, Source
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.imports.files import STANDARD_INPUT, Source
-from handoffaudit.cli.imports.receivers import Server, describe_refusal
+from handoffaudit.cli.import_receivers import Server, describe_refusal
 from handoffaudit.cli.options import data_option, example, json_option, tenant_option
 from handoffaudit.cli.progress import ProgressBar
 

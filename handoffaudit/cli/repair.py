@@ -16,8 +16,8 @@ from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import example, format_option, json_option, policy_option, root_option, strictness_option
 
 if TYPE_CHECKING:
-    from handoffaudit.cli.local.repairs import SessionFiles
-    from handoffaudit.cli.local.verdicts import Given, Judge
+    from handoffaudit.cli.local_repairs import SessionFiles
+    from handoffaudit.cli.local_verdicts import Given, Judge
     from handoffaudit.validation.repair import Repair
     from handoffaudit.validation.verdict import Verdict
 
@@ -56,9 +56,9 @@ def command(
 
     Exits with 0 if the candidate (or the unchanged document) is valid, with 1 if no rule could repair it.
     """
-    from handoffaudit.cli.local.policy import read_policy
-    from handoffaudit.cli.local.repairs import SessionFiles
-    from handoffaudit.cli.local.verdicts import judge_for, take_apart
+    from handoffaudit.cli.local_policy import read_policy
+    from handoffaudit.cli.local_repairs import SessionFiles
+    from handoffaudit.cli.local_verdicts import judge_for, take_apart
     from handoffaudit.validation.repair import repair_to_dict, session_context
 
     sent = _read_only_document(file)
@@ -85,7 +85,7 @@ def command(
 
 
 def _read_only_document(file: str) -> bytes:
-    from handoffaudit.cli.imports.files import Documents
+    from handoffaudit.cli.documents import Documents
 
     source = Documents(file)
     pieces = list(islice(source.pieces(), 2))
@@ -141,7 +141,7 @@ def _tell_session(session: dict[str, Any] | None, files: "SessionFiles") -> None
 
 def _tell(file: str, result: "Repair", verdict: "Verdict") -> None:
     """Print the result for a person on standard error; standard output has only the candidate."""
-    from handoffaudit.cli.local import repairs
+    from handoffaudit.cli import local_repairs
 
-    for line in repairs.repair_lines(file, result, verdict):
+    for line in local_repairs.repair_lines(file, result, verdict):
         click.echo(line, err=True)

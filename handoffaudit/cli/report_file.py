@@ -13,7 +13,7 @@ from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_folder, data_option, example, json_option, receiver_options, tenant_option
 
 if TYPE_CHECKING:
-    from handoffaudit.cli.file_reports.receivers import Receiver, ReportSubject
+    from handoffaudit.cli.report_receivers import Receiver, ReportSubject
 
 LONGEST_RESPONSE = 64 * 1024 * 1024
 
@@ -84,14 +84,14 @@ def command(  # noqa: PLR0913 (click hands over each option)
         raise click.UsageError("--any-key goes with --flush.")
     if missing := [name for name, given in (("--path", path), ("--agent", agent), ("--phase", phase)) if not given]:
         raise click.UsageError(f"Missing option: {', '.join(missing)}.")
-    from handoffaudit.cli.file_reports import receivers
-    from handoffaudit.cli.file_reports.receivers import choose_receiver
+    from handoffaudit.cli import report_receivers
+    from handoffaudit.cli.report_receivers import choose_receiver
 
     text = _read_response(response, root)
     to = choose_receiver(
         "handoffaudit report-file", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=folder
     )
-    about = receivers.ReportSubject(
+    about = report_receivers.ReportSubject(
         run_id=run or f"report-{uuid.uuid4().hex[:12]}",
         agent=str(agent),
         phase=str(phase),
@@ -109,16 +109,16 @@ def command(  # noqa: PLR0913 (click hands over each option)
 
 def _make_report(about: "ReportSubject", response: str | None, root: Path | None) -> dict[str, Any]:
     """Return the report on the current state of the file."""
-    from handoffaudit.cli.file_reports import files, receivers
+    from handoffaudit.cli import file_lookup, report_receivers
 
     wanted = Path(about.path)
-    looked = files.look(wanted, root)
-    found = None if looked.file["exists"] else files.find_elsewhere(wanted.name, root or Path(), wanted)
-    return receivers.make_report(about, looked, datetime.now(UTC), response=response, elsewhere=found)
+    looked = file_lookup.look(wanted, root)
+    found = None if looked.file["exists"] else file_lookup.find_elsewhere(wanted.name, root or Path(), wanted)
+    return report_receivers.make_report(about, looked, datetime.now(UTC), response=response, elsewhere=found)
 
 
 def _send_report(to: "Receiver", made: dict[str, Any]) -> dict[str, Any]:
-    from handoffaudit.cli.file_reports.receivers import Kept, Refused
+    from handoffaudit.cli.report_receivers import Kept, Refused
 
     try:
         answer = to.report(made)
@@ -129,14 +129,14 @@ def _send_report(to: "Receiver", made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flush(url: str | None, key: str | None, folder: Path, *, any_key: bool) -> NoReturn:
-    from handoffaudit.cli.file_reports.receivers import report_server
     from handoffaudit.cli.hooks.spool import flush_spool
+    from handoffaudit.cli.report_receivers import report_server
 
     sys.exit(flush_spool(report_server(url, key), folder, any_key=any_key))
 
 
 def _tell(answer: dict[str, object], *, as_json: bool) -> None:
-    from handoffaudit.cli.file_reports.receivers import explain_answer
+    from handoffaudit.cli.report_receivers import explain_answer
 
     click.echo(json.dumps(answer) if as_json else answer["line"])
     if as_json or not answer["reasons"]:
@@ -146,7 +146,7 @@ def _tell(answer: dict[str, object], *, as_json: bool) -> None:
 
 
 def _read_response_bytes(path: str, root: Path | None) -> bytes:
-    from handoffaudit.cli.file_reports import files
+    from handoffaudit.cli import file_lookup
 
     if path == "-":
         return sys.stdin.buffer.read(LONGEST_RESPONSE + 1)
@@ -154,7 +154,7 @@ def _read_response_bytes(path: str, root: Path | None) -> bytes:
         # A shell passes the output of another command under these paths, and an agent can't put a link there.
         with Path(path).open("rb") as file:
             return file.read(LONGEST_RESPONSE + 1)
-    return files.read_bytes(Path(path), root, LONGEST_RESPONSE + 1)
+    return file_lookup.read_bytes(Path(path), root, LONGEST_RESPONSE + 1)
 
 
 def _read_response(path: str | None, root: Path | None) -> str | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from handoffaudit.cli.documents import LONGEST
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.imports.files import LONGEST
 from handoffaudit.cli.options import (
     example,
     format_option,
@@ -61,7 +61,7 @@ def command(
     All files are judged, even if one of them is unreadable. Exits with 2 if a file was unreadable, otherwise with 1 if
     a handoff is rejected, otherwise with 0. A held handoff waits for a person and is not an error.
     """
-    from handoffaudit.cli.local.policy import read_policy
+    from handoffaudit.cli.local_policy import read_policy
 
     config = read_policy(policy, type_policy)
     if skills:
@@ -111,8 +111,8 @@ def _judge_files(files: tuple[str, ...], unread: list[Stop], **how: object) -> I
 
 
 def _judge_file(path: str, **how: object) -> Iterator[Result]:
-    from handoffaudit.cli.imports.files import Documents
-    from handoffaudit.cli.local.verdicts import judge_for
+    from handoffaudit.cli.documents import Documents
+    from handoffaudit.cli.local_verdicts import judge_for
 
     source = Documents(path)
     judge = judge_for(path, **how)  # type: ignore[arg-type]
@@ -144,7 +144,7 @@ def _print_json(results: Iterable[Result], unread: Sequence[Stop]) -> Counter[st
 
 
 def _print_text(results: Iterable[Result]) -> Counter[str]:
-    from handoffaudit.cli.local import verdicts
+    from handoffaudit.cli import local_verdicts
 
     seen: Counter[str] = Counter()
     several = False
@@ -153,11 +153,11 @@ def _print_text(results: Iterable[Result]) -> Counter[str]:
         several = several or not result.alone or seen.total() > 1
         if not result.alone and not result.verdict.issues:
             continue
-        click.echo(verdicts.verdict_line(result.name, result.reading, result.verdict))
-        for line in verdicts.issue_lines(result.verdict):
+        click.echo(local_verdicts.verdict_line(result.name, result.reading, result.verdict))
+        for line in local_verdicts.issue_lines(result.verdict):
             click.echo(line)
-        if result.alone and (line := verdicts.not_run_line(result.verdict)):
+        if result.alone and (line := local_verdicts.not_run_line(result.verdict)):
             click.echo(line)
     if several:
-        click.echo(verdicts.count_line(seen))
+        click.echo(local_verdicts.count_line(seen))
     return seen

@@ -12,7 +12,7 @@ from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_folder, data_option, example, json_option, receiver_options, tenant_option
 
 if TYPE_CHECKING:
-    from handoffaudit.cli.file_reports.follower import Watcher
+    from handoffaudit.cli.folder_follower import Watcher
 
 
 @click.command(
@@ -87,9 +87,9 @@ def command(  # noqa: PLR0913 (click hands over each option)
 
     Stop with Ctrl-C. With --once the command exits with 1 if a phase failed, and with 2 if reports wait for the server.
     """
-    from handoffaudit.cli.file_reports.follower import BadPattern, Follower, Pattern
-    from handoffaudit.cli.file_reports.follower import Watcher as Loop
-    from handoffaudit.cli.file_reports.receivers import choose_receiver
+    from handoffaudit.cli.folder_follower import BadPattern, Follower, Pattern
+    from handoffaudit.cli.folder_follower import Watcher as Loop
+    from handoffaudit.cli.report_receivers import choose_receiver
 
     try:
         pattern = Pattern.of(expect)

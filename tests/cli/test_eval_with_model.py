@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.cli.evaluation import answers
-from handoffaudit.cli.evaluation.answers import DEFAULT_NAME
+from handoffaudit.cli import eval_answers
+from handoffaudit.cli.eval_answers import DEFAULT_NAME
 from handoffaudit.validation.prompts.question import Use
 from tests.cli.test_eval import written
 from tests.evaluation.support import grounded
@@ -388,7 +388,7 @@ def test_the_table_names_the_model_and_what_it_cost(tmp_path: Path, server: Mess
 
 def test_it_loads_no_framework() -> None:
     look = (
-        "import sys; from handoffaudit.cli.evaluation import report, run; "
+        "import sys; from handoffaudit.cli import eval_report, eval_run; "
         "print([name for name in ('django', 'anthropic', 'celery') if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
@@ -396,4 +396,4 @@ def test_it_loads_no_framework() -> None:
 
 
 def test_the_model_is_the_one_that_the_product_asks(settings) -> None:
-    assert settings.MODEL_FAST == answers.FAST
+    assert settings.MODEL_FAST == eval_answers.FAST

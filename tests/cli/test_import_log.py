@@ -9,10 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.cli import bootstrap, import_log
+from handoffaudit.cli import bootstrap, documents, import_log
 from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.import_log import command
-from handoffaudit.cli.imports import files
 from handoffaudit.diagnostics.logs import index, search, upload
 from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK
 from handoffaudit.diagnostics.models import LogImport
@@ -117,11 +116,11 @@ def test_a_server_gets_a_log_in_parts(
 
 def test_a_packed_file_that_grows_beyond_the_ratio_is_refused(acme: Tenant, tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(b"x" * (files.FREE_BYTES * 2)))
+    path.write_bytes(gzip.compress(b"x" * (documents.FREE_BYTES * 2)))
     with pytest.raises(Stop, match="more than 100 times its size"):
         run(str(path))
     plain = tmp_path / "plain.log"
-    plain.write_bytes(b"x" * (files.FREE_BYTES * 2))
+    plain.write_bytes(b"x" * (documents.FREE_BYTES * 2))
     assert run(str(plain)).exit_code == 0
 
 
@@ -136,7 +135,7 @@ def test_nor_is_it_sent_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(import_log.ServerLogReceiver, "post", post)
     path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress((b"x" * 99 + b"\n") * (files.FREE_BYTES // 50)))
+    path.write_bytes(gzip.compress((b"x" * 99 + b"\n") * (documents.FREE_BYTES // 50)))
     arguments = ("--url", "http://127.0.0.1:9", "--key", "k", str(path))
     with pytest.raises(Stop, match="more than 100 times its size"):
         run(*arguments)

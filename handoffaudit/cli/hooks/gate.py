@@ -146,7 +146,7 @@ class Gate:
                 self._warn(f"It could not be set aside: {error}.")
 
     def _judge(self, mode: str) -> RulesVerdict:
-        from handoffaudit.cli.hooks.rules import evaluate
+        from handoffaudit.cli.hooks.user_rules import evaluate
         from handoffaudit.validation.phase_rules import Overall, failed_errors, overall
 
         results = evaluate(self._rules, self._root)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.cli.file_reports import files
-from handoffaudit.cli.file_reports.follower import Due, Follower, Pattern
+from handoffaudit.cli import file_lookup
+from handoffaudit.cli.folder_follower import Due, Follower, Pattern
 
 PATTERN = "{phase}/{agent}/handoff.json"
 
@@ -160,11 +160,11 @@ def test_links_lead_nowhere_else(run: Run, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_folder_of_too_much_is_looked_at_in_part(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_SCANNED_ENTRIES", 3)
+    monkeypatch.setattr(file_lookup, "MOST_SCANNED_ENTRIES", 3)
     run.write("plan/planner/handoff.json")
     for number in range(5):
         run.write(f"plan/{number}")
-    assert not files.scan_folder(run.root).complete
+    assert not file_lookup.scan_folder(run.root).complete
     assert run.look() == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handoffaudit.cli.file_reports.follower import BadPattern, Pattern, owner_of
+from handoffaudit.cli.folder_follower import BadPattern, Pattern, owner_of
 
 
 @pytest.mark.parametrize(

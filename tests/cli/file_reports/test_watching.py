@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.cli.file_reports.follower import RETRY_SECONDS, Follower, Pattern, Watcher
-from handoffaudit.cli.file_reports.receivers import Kept, LocalReceiver, Refused
+from handoffaudit.cli.folder_follower import RETRY_SECONDS, Follower, Pattern, Watcher
+from handoffaudit.cli.report_receivers import Kept, LocalReceiver, Refused
 
 GOOD = '{"status": "complete", "artifacts": [], "next": null, "summary": "x"}'
 

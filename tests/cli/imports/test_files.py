@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from handoffaudit.cli import documents
+from handoffaudit.cli.documents import Source
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.imports import files
-from handoffaudit.cli.imports.files import Source
 
 
 def pieces(path):
@@ -29,7 +29,7 @@ def test_one_document_over_several_lines_is_one(tmp_path, name):
 
 @pytest.mark.parametrize("chunk", [1, 7, 1024])
 def test_the_items_of_an_array_keep_their_bytes(tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(files, "ARRAY_CHUNK", chunk)
+    monkeypatch.setattr(documents, "ARRAY_CHUNK", chunk)
     items = [b'{"a": 1.50, "b" : "\xc3\xa9\\u00e9, ]["}', b"12345", b"[1,  2]", b'"text"', b"null"]
     path = tmp_path / "a.json"
     path.write_bytes(b" [\n" + b" ,\n".join(items) + b"\n] \n")
@@ -62,7 +62,7 @@ def test_damaged_gzip_gives_what_came_before(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "LONGEST", 100)
+    monkeypatch.setattr(documents, "LONGEST", 100)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"1\n" + b"x" * 1000 + b"\n" + b"y" * 99 + b"\n2")
     assert pieces(path) == [(1, b"1"), (2, None), (3, b"y" * 99), (4, b"2")]

@@ -8,10 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from handoffaudit.cli import import_receivers
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.imports import receivers
-from handoffaudit.cli.imports.items import Occurrences, make_item
-from handoffaudit.cli.imports.receivers import ServerReceiver
+from handoffaudit.cli.import_items import Occurrences, make_item
+from handoffaudit.cli.import_receivers import ServerReceiver
 
 ITEMS = [
     make_item(at, line, Occurrences()) for at, line in enumerate([b'{"handoff_id": "a"}', b"not json", b'{"b": 2}'])
@@ -81,7 +81,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         else:
             sleep(duration)
 
-    monkeypatch.setattr(receivers.time, "sleep", record)
+    monkeypatch.setattr(import_receivers.time, "sleep", record)
     return seconds
 
 

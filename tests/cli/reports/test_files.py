@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.cli.file_reports import files
-from handoffaudit.cli.file_reports.receivers import LONGEST_RESPONSE, cut_response
+from handoffaudit.cli import file_lookup
+from handoffaudit.cli.report_receivers import LONGEST_RESPONSE, cut_response
 from handoffaudit.validation.formats.block import read_block
 
 BLOCK = "---HANDOFF---\nSTATUS: complete\nARTIFACTS: a\nNEXT: none\nSUMMARY: s"
@@ -15,7 +15,7 @@ BLOCK = "---HANDOFF---\nSTATUS: complete\nARTIFACTS: a\nNEXT: none\nSUMMARY: s"
 def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "handoff.json"
     file.write_bytes(b"\xef\xbb\xbf{}\r\n")
-    looked = files.look(file)
+    looked = file_lookup.look(file)
     assert looked.file == {"exists": True, "content": "\ufeff{}\r\n"}
     assert looked.changed_ns == file.stat().st_mtime_ns
 
@@ -26,20 +26,20 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
         (b"{\n\xff}", "line 2 has the byte ff, which is no UTF-8"),
         (b"\xff\xfe{\0}\0", "it is UTF-16 and not UTF-8"),
         (b"\x7fELF\0\xff", "it is binary and no text"),
-        (b"x" * (files.LONGEST_FILE + 1), "it has 524,289 bytes, and 524,288 are the most"),
+        (b"x" * (file_lookup.LONGEST_FILE + 1), "it has 524,289 bytes, and 524,288 are the most"),
     ],
 )
 def test_what_cannot_be_read_is_said(content: bytes, said: str, tmp_path: Path) -> None:
     file = tmp_path / "handoff.json"
     file.write_bytes(content)
-    assert files.look(file).file == {"exists": True, "error": said}
+    assert file_lookup.look(file).file == {"exists": True, "error": said}
 
 
 def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
-    said = {name: files.look(tmp_path / name).file for name in ("", "link", "pipe", "none", "file/none")}
+    said = {name: file_lookup.look(tmp_path / name).file for name in ("", "link", "pipe", "none", "file/none")}
     assert said[""] == {"exists": False, "error": "it is a folder"}
     assert "a symbolic link to" in said["link"]["error"]
     assert said["pipe"] == {"exists": False, "error": "it is no regular file"}
@@ -51,7 +51,7 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_there(tmp_path: Path) -> None:
     file = tmp_path / "handoff.json"
     file.touch(mode=0)
-    assert files.look(file).file == {"exists": True, "error": "permission denied"}
+    assert file_lookup.look(file).file == {"exists": True, "error": "permission denied"}
 
 
 def test_files_of_that_name_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,9 +60,9 @@ def test_files_of_that_name_elsewhere(tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / path).touch()
     (tmp_path / "loop").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
-    found = files.find_elsewhere("handoff.json", Path(), Path("expected/handoff.json"))
+    found = file_lookup.find_elsewhere("handoff.json", Path(), Path("expected/handoff.json"))
     assert found == ["a/handoff.json", "b/c/handoff.json"]
-    assert len(list(files.walk(tmp_path, most=2))) <= 2
+    assert len(list(file_lookup.walk(tmp_path, most=2))) <= 2
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,18 @@ def test_a_link_out_of_the_folder_is_not_followed(secret: Path, target: str) -> 
     (run / "plan/away").symlink_to(secret.parent)
     file = run / "plan/handoff.json"
     file.symlink_to(target.format(secret=secret))
-    looked = files.look(file, run)
+    looked = file_lookup.look(file, run)
     assert looked.file == {"exists": True, "error": "the link leaves the folder, and is not followed"}
     assert looked.changed_ns
     with pytest.raises(OSError, match="leaves the folder"):
-        files.read_bytes(file, run, 100)
+        file_lookup.read_bytes(file, run, 100)
 
 
 def test_a_folder_that_is_a_link_out_of_the_folder_is_not_followed(secret: Path) -> None:
     run = secret.parent / "run"
     (run / "code").symlink_to(secret.parent)
-    assert files.look(run / "code/secret.json", run).file["exists"]
-    assert "content" not in files.look(run / "code/secret.json", run).file
+    assert file_lookup.look(run / "code/secret.json", run).file["exists"]
+    assert "content" not in file_lookup.look(run / "code/secret.json", run).file
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_a_path_written_otherwise_leads_out_of_the_folder_no_more(secret: Path, 
     (here / "run/code").symlink_to(here)
     (here / "run/plan/handoff.json").write_text("inside")
     (here / "alias").symlink_to(here / "run")
-    looked = files.look(here / path, here / folder)
+    looked = file_lookup.look(here / path, here / folder)
     assert looked.file == {"exists": True, "error": "the link leaves the folder, and is not followed"}
     with pytest.raises(OSError, match="leaves the folder"):
-        files.read_bytes(here / path, here / folder, 100)
+        file_lookup.read_bytes(here / path, here / folder, 100)
     inside = here / path.replace("code/secret.json", "plan/handoff.json")
-    assert files.look(inside, here / folder).file == {"exists": True, "content": "inside"}
+    assert file_lookup.look(inside, here / folder).file == {"exists": True, "content": "inside"}
 
 
 def test_links_within_the_folder_are_followed(secret: Path) -> None:
@@ -141,17 +141,17 @@ def test_links_within_the_folder_are_followed(secret: Path) -> None:
     (run / "relative.json").symlink_to("./newest/../plan/v2.json")
     (run / "absolute.json").symlink_to(run / "newest/v2.json")
     for name in ("relative.json", "absolute.json", "newest/v2.json"):
-        assert files.look(run / name, run).file == {"exists": True, "content": "inside"}
+        assert file_lookup.look(run / name, run).file == {"exists": True, "content": "inside"}
     (run / "loop").symlink_to("loop")
-    assert "symbolic links" in files.look(run / "loop", run).file["error"]
+    assert "symbolic links" in file_lookup.look(run / "loop", run).file["error"]
 
 
 def test_of_a_file_elsewhere_its_own_folder_is_not_left(secret: Path) -> None:
     run = secret.parent / "run"
     (secret.parent / "link.json").symlink_to("secret.json")
     (run / "link.json").symlink_to("../secret.json")
-    assert files.look(secret.parent / "link.json", run).file == {"exists": True, "content": "secret"}
-    assert "content" not in files.look(run / "link.json").file
+    assert file_lookup.look(secret.parent / "link.json", run).file == {"exists": True, "content": "secret"}
+    assert "content" not in file_lookup.look(run / "link.json").file
 
 
 def test_what_is_swapped_after_it_was_looked_up_is_not_followed(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,12 +159,12 @@ def test_what_is_swapped_after_it_was_looked_up_is_not_followed(secret: Path, mo
     file.symlink_to(secret)
     status = secret.stat()
     monkeypatch.setattr(os, "stat", lambda *_, **__: status)
-    assert "content" not in files.look(file).file
+    assert "content" not in file_lookup.look(file).file
     monkeypatch.undo()
     file.unlink()
     os.mkfifo(file)
     monkeypatch.setattr(os, "stat", lambda *_, **__: status)
-    assert files.look(file).file == {"exists": False, "error": "it is no regular file"}
+    assert file_lookup.look(file).file == {"exists": False, "error": "it is no regular file"}
 
 
 def linked_run(secret: Path) -> Path:
@@ -193,18 +193,18 @@ def test_without_a_folder_no_link_at_the_file_is_followed(
     run = linked_run(secret)
     monkeypatch.chdir(run / current)
     file = Path(os.path.relpath(run / path)) if relative else run / path
-    looked = files.look(file)
+    looked = file_lookup.look(file)
     assert looked.changed_ns
     assert looked.file["exists"]
     assert "content" not in looked.file
     assert "link" in looked.file["error"]
     with pytest.raises(OSError, match="link"):
-        files.read_bytes(file, None, 100)
+        file_lookup.read_bytes(file, None, 100)
 
 
 def test_a_file_below_another_folder_than_the_root_is_read_through_no_linked_folder(secret: Path) -> None:
     run = linked_run(secret)
-    looked = files.look(run / "plan/linked/handoff.json", run / "plan/planner")
+    looked = file_lookup.look(run / "plan/linked/handoff.json", run / "plan/planner")
     assert looked.file == {"exists": True, "error": "a link on the path is followed only below --root"}
 
 
@@ -235,5 +235,5 @@ def test_links_above_a_run_are_followed_without_a_folder(
     monkeypatch.chdir(here / current)
     # A shell names the current folder as the user did.
     monkeypatch.setenv("PWD", str(here / current))
-    assert files.look(Path(path.format(here=here))).file == {"exists": True, "content": "inside"}
-    assert files.read_bytes(Path(path.format(here=here)), None, 100) == b"inside"
+    assert file_lookup.look(Path(path.format(here=here))).file == {"exists": True, "content": "inside"}
+    assert file_lookup.read_bytes(Path(path.format(here=here)), None, 100) == b"inside"

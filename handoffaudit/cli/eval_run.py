@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import FrameType
 
-from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.evaluation.answers import AnswerFile, AnswerLine, Crew
-from handoffaudit.cli.imports.files import (
+from handoffaudit.cli.documents import (
     STANDARD_INPUT,
     Documents,
     describe_progress,
@@ -20,6 +18,8 @@ from handoffaudit.cli.imports.files import (
     no_labelled_data,
     reader_beside,
 )
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.eval_answers import AnswerFile, AnswerLine, Crew
 from handoffaudit.cli.progress import ProgressLine
 from handoffaudit.evaluation.items import Item, Kinds, UnreadableError
 from handoffaudit.evaluation.judge import Judge, Judged, Key, LLMJudge

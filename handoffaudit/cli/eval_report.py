@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
+from handoffaudit.cli.documents import report_left_out
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.evaluation.answers import DEFAULT_NAME, AnswerFile, Crew, caller_from_environment
-from handoffaudit.cli.evaluation.run import FileRun, Plan, Run, make_plan
-from handoffaudit.cli.imports.files import report_left_out
+from handoffaudit.cli.eval_answers import DEFAULT_NAME, AnswerFile, Crew, caller_from_environment
+from handoffaudit.cli.eval_run import FileRun, Plan, Run, make_plan
 from handoffaudit.evaluation.items import Kinds
 from handoffaudit.evaluation.judge import Judge, Judged, LLMJudge, percentile
 from handoffaudit.llm.calls import Caller

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from handoffaudit.cli.imports.files import is_json
+from handoffaudit.cli.documents import is_json
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

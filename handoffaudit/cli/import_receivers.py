@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.imports.items import Answer, Item
+from handoffaudit.cli.import_items import Answer, Item
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.file_reports.files import LookedUpFile
+from handoffaudit.cli.file_lookup import LookedUpFile
 from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
 from handoffaudit.cli.hooks.spool import Entry, Held, Spool, SpoolFull, count_other_keys, send_waiting
 from handoffaudit.cli.options import usual_data_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from handoffaudit.cli.local.verdicts import issue_lines, wrap
+from handoffaudit.cli.local_verdicts import issue_lines, wrap
 from handoffaudit.validation.diff import Change, ChangeKind
 from handoffaudit.validation.handoff_files import write_new
 from handoffaudit.validation.repair import Attempt, Repair, RepairStatus, check_inside

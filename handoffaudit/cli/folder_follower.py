@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import click
 
-from handoffaudit.cli.file_reports import files
-from handoffaudit.cli.file_reports.files import Scan, Stamp, look, read_bytes
-from handoffaudit.cli.file_reports.receivers import (
+from handoffaudit.cli import file_lookup
+from handoffaudit.cli.file_lookup import Scan, Stamp, look, read_bytes
+from handoffaudit.cli.report_receivers import (
     Kept,
     LocalReceiver,
     Receiver,
@@ -154,7 +154,7 @@ class Follower:
 
         With `all_now`, do not wait for files to settle or to time out. Raises `OSError` if the folder can't be read.
         """
-        found = files.scan_folder(self.root)
+        found = file_lookup.scan_folder(self.root)
         there = {path: names for path in found.files if (names := self._match(path)) is not None}
         for gone in self._known.keys() - there.keys():
             self._known[gone].stamp = None
@@ -178,7 +178,7 @@ class Follower:
         return {} if names is None and path in self.expected else names
 
     def _is_due(self, path: str, found: Scan, now: float, *, all_now: bool) -> bool:
-        stamp = files.read_stamp(self.root / path)
+        stamp = file_lookup.read_stamp(self.root / path)
         known = self._known.setdefault(path, _Known())
         if stamp is None or stamp != known.stamp:
             known.stamp, known.since = stamp, now
@@ -316,7 +316,7 @@ class Watcher:
             runtime=self.runtime or names["runtime"],
             iteration=due.iteration,
         )
-        changed = looked.changed_ns or files.last_change_above(path)
+        changed = looked.changed_ns or file_lookup.last_change_above(path)
         at = datetime.fromtimestamp(changed / 1e9, UTC)
         return make_report(about, looked, at, response=self._read_response(path), elsewhere=list(due.candidates))
 

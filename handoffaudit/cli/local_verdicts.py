@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from handoffaudit.cli.imports.files import STANDARD_INPUT
+from handoffaudit.cli.documents import STANDARD_INPUT
 from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.issues import Issue

@@ -1,1 +1,0 @@
-"""Helpers of `handoffaudit import`: the documents of files, the items, and the receivers."""

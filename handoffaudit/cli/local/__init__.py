@@ -1,1 +1,0 @@
-"""Helpers of the commands that judge files without a server; Django is never loaded."""

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.attribution import MARK
-from handoffaudit.diagnostics.groups.membership import GroupKey, group_key
+from handoffaudit.diagnostics.group_members import GroupKey, group_key
 from handoffaudit.diagnostics.models import (
     Attribution,
     FindingGroup,

@@ -200,7 +200,7 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_old",
 )
 # The filters of handoffs find the members of a finding group with this function.
-GROUP_MEMBERS = "handoffaudit.diagnostics.groups.membership.members"
+GROUP_MEMBERS = "handoffaudit.diagnostics.group_members.members"
 # Seconds between saving a retention rule and its first deletion, so that people can take the rule back.
 RETENTION_SECONDS = positive("HANDOFFAUDIT_RETENTION_SECONDS", 3600)
 REVIEW_HOLD_SECONDS = 300

@@ -16,9 +16,8 @@ from handoffaudit.api.errors import NOTE, Problem
 from handoffaudit.api.requests import NEXT, PageQuery, check_names, with_filters
 from handoffaudit.api.schemas import HandoffsOut, ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Moment, Text, answer, at
-from handoffaudit.diagnostics.groups import queries as groups_queries
-from handoffaudit.diagnostics.groups import store
-from handoffaudit.diagnostics.groups.queries import GroupFilters, list_groups, list_one
+from handoffaudit.diagnostics import group_queries, group_store
+from handoffaudit.diagnostics.group_queries import GroupFilters, list_groups, list_one
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
@@ -59,11 +58,11 @@ MUTING: Final[dict[str, Any]] = {
 class Until(StrEnum):
     """The growth after which a muted finding group comes back."""
 
-    FIFTH = store.FIFTH
+    FIFTH = group_store.FIFTH
     TEN = "10"
     FIFTY = "50"
     DOUBLE = "double"
-    FOR_GOOD = store.FOR_GOOD
+    FOR_GOOD = group_store.FOR_GOOD
 
 
 @with_filters(GroupFilters, "status", "sort", "code", "source", "target")
@@ -231,7 +230,7 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     who = caller(request)
     pk = _get_group(who.tenant, group).pk
     try:
-        found = store.mute_group(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
+        found = group_store.mute_group(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
     except Refused as refused:
         members = errors.change_members(request, refused)
         title = NOTE if refused.field == "note" else "The request can't be read"
@@ -250,16 +249,16 @@ def unmute(request: HttpRequest, group: GroupId) -> HttpResponse:
     """Unmute a finding group; a group that is not muted does not change."""
     who = caller(request)
     pk = _get_group(who.tenant, group).pk
-    return _answer(who.tenant, store.unmute_group(tenant=who.tenant, group=pk, actor=who.named))
+    return _answer(who.tenant, group_store.unmute_group(tenant=who.tenant, group=pk, actor=who.named))
 
 
 def _get_group(tenant: Tenant, group: int) -> FindingGroup:
     try:
-        return groups_queries.get_group(tenant, group)
+        return group_queries.get_group(tenant, group)
     except FindingGroup.DoesNotExist:
         raise Http404(f"There is no finding group {group}.") from None
 
 
 def _answer(tenant: Tenant, group: FindingGroup) -> HttpResponse:
-    trend = [{"day": day, "handoffs": number} for day, number in groups_queries.trend(group)]
+    trend = [{"day": day, "handoffs": number} for day, number in group_queries.trend(group)]
     return answer(GroupInFullOut, Extended(list_one(tenant, group), trend=trend), context=tenant)

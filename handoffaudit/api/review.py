@@ -14,7 +14,7 @@ from handoffaudit.api.handoffs import router
 from handoffaudit.api.requests import HandoffsQuery, Reference, check_names
 from handoffaudit.api.schemas import HandoffOut, PassedOnOut, ProblemOut, ProposalOut, ReviewedOut, SummaryOut, is_there
 from handoffaudit.api.serializers import Answer, Extended, Moment, answer, at
-from handoffaudit.diagnostics.groups import membership
+from handoffaudit.diagnostics import group_members
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
@@ -207,7 +207,7 @@ def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
         cursor=query.cursor,
         limit=query.limit,
         filters=filters,
-        left_out=membership.muted_handoffs(tenant),
+        left_out=group_members.muted_handoffs(tenant),
     )
     return answer(QueueOut, {"items": _with_reviewers(page.items), "next": page.next}, context=tenant)
 

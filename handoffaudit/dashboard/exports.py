@@ -18,8 +18,8 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters, page_of
 from handoffaudit.dashboard.view_tabs import build_url
-from handoffaudit.diagnostics.groups import queries as of_groups
-from handoffaudit.diagnostics.groups.queries import GroupFilters
+from handoffaudit.diagnostics import group_queries
+from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import export as handoffs_export
 from handoffaudit.handoffs import queries
@@ -132,7 +132,7 @@ def groups_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBa
         context = {"bad": bad, "form": GroupFilters.form(request.GET)}
         return render_page(request, "dashboard/groups/page.html", context, status=400)
     return _file(
-        request, who, "groups", filters.to_query(), form, lambda: of_groups.export_groups(who.tenant, filters, form)
+        request, who, "groups", filters.to_query(), form, lambda: group_queries.export_groups(who.tenant, filters, form)
     )
 
 

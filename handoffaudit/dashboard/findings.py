@@ -18,9 +18,9 @@ from handoffaudit.dashboard.diagnostics.codes import find_fix
 from handoffaudit.dashboard.filters import find_code
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, tabs_of
-from handoffaudit.diagnostics.groups import queries, store
-from handoffaudit.diagnostics.groups.membership import MOST_WAITING, WEEK
-from handoffaudit.diagnostics.groups.queries import (
+from handoffaudit.diagnostics import group_queries, group_store
+from handoffaudit.diagnostics.group_members import MOST_WAITING, WEEK
+from handoffaudit.diagnostics.group_queries import (
     STATUSES,
     GroupFilters,
     ListedGroup,
@@ -28,7 +28,7 @@ from handoffaudit.diagnostics.groups.queries import (
     list_groups,
     list_one,
 )
-from handoffaudit.diagnostics.groups.store import FIFTH, FOR_GOOD, UNTIL
+from handoffaudit.diagnostics.group_store import FIFTH, FOR_GOOD, UNTIL
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.drawing.charts import Bar, draw_sparkline, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
@@ -91,7 +91,7 @@ def line(listed: ListedGroup) -> Line:
 def group_name(tenant: Tenant, number: str) -> str:
     """Describe a finding group in one line; return its number if there is no such group."""
     try:
-        group = queries.get_group(tenant, int(number))
+        group = group_queries.get_group(tenant, int(number))
     except FindingGroup.DoesNotExist:
         return number
     at = f" at {group.path_shape}" if group.path_shape else ""
@@ -117,7 +117,7 @@ UNFOLDED: Final = 3
 def get_group(who: TenantMembership, group: int) -> FindingGroup:
     """Return a finding group of the tenant, or raise Http404."""
     try:
-        return queries.get_group(who.tenant, group)
+        return group_queries.get_group(who.tenant, group)
     except FindingGroup.DoesNotExist:
         raise Http404("There is no such finding group.") from None
 
@@ -126,17 +126,17 @@ def answer(
     request: HttpRequest, who: TenantMembership, group: FindingGroup, *, status: int = 200, **more: Any
 ) -> HttpResponse:
     """Render the page of a finding group; `more` holds the context of a refused form."""
-    newest = queries.newest_handoffs(who.tenant, group.pk)
-    trend = queries.trend(group)
+    newest = group_queries.newest_handoffs(who.tenant, group.pk)
+    trend = group_queries.trend(group)
     context: dict[str, Any] = {
         "group": group,
         "line": line(list_one(who.tenant, group)),
         "entry": entry_of(group.code),
         "mend": find_fix(who, group.code, newest[0].handoff_type if newest else ""),
-        "example": queries.find_example(group, newest),
+        "example": group_queries.find_example(group, newest),
         "newest": newest,
-        "decided": queries.count_decisions(who.tenant, group.pk),
-        "looked_at": queries.MOST_LOOKED_AT,
+        "decided": group_queries.count_decisions(who.tenant, group.pk),
+        "looked_at": group_queries.MOST_LOOKED_AT,
         "untils": mute_options(group.number),
         "muted": mute_label(group) if group.muted_at else "",
         "review": f"{reverse('dashboard:review', args=[who.tenant.slug])}?group={group.pk}",
@@ -161,8 +161,8 @@ def newest(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespo
     found = get_group(who, group)
     if not is_htmx(request):
         return HttpResponseRedirect(f"{reverse('dashboard:group', args=[who.tenant.slug, found.pk])}#newest")
-    handoffs = queries.newest_handoffs(who.tenant, found.pk, UNFOLDED)
-    context = {"group": found, "handoffs": handoffs, "example": queries.find_example(found, handoffs)}
+    handoffs = group_queries.newest_handoffs(who.tenant, found.pk, UNFOLDED)
+    context = {"group": found, "handoffs": handoffs, "example": group_queries.find_example(found, handoffs)}
     return render_page(request, "dashboard/groups/newest.html", context)
 
 
@@ -185,13 +185,15 @@ group_urls = [
 @require_POST
 def mute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
     """Mute a group and redirect to the page of the group, which offers to undo; a missing note shows the form again."""
-    until, note = request.POST.get("until", store.FIFTH), request.POST.get("note", "")
+    until, note = request.POST.get("until", group_store.FIFTH), request.POST.get("note", "")
     try:
-        found = store.mute_group(tenant=who.tenant, group=group, until=until, note=note, actor=who.person.username)
+        found = group_store.mute_group(
+            tenant=who.tenant, group=group, until=until, note=note, actor=who.person.username
+        )
     except FindingGroup.DoesNotExist:
         raise Http404("There is no such finding group.") from None
     except Refused as refused:
-        said = {"refused": refused, "note": note[: store.LONGEST_NOTE], "until": until}
+        said = {"refused": refused, "note": note[: group_store.LONGEST_NOTE], "until": until}
         return answer(request, who, get_group(who, group), status=400, **said)
     messages.success(request, f"The group is muted {mute_label(found)}. To undo it, press Unmute.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
@@ -201,7 +203,7 @@ def mute(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespons
 @require_POST
 def unmute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
     found = get_group(who, group)
-    store.unmute_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
+    group_store.unmute_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
     messages.success(request, "The group is unmuted.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 
@@ -210,7 +212,7 @@ def unmute(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespo
 @require_POST
 def acknowledge(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
     found = get_group(who, group)
-    store.acknowledge_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
+    group_store.acknowledge_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
     messages.success(request, "Group restored.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 

@@ -15,7 +15,7 @@ from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters
 from handoffaudit.dashboard.trace_list import TraceFilters
 from handoffaudit.dashboard.view_tabs import ALL, TITLES, build_url, built_in, membership_of
-from handoffaudit.diagnostics.groups.queries import GroupFilters
+from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.filter_set import FilterSet

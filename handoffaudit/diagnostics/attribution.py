@@ -17,8 +17,8 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef
 from django.utils import timezone
 
-from handoffaudit.diagnostics.groups import store
-from handoffaudit.diagnostics.groups.membership import GroupedFindings, group_findings
+from handoffaudit.diagnostics import group_store
+from handoffaudit.diagnostics.group_members import GroupedFindings, group_findings
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, sort_by_step
 from handoffaudit.handoffs import db, judge
@@ -128,12 +128,12 @@ def rebuild() -> int:
             Attribution.objects.all().delete()
             TracedHandoff.objects.all().delete()
             Watermark.objects.filter(name=MARK).delete()
-            store.forget()
+            group_store.forget()
         while held_until and (found := _attribute_part()):
             number += found
             held_until = LEASE.renew(held_until)
         if held_until:
-            store.drop_empty()
+            group_store.drop_empty()
     finally:
         LEASE.release(held_until)
     return number
@@ -171,7 +171,7 @@ def _group_part() -> int:
     flaws = _load_flaws(list(handoffs))
     with transaction.atomic():
         for tenant_id, rows in sorted(by_tenant.items()):
-            store.regroup(tenant_id, {row.pk: _group_findings(row, flaws) for row in rows}, old_news=True)
+            group_store.regroup(tenant_id, {row.pk: _group_findings(row, flaws) for row in rows}, old_news=True)
         TracedHandoff.objects.filter(handoff__in=missing).update(grouped=True)
     return len(missing)
 
@@ -360,7 +360,7 @@ def _store(tenant_id: int, worked: _Worked) -> None:
         Attribution.objects.filter(tenant=tenant_id, handoff__in=changed).delete()
         db.insert_rows(_TRACED, [[*worked.traced[one], True] for one in changed])
         db.insert_rows(_ATTRIBUTION, [line for one in changed for line in worked.attributions[one]])
-        store.regroup(tenant_id, {one: worked.grouped[one] for one in changed})
+        group_store.regroup(tenant_id, {one: worked.grouped[one] for one in changed})
 
 
 def _move(reached: datetime) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from handoffaudit.llm.calls import SECONDS, TRIES, Caller, Messages, Reply, read_complete
 from handoffaudit.llm.claude import CONNECT_SECONDS, ClaudeClient
-from handoffaudit.validation.prompts import grounding, pricing, second_opinion
+from handoffaudit.validation.prompts import layer_questions, pricing
 from handoffaudit.validation.prompts.pricing import Price, read_prices
 from handoffaudit.validation.prompts.question import ANSWER_TOKENS, Reason, Role, Unavailable, as_text, fence
 
@@ -53,7 +53,9 @@ FAST: Final = "claude-haiku-5-5"
 CAREFUL: Final = "claude-sonnet-5-5"
 
 # The service enforces these schemas on the answers.
-_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType({"handoff_semantic_validation": grounding.SCHEMA})
+_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {"handoff_semantic_validation": layer_questions.GROUNDING_SCHEMA}
+)
 
 
 class ClaudeService:
@@ -134,11 +136,11 @@ def claude_critic(
             model=model,
             system=instructions,
             messages=[{"role": "user", "content": _fence_parts(context)}],
-            schema=second_opinion.SCHEMA,
+            schema=layer_questions.OPINION_SCHEMA,
             max_tokens=ANSWER_TOKENS,
             seconds=seconds,
         )
-        opinion = second_opinion.read(read_complete(reply))
+        opinion = layer_questions.read_opinion(read_complete(reply))
         return {
             "overall_score": opinion.score,
             "issues": [

@@ -9,8 +9,8 @@ from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
 from handoffaudit.validation.claims import parse_fields
 from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.errors import InvalidConfigError
-from handoffaudit.validation.schemas.schema import DataSchema
 
 MOST_ROWS = 200
 

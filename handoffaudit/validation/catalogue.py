@@ -28,7 +28,7 @@ from handoffaudit.validation.layers import (
     structure,
     tokens,
 )
-from handoffaudit.validation.schemas import SCHEMA
+from handoffaudit.validation.schema_explanations import SCHEMA
 
 CATALOGUE: Final[Mapping[str, Code]] = MappingProxyType(
     {

@@ -11,7 +11,7 @@ from handoffaudit.validation.prompts.question import Prompt, Role, Use
 # Only callers that use these types import them, because pydantic's models take longer to load than all other imports.
 if TYPE_CHECKING:
     from handoffaudit.validation.business_rules import BusinessRuleSet
-    from handoffaudit.validation.schemas.schema import DataSchema
+    from handoffaudit.validation.data_schema import DataSchema
 
 OPTIONAL_LAYERS = (
     "tokens",

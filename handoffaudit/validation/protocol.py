@@ -17,8 +17,8 @@ from handoffaudit.validation.layers import History, Layer, Subject, chain, consi
 from handoffaudit.validation.library.logger import get_logger, log_validation
 from handoffaudit.validation.library.models import new_id, utc_now
 from handoffaudit.validation.pipeline import reject_unread, run
-from handoffaudit.validation.prompts import grounding
-from handoffaudit.validation.prompts.grounding import Doubted
+from handoffaudit.validation.prompts import layer_questions
+from handoffaudit.validation.prompts.layer_questions import Doubted
 from handoffaudit.validation.prompts.question import MalformedAnswer, Use, build_instructions, default_prompt
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter, default_counter
@@ -213,7 +213,7 @@ class SemanticValidator:
                     max_tokens=_MAX_TOKENS,
                     metadata=_payload_metadata(payload),
                 )
-            verdict = grounding.read(answer["content"])
+            verdict = layer_questions.read_grounding(answer["content"])
         except MalformedAnswer as error:
             log.warning("the LLM did not answer with the JSON asked for", handoff_id=payload.handoff_id, why=str(error))
             return True, [NOT_CHECKED]
@@ -226,7 +226,12 @@ class SemanticValidator:
 
 def _messages(payload: HandoffPayload, context: Mapping[str, Any] | None) -> list[dict[str, str]]:
     told = build_instructions(Use.GROUNDING, default_prompt(Use.GROUNDING))
-    return [{"role": "user", "content": f"{told}\n\n{grounding.content(to_json(payload.data), to_json(context))}"}]
+    return [
+        {
+            "role": "user",
+            "content": f"{told}\n\n{layer_questions.grounding_content(to_json(payload.data), to_json(context))}",
+        }
+    ]
 
 
 def _payload_metadata(payload: HandoffPayload) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.api.groups import Until
 from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.groups.store import UNTIL
+from handoffaudit.diagnostics.group_store import UNTIL
 from handoffaudit.diagnostics.models import FindingGroup
 from tests.api.support import client, make_key, problem
 from tests.diagnostics.groups.support import found, group

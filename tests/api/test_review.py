@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.groups import store
+from handoffaudit.diagnostics import group_store
 from handoffaudit.handoffs.review import assignments
 from tests.api.support import client, make_key, problem, submitted
 from tests.diagnostics.groups.support import found, group
@@ -62,7 +62,7 @@ def test_what_waits_for_a_second_person_is_a_view(api: httpx.Client, tenant: Ten
 
 def test_what_is_nothing_but_muted_is_left_out_and_has_a_view(api: httpx.Client, tenant: Tenant) -> None:
     muted = found(tenant)
-    store.mute_group(tenant=tenant, group=group(tenant).pk, until="good", note="known", actor="ada")
+    group_store.mute_group(tenant=tenant, group=group(tenant).pk, until="good", note="known", actor="ada")
     other = judged(tenant, held())
     assert listed(api) == [str(other.pk)]
     assert set(listed(api, "?view=muted")) == {str(one.pk) for one in muted}

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from handoffaudit.accounts.models import DefaultView, Person, SavedView
 from handoffaudit.dashboard.view_actions import LISTS, check_query
 from handoffaudit.dashboard.view_tabs import BUILT_IN
-from handoffaudit.diagnostics.groups.queries import GroupFilters
+from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.handoffs.models import Handoff
 
 SignIn = Callable[[Person], Client]

@@ -12,8 +12,7 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard import exports
 from handoffaudit.dashboard.exports import Parts
-from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.groups import queries as of_groups
+from handoffaudit.diagnostics import attribution, group_queries
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.models import Handoff
@@ -90,7 +89,7 @@ def test_more_than_fits_a_page_is_in_the_file(
     sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "PART", 2)
-    monkeypatch.setattr(of_groups, "EXPORTED_AT_ONCE", 2)
+    monkeypatch.setattr(group_queries, "EXPORTED_AT_ONCE", 2)
     handoffs = found(tenant, 5)
     found(tenant, 1, source_agent_id="critic", call_chain=["planner", "critic"])
     client = sign_in(viewer)

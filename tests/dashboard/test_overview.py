@@ -11,8 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.groups import store
+from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.models import FindingGroup, Watermark
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.models import Handoff, new_id
@@ -70,7 +69,7 @@ def test_every_number_is_that_of_the_list_behind_it(
     for muted in (False, True):
         if muted:
             for group in FindingGroup.objects.filter(code="chain.circular"):
-                store.mute_group(tenant=tenant, group=group.pk, until="good", note="known", actor="rui")
+                group_store.mute_group(tenant=tenant, group=group.pk, until="good", note="known", actor="rui")
         page = client.get("/t/acme/").text
         numbers = re.findall(r'href="([^"]*)"[^>]*>(?:(?!</a>).)*?(?:figure-value|number)">([\d,]+)<', page, re.DOTALL)
         lists = [(unescape(href), number) for href, number in numbers if "/handoffs/" in href or "/review/" in href]

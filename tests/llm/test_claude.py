@@ -9,7 +9,7 @@ import pytest
 
 from handoffaudit.llm.calls import Caller
 from handoffaudit.llm.claude import ClaudeClient
-from handoffaudit.validation.prompts import grounding, second_opinion
+from handoffaudit.validation.prompts import layer_questions
 from handoffaudit.validation.prompts.pricing import ROOM_FOR_THINKING
 from handoffaudit.validation.prompts.question import Reason, Role, Unavailable, Use
 from handoffaudit.validation.repair import by_model
@@ -84,8 +84,8 @@ def test_only_models_that_know_it_are_told_how_much_to_think(api, model, config)
     ("asked", "use"),
     [
         (question(), Use.GROUNDING),
-        (grounding.objective_question("Sum up.", "The sum."), Use.OBJECTIVE),
-        (second_opinion.question({"a": 1}, {}, []), Use.CRITIQUE),
+        (layer_questions.objective_question("Sum up.", "The sum."), Use.OBJECTIVE),
+        (layer_questions.opinion_question({"a": 1}, {}, []), Use.CRITIQUE),
         (by_model.repair_question({"a": 1}, []), Use.REPAIR),
     ],
     ids=lambda one: getattr(one, "value", ""),

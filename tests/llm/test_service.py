@@ -15,7 +15,7 @@ from handoffaudit.validation import (
     SemanticValidator,
     StrictnessConfig,
 )
-from handoffaudit.validation.prompts import grounding, second_opinion
+from handoffaudit.validation.prompts import layer_questions
 from handoffaudit.validation.prompts.question import MalformedAnswer, Reason, Unavailable
 from tests.llm.conftest import KEY
 from tests.messages_api.scripted import Scripted, cuts, fails, says
@@ -67,7 +67,7 @@ def test_what_claude_finds_sound_is_valid(api, service):
     assert judged(service) == (True, [])
     (request,) = api.requests
     assert request.model == "claude-haiku-5-5"
-    assert request.schema == grounding.SCHEMA
+    assert request.schema == layer_questions.GROUNDING_SCHEMA
     assert "temperature" not in request.json
 
 
@@ -168,7 +168,7 @@ def test_claudes_critique_decides(api, critic):
 def test_the_critic_is_given_the_output_between_tags_that_it_cannot_close(api, critic):
     assessed(critic)
     (request,) = api.requests
-    assert request.schema == second_opinion.SCHEMA
+    assert request.schema == layer_questions.OPINION_SCHEMA
     assert "Judge the market." in request.content
     assert "Judge the market." not in request.system
     assert request.content.count("</agent_output>") == 1

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from handoffaudit.llm.calls import Caller
 from handoffaudit.llm.claude import ClaudeClient
-from handoffaudit.validation.prompts import grounding, second_opinion
+from handoffaudit.validation.prompts import layer_questions
 from handoffaudit.validation.prompts.question import Role
 from handoffaudit.validation.repair import by_model
 from tests.messages_api.requests import FIELDS
@@ -26,9 +26,9 @@ from tests.messages_api.server import running
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = {
-    "grounding": grounding.question({"a": 1}, {"b": 2}, None),
-    "objective": grounding.objective_question("Sum up.", "The sum."),
-    "critique": second_opinion.question({"a": 1}, {}, []),
+    "grounding": layer_questions.grounding_question({"a": 1}, {"b": 2}, None),
+    "objective": layer_questions.objective_question("Sum up.", "The sum."),
+    "critique": layer_questions.opinion_question({"a": 1}, {}, []),
     "repair": by_model.repair_question({"a": 1}, []),
 }
 BODY = {"model": "claude-haiku-5-5", "max_tokens": 10, "messages": [{"role": "user", "content": "Well?"}]}

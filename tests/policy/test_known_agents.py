@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.env import folder_or_none
-from handoffaudit.policy import kinds as loading
+from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import known_agents
 from handoffaudit.policy.models import Kind
 
@@ -17,7 +17,7 @@ from handoffaudit.policy.models import Kind
 def forget() -> None:
     """Clear the caches of values that a process reads once."""
     known_agents.cache_clear()
-    loading._slot.cache_clear()
+    kinds._slot.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def read_anew() -> Iterator[None]:
 
 
 def test_without_a_folder_any_agent_is_known(tenant: Tenant) -> None:
-    assert loading.load_config(tenant.pk).known_agents is None
+    assert kinds.load_config(tenant.pk).known_agents is None
 
 
 def test_the_skills_of_the_folder_are_known_in_what_is_in_force_and_in_drafts(
@@ -37,8 +37,8 @@ def test_the_skills_of_the_folder_are_known_in_what_is_in_force_and_in_drafts(
     (tmp_path / "write").mkdir()
     (tmp_path / "write" / "SKILL.md").write_text("---\nname: writer\n---\n")
     settings.SKILLS_FOLDER = tmp_path
-    assert loading.load_config(tenant.pk).known_agents == frozenset({"writer"})
-    assert loading.draft_config(tenant.pk, Kind.RULES, {"sets": []}).known_agents == frozenset({"writer"})
+    assert kinds.load_config(tenant.pk).known_agents == frozenset({"writer"})
+    assert kinds.draft_config(tenant.pk, Kind.RULES, {"sets": []}).known_agents == frozenset({"writer"})
 
 
 def test_a_folder_without_skills_is_no_registry(tmp_path: Path, settings: Settings) -> None:

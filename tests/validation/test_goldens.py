@@ -26,6 +26,7 @@ from handoffaudit.validation.config import (
     Strictness,
     TypePolicy,
 )
+from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.formats import payload, read
 from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.handoff_files import write_handoff
@@ -36,7 +37,6 @@ from handoffaudit.validation.pipeline import decide, run
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Role, Unavailable
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.rule_parser import parse_sets
-from handoffaudit.validation.schemas.schema import DataSchema
 from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 
 from .support import NOW

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 from handoffaudit.validation.config import EvidencePolicy, Requirements
-from handoffaudit.validation.schemas.schema import DataSchema
+from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.scale import examples
 

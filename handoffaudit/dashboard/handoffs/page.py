@@ -25,8 +25,7 @@ from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
-from handoffaudit.diagnostics.groups import membership
-from handoffaudit.diagnostics.groups import queries as group_queries
+from handoffaudit.diagnostics import group_members, group_queries
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import ActiveFilter
@@ -295,7 +294,7 @@ def _in_group(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> List
     except FindingGroup.DoesNotExist:
         return None
     found = handoffs_queries.find_neighbours_among(
-        who.tenant, membership.handoffs_of(who.tenant, group.pk), "handoff", handoff.pk
+        who.tenant, group_members.handoffs_of(who.tenant, group.pk), "handoff", handoff.pk
     )
     return ListContext(
         before=found.newer,

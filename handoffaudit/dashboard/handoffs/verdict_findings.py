@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from handoffaudit.dashboard.safe_text import as_json, cut, weight
-from handoffaudit.diagnostics.groups.membership import group_among, groups_by_key
+from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.catalogue import entry_of

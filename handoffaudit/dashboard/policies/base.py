@@ -13,11 +13,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
-from handoffaudit.dashboard.policies.dry_run_labels import describe_runs
 from handoffaudit.dashboard.policies.forms import MOST_COMPARED, MOST_OF_A_VERSION, Draft, Line, Lines, line_of, number
 from handoffaudit.handoffs import dry_runs
+from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.versions import Change, Stale, Table, Versions
+from handoffaudit.validation.text import pluralize
 
 R = TypeVar("R")
 
@@ -245,3 +246,23 @@ def _version(who: TenantMembership, page: PolicyPage[Any], text: str) -> Table[A
         return page.versions.at_version(who.tenant, wanted)
     except NoSuchVersion as missing:
         raise Http404(str(missing)) from missing
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunLine:
+    """A dry run in a list, with its result in a few words."""
+
+    trial: Trial
+    said: str
+
+
+def describe_runs(rows: Iterable[Trial]) -> list[DryRunLine]:
+    return [DryRunLine(trial, _describe(trial)) for trial in rows]
+
+
+def _describe(trial: Trial) -> str:
+    number = sum(trial.flips.values())
+    found = f"{pluralize(number, 'verdict')} of {trial.judged:,} would be otherwise"
+    if not trial.finished_at:
+        return f"judging, {trial.judged:,} of {trial.total:,}; so far {found}"
+    return f"stopped; {found}" if trial.error else found

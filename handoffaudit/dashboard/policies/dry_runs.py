@@ -1,7 +1,11 @@
-"""The page of a dry run: its progress, its results, and the draft to save or edit."""
+"""Dry runs of policies: the page of one dry run, its changed verdicts and rule codes, and one handoff compared."""
 
 import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
 import orjson
@@ -16,14 +20,180 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
-from handoffaudit.dashboard.policies import dry_run_labels, prompts, rules, schemas, strictness
+from handoffaudit.dashboard.policies import prompts, rules, schemas, strictness
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Lines
+from handoffaudit.dashboard.policies.strictness_editor import type_name
+from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs import dry_run_prompts, dry_runs, queries, stats
 from handoffaudit.handoffs.models import WAITING_STATES, HandoffBody, Trial
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.versions import Stale, Table
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.verdict import Outcome, Verdict
+
+MOST_TYPES = 8
+
+MOST_CODES = 8
+
+CODES_OF_ONE = 2
+
+LONGEST_TYPE = 60
+
+LONGEST_ID = 80
+
+MOST_ISSUES = 100
+
+# The list shows verdicts that get worse first.
+_ORDER = [Outcome.REJECTED.value, Outcome.HELD.value, Outcome.ACCEPTED.value]
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """The handoffs whose verdict changes from `before` to `after`, as `number` and as `share` of all judged."""
+
+    before: str
+    after: str
+    number: int
+    share: float
+
+    @property
+    def name(self) -> str:
+        """Return the name of this change of verdict in addresses."""
+        return f"{self.before}-{self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedHandoff:
+    """A handoff whose verdict changes.
+
+    `codes` holds the first rule codes that decide, each with its severity in this verdict (empty: the rule
+    code's own severity). `deciding` is the number of all deciding rule codes.
+    """
+
+    pk: str
+    handoff_id: str
+    before: str
+    after: str
+    codes: list[tuple[str, str]]
+    deciding: int
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        return self.codes[:CODES_OF_ONE]
+
+    @property
+    def more(self) -> int:
+        return self.deciding - len(self.shown)
+
+    @property
+    def more_named(self) -> str:
+        unnamed = self.deciding - len(self.codes)
+        named = ", ".join(code_title(code) for code, _ in self.codes[CODES_OF_ONE:])
+        return named + (f" and {unnamed} more" if unnamed else "")
+
+
+def flips(trial: Trial) -> list[Flip]:
+    found = []
+    for key, number in trial.flips.items():
+        before, _, after = key.partition(">")
+        found.append(Flip(before, after, number, number / max(1, trial.judged)))
+    return sorted(found, key=lambda flip: (_ORDER.index(flip.after), _ORDER.index(flip.before)))
+
+
+def changed_handoffs(trial: Trial, flip: str = "", code: str = "") -> list[ChangedHandoff]:
+    """Return the changed handoffs, filtered by a change of verdict (`accepted-rejected`) and a rule code."""
+    return [
+        ChangedHandoff(
+            row["handoff"],
+            cut(row["handoff_id"], LONGEST_ID),
+            row["before"],
+            row["after"],
+            _codes_with_severity(row),
+            row.get("deciding", len(row["codes"])),
+        )
+        for row in trial.changed
+        if flip in ("", f"{row['before']}-{row['after']}") and (not code or code in row["codes"])
+    ]
+
+
+def _codes_with_severity(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    # Dry runs of older versions did not store the severities.
+    return list(zip(row["codes"], row.get("levels") or [""] * len(row["codes"]), strict=True))
+
+
+def codes(rows: Sequence[ChangedHandoff]) -> list[tuple[str, str, int]]:
+    """Return the most frequent deciding rule codes, each with its highest severity and its number of handoffs."""
+    levels: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        for code, level in dict.fromkeys(row.codes):
+            levels[code].append(level)
+    most = sorted(levels, key=lambda code: -len(levels[code]))[:MOST_CODES]
+    return [(code, max(levels[code], key=["", *Severity].index), len(levels[code])) for code in most]
+
+
+def types(names: Sequence[str]) -> str:
+    """Describe the handoff types that a dry run covers; all types where `names` is empty."""
+    if not names:
+        return "of all types"
+    return f"of {join_types(names)}"
+
+
+def join_types(names: Sequence[str]) -> str:
+    """Join the first names, and say how many more there are."""
+    shown = [cut(type_name(name), LONGEST_TYPE) for name in names[:MOST_TYPES]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more types" if more else "")
+
+
+def scope(trial: Trial) -> str:
+    """Describe the handoffs that the dry run covers."""
+    kind = types(trial.handoff_types)
+    if trial.since:
+        return f"the handoffs {kind} received since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
+    return f"the last {trial.most:,} handoffs {kind}"
+
+
+class Change(StrEnum):
+    """How a finding differs between two verdicts."""
+
+    NEW = "new"
+    GONE = "gone"
+    SEVERITY = "severity"
+    SAME = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFinding:
+    """A finding of the current verdict, of the draft's verdict, or of both.
+
+    `before` is the finding's current severity where only the severity changes.
+    """
+
+    issue: Issue
+    change: Change
+    before: str = ""
+
+
+def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
+    """Return the findings of both verdicts: new findings first, then removed findings, then changed severities.
+
+    At most `MOST_ISSUES` findings are returned.
+    """
+    before, after = ({(issue.code, issue.field_path): issue for issue in verdict.issues} for verdict in (now, then))
+    new = [ComparedFinding(issue, Change.NEW) for key, issue in after.items() if key not in before]
+    gone = [ComparedFinding(issue, Change.GONE) for key, issue in before.items() if key not in after]
+    both = [_of_both(before[key], issue) for key, issue in after.items() if key in before]
+    return sorted([*new, *gone, *both], key=lambda one: list(Change).index(one.change))[:MOST_ISSUES]
+
+
+def _of_both(now: Issue, then: Issue) -> ComparedFinding:
+    if now.severity is then.severity:
+        return ComparedFinding(then, Change.SAME)
+    return ComparedFinding(then, Change.SEVERITY, now.severity.value)
+
 
 TEMPLATE = "dashboard/trials/page.html"
 
@@ -92,7 +262,7 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
         "trial": tried,
         "handoff": found,
         "with_model": tried.kind == Kind.PROMPTS,
-        "most": dry_run_labels.MOST_ISSUES,
+        "most": MOST_ISSUES,
     }
     try:
         now, then = dry_runs.judge_again(tried, found)
@@ -104,7 +274,7 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
     except dry_run_prompts.AnswerNotStored:
         context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
     else:
-        context |= {"now": now, "then": then, "findings": dry_run_labels.compare_verdicts(now, then)}
+        context |= {"now": now, "then": then, "findings": compare_verdicts(now, then)}
     return render(request, "dashboard/trials/one.html", context)
 
 
@@ -118,23 +288,23 @@ def _trial(who: TenantMembership, pk: uuid.UUID) -> Trial:
 def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int = 200) -> HttpResponse:
     page = PAGES[tried.kind]
     now = page.versions.current(who.tenant)
-    found = dry_run_labels.flips(tried)
+    found = flips(tried)
     number = sum(flip.number for flip in found)
     flip, code = request.GET.get("flip", ""), request.GET.get("code", "")
-    changed = dry_run_labels.changed_handoffs(tried, flip)
+    changed = changed_handoffs(tried, flip)
     context: dict[str, Any] = {
         "kind": page,
         # Dry runs of all kinds share their address; the menu highlights the kind that the dry run evaluates.
         "section": page.name,
         "trial": tried,
-        "scope": dry_run_labels.scope(tried),
-        "types": dry_run_labels.types(tried.handoff_types),
-        "known": SimpleLazyObject(lambda: dry_run_labels.join_types(stats.list_known_values(who.tenant).types)),
+        "scope": scope(tried),
+        "types": types(tried.handoff_types),
+        "known": SimpleLazyObject(lambda: join_types(stats.list_known_values(who.tenant).types)),
         "flips": found,
         "number": number,
         "same": tried.judged - number - tried.unasked - tried.removed,
-        "changed": dry_run_labels.changed_handoffs(tried, flip, code) if code else changed,
-        "codes": dry_run_labels.codes(changed),
+        "changed": changed_handoffs(tried, flip, code) if code else changed,
+        "codes": codes(changed),
         "flip": next((one for one in found if one.name == flip), None),
         "code": code,
         "listed": len(tried.changed),

@@ -17,7 +17,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.filters import find_code
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.diagnostics.groups import membership
+from handoffaudit.diagnostics import group_members
 from handoffaudit.filter_fields import ChoiceFilter, FilterError, NumberFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs.filters import Filters
@@ -224,7 +224,7 @@ def _narrowed(who: TenantMembership, place: QueueFilters, filters: Filters) -> d
     return {
         "view": place.view or "all",
         "filters": filters,
-        "left_out": membership.muted_handoffs(who.tenant),
+        "left_out": group_members.muted_handoffs(who.tenant),
         "within": of_group(who, place),
     }
 
@@ -236,25 +236,25 @@ def selection_of(who: TenantMembership, place: QueueFilters, seen_at: datetime) 
         seen_at=seen_at,
         person=who.person,
         filters=search_filters(who, place, seen_at)[0],
-        left_out=membership.muted_handoffs(who.tenant),
+        left_out=group_members.muted_handoffs(who.tenant),
         within=of_group(who, place),
     )
 
 
 def progress_of(who: TenantMembership, left_out: queue.Marks | None = None) -> queue.Progress:
     """Return how many handoffs wait and how many this person decided today; `left_out` is as in `Queue`."""
-    marks = membership.muted_handoffs(who.tenant) if left_out is None else left_out
+    marks = group_members.muted_handoffs(who.tenant) if left_out is None else left_out
     return queue.load_progress(who.tenant, who.person, left_out=marks)
 
 
 def waiting(tenant: Tenant, most: int) -> queue.Waiting:
     """Return how many handoffs of the tenant wait for review, counted up to `most`."""
-    return queue.count_waiting(tenant, left_out=membership.muted_handoffs(tenant), most=most)
+    return queue.count_waiting(tenant, left_out=group_members.muted_handoffs(tenant), most=most)
 
 
 def of_group(who: TenantMembership, place: QueueFilters) -> "QuerySet[Any] | None":
     """Return the handoffs of the finding group that the filters name, or None."""
-    return membership.handoffs_of(who.tenant, int(place.group)) if place.group else None
+    return group_members.handoffs_of(who.tenant, int(place.group)) if place.group else None
 
 
 def search_filters(who: TenantMembership, place: QueueFilters, now: datetime | None = None) -> tuple[Filters, str]:

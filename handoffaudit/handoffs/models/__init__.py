@@ -23,7 +23,7 @@ from handoffaudit.handoffs.models.integrations import (
     SubscriberKind,
     ValidationState,
 )
-from handoffaudit.handoffs.models.llm import (
+from handoffaudit.handoffs.models.reviews import (
     Alert,
     CheckKind,
     ModelAnswer,
@@ -31,8 +31,11 @@ from handoffaudit.handoffs.models.llm import (
     ModelCall,
     ModelCheck,
     ModelSpend,
+    PassedOn,
+    Proposal,
+    ReviewHold,
+    Trial,
 )
-from handoffaudit.handoffs.models.review import PassedOn, Proposal, ReviewHold, Trial
 
 __all__ = [
     "WAITING_STATES",

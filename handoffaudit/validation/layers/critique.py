@@ -8,9 +8,9 @@ from typing import Any, Final, TypeGuard
 from handoffaudit.validation.config import OUTPUT, CritiquePolicy, Strictness
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, NotCheckedError, Subject
-from handoffaudit.validation.prompts import second_opinion
+from handoffaudit.validation.prompts import layer_questions
+from handoffaudit.validation.prompts.layer_questions import Opinion
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable, Use, ask_model
-from handoffaudit.validation.prompts.second_opinion import Opinion
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import show
 from handoffaudit.validation.verdict import Critique, score
@@ -117,7 +117,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 def question_of(subject: Subject) -> Question:
     """Return the question to the LLM about this output."""
     record, policy = subject.record, subject.policy
-    question = second_opinion.question(
+    question = layer_questions.opinion_question(
         record.data,
         record.context,
         list(record.evidence),

@@ -9,8 +9,8 @@ from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Subject
 from handoffaudit.validation.locate import place_of, placer, span_of
 from handoffaudit.validation.paths import Location, dotted_path
-from handoffaudit.validation.prompts import grounding
-from handoffaudit.validation.prompts.grounding import Doubt, Doubted
+from handoffaudit.validation.prompts import layer_questions
+from handoffaudit.validation.prompts.layer_questions import Doubt, Doubted
 from handoffaudit.validation.prompts.question import (
     LONGEST_PART,
     Answer,
@@ -143,9 +143,11 @@ def question_of(subject: Subject) -> Question:
         found = delegation.delegation(record.document)
         prompt = found.prompt or ""
         role = _role(len(prompt) + found.deliverable_characters, subject.policy.careful_above)
-        question = grounding.objective_question(prompt, found.deliverable, prompts.get(Use.OBJECTIVE), role=role)
+        question = layer_questions.objective_question(prompt, found.deliverable, prompts.get(Use.OBJECTIVE), role=role)
     else:
-        question = grounding.question(record.data, record.context, list(record.evidence), prompts.get(Use.GROUNDING))
+        question = layer_questions.grounding_question(
+            record.data, record.context, list(record.evidence), prompts.get(Use.GROUNDING)
+        )
     subject.findings.prompts[name] = question.prompt
     return question
 
@@ -177,7 +179,7 @@ def _grounding(subject: Subject, answer: Answer) -> Iterator[Issue]:
 
     If the LLM calls the data valid, the data counts as valid, and each doubt is only a warning.
     """
-    found: grounding.Grounding = answer.value
+    found: layer_questions.Grounding = answer.value
     to_document = placer(subject.record)
     severity = Severity.WARNING if found.valid else None
     for one in found.doubted:
@@ -210,10 +212,12 @@ def _doubt(subject: Subject, one: Doubted, location: Location, answer: Answer, s
 
 
 def _objective(subject: Subject, answer: Answer) -> Iterator[Issue]:
-    found: grounding.Objective = answer.value
+    found: layer_questions.Objective = answer.value
     least = subject.policy.objective_confidence
     if found.met and found.confidence >= least:
-        subject.findings.notes[name] = f"{grounding.PASSED} with confidence {found.confidence:.2f}: {found.reasoning}"
+        subject.findings.notes[name] = (
+            f"{layer_questions.PASSED} with confidence {found.confidence:.2f}: {found.reasoning}"
+        )
         return
     doubtful = f"with too little confidence ({found.confidence:.2f}; {least:.2f} is asked for)"
     says = f"is met {doubtful}" if found.met else "is not met"
@@ -224,6 +228,6 @@ def _objective(subject: Subject, answer: Answer) -> Iterator[Issue]:
         expected=least if found.met else None,
         actual=found.confidence if found.met else None,
         model=answer.model,
-        status=grounding.PASSED if found.met else grounding.FAILED,
+        status=layer_questions.PASSED if found.met else layer_questions.FAILED,
         confidence=found.confidence,
     )

@@ -42,7 +42,7 @@ def _check_schemas(subject: Subject) -> Iterator[Issue]:
     record, registered = subject.record, subject.demands.schema
     if (registered is None and record.expected_schema is None) or not hands_over(record):
         return
-    from handoffaudit.validation.schemas.schema import DataSchema, relocate_issues  # noqa: PLC0415
+    from handoffaudit.validation.data_schema import DataSchema, relocate_issues  # noqa: PLC0415
 
     place_of = placer(record)
     found = registered.check(record.data) if registered else []

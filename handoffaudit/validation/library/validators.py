@@ -11,6 +11,7 @@ from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.claims import ABOUT_CLAIMS, SHIPPED_FIELDS, Claim, ClaimKind, extract, parse_fields
 from handoffaudit.validation.config import EvidencePolicy, Requirements, TypePolicy
+from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.formats import output
 from handoffaudit.validation.formats.messages import not_an_object
 from handoffaudit.validation.issues import Issue, Severity, limit_issues, make
@@ -28,8 +29,7 @@ from handoffaudit.validation.library.models import (
 )
 from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.record import Envelope, Record
-from handoffaudit.validation.schemas import SCHEMA
-from handoffaudit.validation.schemas.schema import DataSchema
+from handoffaudit.validation.schema_explanations import SCHEMA
 from handoffaudit.validation.text import clean
 from handoffaudit.validation.tokenizers import CharacterCounter
 from handoffaudit.validation.verdict import engine_layer, library_layer

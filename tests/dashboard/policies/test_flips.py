@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.dashboard.policies import dry_run_labels
+from handoffaudit.dashboard.policies import dry_runs as pages
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff, Trial
 from tests.dashboard.policies.test_policies import start, strictness_form
@@ -65,7 +65,7 @@ def test_a_warning_that_the_draft_makes_an_error_is_told_once_with_both(as_admin
     dry_runs.run_waiting()
     trial.refresh_from_db()
     assert trial.flips == {"accepted>rejected": 1}
-    (changed,) = dry_run_labels.changed_handoffs(trial)
+    (changed,) = pages.changed_handoffs(trial)
     assert set(dict(changed.codes).values()) == {"error"}
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/{invented.pk}/").text
     assert "warning → error" in page
@@ -82,9 +82,9 @@ def test_only_handoffs_of_the_tenant_are_compared(
     assert as_admin.get(f"{address}{uuid.uuid4()}/").status_code == 404
 
 
-def listed(*rows: list[tuple[str, str]], deciding: int = 0) -> list[dry_run_labels.ChangedHandoff]:
+def listed(*rows: list[tuple[str, str]], deciding: int = 0) -> list[pages.ChangedHandoff]:
     """Return the rows that a dry run lists for handoffs with these codes and severities."""
-    return dry_run_labels.changed_handoffs(
+    return pages.changed_handoffs(
         Trial(
             changed=[
                 {
@@ -104,7 +104,7 @@ def listed(*rows: list[tuple[str, str]], deciding: int = 0) -> list[dry_run_labe
 
 def test_a_code_with_two_severities_is_counted_once_with_the_gravest() -> None:
     rows = listed([("schema.required", "error")], [("schema.required", "critical")], [("schema.type", "error")])
-    assert dry_run_labels.codes(rows) == [("schema.required", "critical", 2), ("schema.type", "error", 1)]
+    assert pages.codes(rows) == [("schema.required", "critical", 2), ("schema.type", "error", 1)]
 
 
 def test_codes_that_have_no_room_are_named_and_those_not_kept_counted() -> None:

@@ -7,7 +7,7 @@ import orjson
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.groups.membership import group_key
+from handoffaudit.diagnostics.group_members import group_key
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff
 from handoffaudit.handoffs.models import Handoff, Verdict
 from tests.handoffs.support import circular, judged

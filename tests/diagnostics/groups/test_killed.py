@@ -22,14 +22,13 @@ import django
 from django.conf import settings
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
 django.setup()
-from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.groups import store
+from handoffaudit.diagnostics import attribution, group_store
 
 def stands_still(*given, **more):
     print("in the middle", flush=True)
     time.sleep(600)
 
-store._resize = stands_still
+group_store._resize = stands_still
 attribution.run()
 """
 

@@ -4,9 +4,8 @@ import pytest
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.groups import store
-from handoffaudit.diagnostics.groups.membership import handoffs_of, muted_handoffs
+from handoffaudit.diagnostics import attribution, group_store
+from handoffaudit.diagnostics.group_members import handoffs_of, muted_handoffs
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import assert_groups_are_right, found, group
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 def mute(tenant: Tenant, until: str = "10", code: str = "chain.circular") -> FindingGroup:
     pk = group(tenant, code).pk
-    return store.mute_group(tenant=tenant, group=pk, until=until, note="known, mended next week", actor="rui")
+    return group_store.mute_group(tenant=tenant, group=pk, until=until, note="known, mended next week", actor="rui")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_older_handoffs_that_join_late_bring_nothing_back(tenant: Tenant) -> Non
 def test_it_is_told_in_the_log_who_muted_it_and_why(tenant: Tenant) -> None:
     found(tenant)
     mute(tenant)
-    store.unmute_group(tenant=tenant, group=group(tenant).pk, actor="ada")
+    group_store.unmute_group(tenant=tenant, group=group(tenant).pk, actor="ada")
     actions = list(AuditEntry.objects.filter(tenant=tenant).order_by("number").values_list("action", "actor"))
     assert actions == [("group.mute", "rui"), ("group.unmute", "ada")]
     entry = AuditEntry.objects.get(action="group.mute")
@@ -85,8 +84,8 @@ def test_it_is_told_in_the_log_who_muted_it_and_why(tenant: Tenant) -> None:
 
 def test_what_is_not_muted_stays_as_it_is(tenant: Tenant) -> None:
     found(tenant)
-    store.unmute_group(tenant=tenant, group=group(tenant).pk, actor="ada")
-    store.acknowledge_group(tenant=tenant, group=group(tenant).pk, actor="ada")
+    group_store.unmute_group(tenant=tenant, group=group(tenant).pk, actor="ada")
+    group_store.acknowledge_group(tenant=tenant, group=group(tenant).pk, actor="ada")
     assert not AuditEntry.objects.exists()
 
 
@@ -95,7 +94,7 @@ def test_the_sign_is_taken_off_by_who_has_seen_it(tenant: Tenant) -> None:
     mute(tenant, "double")
     found(tenant)
     assert group(tenant).regressed_at is not None
-    store.acknowledge_group(tenant=tenant, group=group(tenant).pk, actor="ada")
+    group_store.acknowledge_group(tenant=tenant, group=group(tenant).pk, actor="ada")
     assert group(tenant).regressed_at is None
 
 
@@ -104,7 +103,7 @@ def test_undone_a_mute_leaves_the_sign_of_one_that_came_back(tenant: Tenant) -> 
     mute(tenant, "double")
     found(tenant)
     mute(tenant)
-    store.unmute_group(tenant=tenant, group=group(tenant).pk, actor="rui")
+    group_store.unmute_group(tenant=tenant, group=group(tenant).pk, actor="rui")
     assert group(tenant).regressed_at is not None
 
 
@@ -115,7 +114,7 @@ def test_undone_a_mute_leaves_the_sign_of_one_that_came_back(tenant: Tenant) -> 
 def test_what_cannot_be_is_refused(tenant: Tenant, until: str, note: str, field: str) -> None:
     found(tenant)
     with pytest.raises(Refused) as refused:
-        store.mute_group(tenant=tenant, group=group(tenant).pk, until=until, note=note, actor="rui")
+        group_store.mute_group(tenant=tenant, group=group(tenant).pk, until=until, note=note, actor="rui")
     assert refused.value.field == field
     assert group(tenant).muted_at is None
 
@@ -124,7 +123,7 @@ def test_a_group_of_another_tenant_is_not_there(tenant: Tenant, other_tenant: Te
     found(tenant)
     one = group(tenant)
     with pytest.raises(FindingGroup.DoesNotExist):
-        store.mute_group(tenant=other_tenant, group=one.pk, until="10", note="no", actor="stranger")
+        group_store.mute_group(tenant=other_tenant, group=one.pk, until="10", note="no", actor="stranger")
     assert not handoffs_of(other_tenant, one.pk).exists()
 
 
@@ -146,7 +145,7 @@ def test_a_handoff_is_noise_once_all_that_decides_is_muted(tenant: Tenant) -> No
     assert left_out(tenant) == {"one", "warn"}
     mute(tenant, code="schema.enum")
     assert left_out(tenant) == {"one", "warn", "both"}
-    store.unmute_group(tenant=tenant, group=group(tenant, "schema.type").pk, actor="rui")
+    group_store.unmute_group(tenant=tenant, group=group(tenant, "schema.type").pk, actor="rui")
     assert left_out(tenant) == {"warn"}
     assert_groups_are_right()
 

@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.groups import membership
-from handoffaudit.diagnostics.groups.membership import days_of, handoffs_of, is_growing
-from handoffaudit.diagnostics.groups.queries import SORTS, GroupFilters, GroupPage, count_regressed, list_groups
+from handoffaudit.diagnostics import group_members
+from handoffaudit.diagnostics.group_members import days_of, handoffs_of, is_growing
+from handoffaudit.diagnostics.group_queries import SORTS, GroupFilters, GroupPage, count_regressed, list_groups
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
@@ -183,10 +183,10 @@ def test_what_waits_is_counted_as_the_queue_has_it(tenant: Tenant, monkeypatch: 
     Handoff.objects.filter(pk=second.pk).update(escalated=True)
     Handoff.objects.filter(pk=third.pk).update(state="held")
     assert waits() == (3, False)
-    monkeypatch.setattr(membership, "MOST_WAITING", 1)
+    monkeypatch.setattr(group_members, "MOST_WAITING", 1)
     assert waits() == (1, True)
     Handoff.objects.filter(pk__in=[second.pk, third.pk, fourth.pk]).update(state="accepted")
-    monkeypatch.setattr(membership, "MOST_WAITING", 10)
+    monkeypatch.setattr(group_members, "MOST_WAITING", 10)
     assert waits() == (0, False)
 
 
@@ -194,7 +194,7 @@ def test_of_groups_with_few_handoffs_all_that_wait_are_counted_however_many_wait
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found(tenant, 4)
-    monkeypatch.setattr(membership, "MOST_WAITING", 2)
+    monkeypatch.setattr(group_members, "MOST_WAITING", 2)
     (one,) = list_groups(tenant, GroupFilters()).items
     assert (one.waiting, one.more_wait) == (4, False)
     (one,) = list_groups(tenant, GroupFilters(sort="waiting")).items

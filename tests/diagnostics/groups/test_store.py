@@ -8,8 +8,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.groups import store
+from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
 from tests.diagnostics.groups.support import assert_groups_are_right, found, group, kept
@@ -146,7 +145,7 @@ def test_one_that_breaks_in_the_middle_leaves_nothing_half_done(
 ) -> None:
     found(tenant)
     with monkeypatch.context() as broken:
-        broken.setattr(store, "_resize", lambda *given, **more: 1 / 0)
+        broken.setattr(group_store, "_resize", lambda *given, **more: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             found(tenant)
     assert group(tenant).number == TracedHandoff.objects.count() == GroupedHandoff.objects.count() == 1

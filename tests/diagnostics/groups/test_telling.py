@@ -8,8 +8,7 @@ from django.core import mail
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.groups import store
+from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import Delivery, Subscriber
@@ -87,7 +86,7 @@ def test_unmuted_or_seen_by_a_person_it_is_no_news(tenant: Tenant, subscribe: Su
     subscribe(events=["group"])
     found(tenant)
     one = mute(tenant, "double")
-    store.unmute_group(tenant=tenant, group=one.pk, actor="rui")
+    group_store.unmute_group(tenant=tenant, group=one.pk, actor="rui")
     found(tenant, 3)
     assert tell() == []
 
@@ -96,14 +95,14 @@ def test_what_is_undone_is_not_told(tenant: Tenant, subscribe: Subscribe, monkey
     subscribe(events=["group"])
     found(tenant)
     mute(tenant, "double")
-    right = store.notify_regressed
+    right = group_store.notify_regressed
 
     def breaks(*given: object) -> None:
         right(*given)  # type: ignore[arg-type]
         raise RuntimeError
 
     with monkeypatch.context() as broken:
-        broken.setattr(store, "notify_regressed", breaks)
+        broken.setattr(group_store, "notify_regressed", breaks)
         with pytest.raises(RuntimeError):
             found(tenant)
     assert not Delivery.objects.exists()

@@ -5,8 +5,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold, State
-from handoffaudit.handoffs.review import assignments
-from handoffaudit.handoffs.review import decisions as review_decide
+from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.review.base import MAX_NOTE, NotApprovable, NoteRequired, NoteTooLong, NotReviewable, Stale
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def decide(tenant: Tenant, reviewer: Person):
     def run(handoff: Handoff | str, decision: str, note: str = "", seen: int | None = None) -> Handoff:
-        return review_decide.decide_handoff(
+        return decisions.decide_handoff(
             tenant=tenant,
             reference=str(getattr(handoff, "pk", handoff)),
             decision=Decision(decision),
@@ -134,7 +133,7 @@ def test_a_decision_ends_the_hold(tenant: Tenant, reviewer: Person, decide) -> N
 def test_several_are_decided_each_by_itself(tenant: Tenant, reviewer: Person) -> None:
     good, stale, own, done = (judged(tenant, make()) for make in (held, held, to_itself, payload))
     references = [(str(stale.pk), 99), (str(good.pk), 2), (str(own.pk), 2), ("nothing", 1), (str(done.pk), 2)]
-    results = review_decide.decide_many(
+    results = decisions.decide_many(
         tenant=tenant, references=references, decision=Decision.APPROVE, note="ok", actor=Actor.person(reviewer)
     )
     assert [result.reference for result in results] == [reference for reference, _ in references]

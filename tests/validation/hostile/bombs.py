@@ -5,7 +5,7 @@ from typing import Any
 
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
 from handoffaudit.validation.config import Requirements
-from handoffaudit.validation.schemas.schema import DataSchema
+from handoffaudit.validation.data_schema import DataSchema
 
 from ..support import payload, universal
 from .documents import Submission, filled, text_of

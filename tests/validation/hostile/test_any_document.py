@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from handoffaudit.validation.claims import parse_fields
 from handoffaudit.validation.config import Requirements
+from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.formats import BY_NAME
-from handoffaudit.validation.schemas.schema import DataSchema
 from handoffaudit.validation.verdict import Verdict, verdict_to_dict
 from tests.scale import examples
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from handoffaudit.validation import LLMEnvelope, SchemaValidator
-from handoffaudit.validation.schemas.schema import DataSchema
+from handoffaudit.validation.data_schema import DataSchema
 
 SUITE = Path(__file__).parents[1] / "data" / "json-schema-2020-12" / "cases.jsonl.gz"
 

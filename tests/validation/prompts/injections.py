@@ -6,7 +6,7 @@ from typing import Any
 
 from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.issues import make
-from handoffaudit.validation.prompts import grounding, second_opinion
+from handoffaudit.validation.prompts import layer_questions
 from handoffaudit.validation.prompts.question import Question, Use
 from handoffaudit.validation.repair import by_model
 
@@ -19,7 +19,9 @@ HARMLESS = "Three of five suppliers answered."
 
 
 def grounding_of(data: Any = None, context: Any = None, evidence: Any = None) -> Question:
-    return grounding.question(data or {"text": HARMLESS}, context or {"brief": HARMLESS}, evidence or [HARMLESS])
+    return layer_questions.grounding_question(
+        data or {"text": HARMLESS}, context or {"brief": HARMLESS}, evidence or [HARMLESS]
+    )
 
 
 def questions(attempt: str) -> dict[str, Question]:
@@ -31,12 +33,14 @@ def questions(attempt: str) -> dict[str, Question]:
         "context": grounding_of(context={"brief": attempt}),
         "the name in a context": grounding_of(context={attempt: HARMLESS}),
         "evidence": grounding_of(evidence=[{"source": attempt, "content": attempt}]),
-        "objective": grounding.objective_question(attempt, HARMLESS),
-        "deliverable": grounding.objective_question(HARMLESS, attempt),
-        "deliverable of many": grounding.objective_question(HARMLESS, {"content": [{"type": "text", "text": attempt}]}),
-        "output": second_opinion.question({"rationale": attempt}, {"q": HARMLESS}, [HARMLESS]),
-        "context of an output": second_opinion.question({"rationale": HARMLESS}, {"q": attempt}, [HARMLESS]),
-        "evidence of an output": second_opinion.question({"rationale": HARMLESS}, {"q": HARMLESS}, [attempt]),
+        "objective": layer_questions.objective_question(attempt, HARMLESS),
+        "deliverable": layer_questions.objective_question(HARMLESS, attempt),
+        "deliverable of many": layer_questions.objective_question(
+            HARMLESS, {"content": [{"type": "text", "text": attempt}]}
+        ),
+        "output": layer_questions.opinion_question({"rationale": attempt}, {"q": HARMLESS}, [HARMLESS]),
+        "context of an output": layer_questions.opinion_question({"rationale": HARMLESS}, {"q": attempt}, [HARMLESS]),
+        "evidence of an output": layer_questions.opinion_question({"rationale": HARMLESS}, {"q": HARMLESS}, [attempt]),
         "document": by_model.repair_question(
             {"summary": attempt}, [make(CATALOGUE["structure.empty"], message="It is empty.")]
         ),

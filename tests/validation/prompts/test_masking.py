@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.prompts import grounding
+from handoffaudit.validation.prompts import layer_questions
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.question import as_text
 from handoffaudit.validation.prompts.secrets import MASKED
@@ -68,7 +68,7 @@ def test_a_secret_at_the_cut_is_masked_before_it_is_cut(secret: str) -> None:
     start = " ".join(secret.split())[:12]
     for before in (9_950, 9_980):
         text = "x" * before + " " + secret + " " + "z" * 50
-        sent = grounding.content({"text": text}, {"text": text})
+        sent = layer_questions.grounding_content({"text": text}, {"text": text})
         assert start not in sent
 
 

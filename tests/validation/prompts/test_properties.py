@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.validation.locate import place_of, span_of
-from handoffaudit.validation.prompts import grounding, second_opinion
+from handoffaudit.validation.prompts import layer_questions
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.question import MalformedAnswer, as_text, fence
 from handoffaudit.validation.prompts.relevance import select_relevant
@@ -98,7 +98,12 @@ def test_a_secret_is_found_wherever_it_stands(before: str, secret: str, after: s
     text=st.text(max_size=200) | ANSWERS.map(json.dumps) | ANSWERS.map(lambda told: f"```json\n{json.dumps(told)}\n```")
 )
 def test_an_answer_is_read_or_malformed(text: str) -> None:
-    for read in (grounding.read, grounding.read_objective, second_opinion.read, by_model.repair_question({}, []).read):
+    for read in (
+        layer_questions.read_grounding,
+        layer_questions.read_objective,
+        layer_questions.read_opinion,
+        by_model.repair_question({}, []).read,
+    ):
         with contextlib.suppress(MalformedAnswer):
             assert read(text) is not None
 

@@ -7,8 +7,8 @@ import pytest
 
 from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.issues import Severity, make
-from handoffaudit.validation.prompts import grounding, second_opinion
-from handoffaudit.validation.prompts.grounding import Doubt, Doubted, Grounding, Objective
+from handoffaudit.validation.prompts import layer_questions
+from handoffaudit.validation.prompts.layer_questions import Doubt, Doubted, Grounding, Objective
 from handoffaudit.validation.prompts.question import (
     MalformedAnswer,
     Prompt,
@@ -40,7 +40,7 @@ def test_shipped_prompts_have_a_version_and_ask_for_json(use: Use) -> None:
     ("length", "is_cut"), [(9_998, False), (9_999, True), (50_000, True)], ids=["fits", "one too many", "far too many"]
 )
 def test_objective_and_deliverable_are_cut_at_10000_characters_each(length: int, is_cut: bool) -> None:
-    content = grounding.objective_question("a" * length, "b" * length).content
+    content = layer_questions.objective_question("a" * length, "b" * length).content
     for tag in ("objective", "deliverable"):
         sent = between(content, tag)
         assert len(sent) == 10_000
@@ -49,8 +49,8 @@ def test_objective_and_deliverable_are_cut_at_10000_characters_each(length: int,
 
 def test_context_evidence_data_and_output_are_cut_alike() -> None:
     long = {"text": "word " * 10_000}
-    asked = grounding.question(long, long, [long])
-    opinion = second_opinion.question(long, long, [long])
+    asked = layer_questions.grounding_question(long, long, [long])
+    opinion = layer_questions.opinion_question(long, long, [long])
     for content, tags in ((asked.content, ("context", "evidence", "data")), (opinion.content, ("output", "evidence"))):
         for tag in tags:
             sent = between(content, tag)
@@ -59,8 +59,11 @@ def test_context_evidence_data_and_output_are_cut_alike() -> None:
 
 
 def test_what_there_is_not_is_not_sent() -> None:
-    assert grounding.question({"a": 1}, {}, []).content == 'No context is given.\n\n<data>\n{"a":1}\n</data>'
-    assert second_opinion.question({"a": 1}, {}, []).content == '<output>\n{"a":1}\n</output>'
+    assert (
+        layer_questions.grounding_question({"a": 1}, {}, []).content
+        == 'No context is given.\n\n<data>\n{"a":1}\n</data>'
+    )
+    assert layer_questions.opinion_question({"a": 1}, {}, []).content == '<output>\n{"a":1}\n</output>'
 
 
 def test_a_document_to_repair_goes_with_its_findings() -> None:
@@ -70,15 +73,15 @@ def test_a_document_to_repair_goes_with_its_findings() -> None:
     (finding,) = json.loads(between(asked.content, "findings"))
     assert (finding["field"], finding["code"], finding["message"]) == ("data.text", "structure.empty", "It is empty.")
     assert asked.read('{"data": 1}') == {"data": 1}
-    assert asked.max_tokens > second_opinion.question({}, {}, []).max_tokens
+    assert asked.max_tokens > layer_questions.opinion_question({}, {}, []).max_tokens
 
 
 def test_a_role_and_a_prompt_of_ones_own() -> None:
     own = Prompt("own-3", "Look closely.")
     for asked in (
-        grounding.question({}, {}, [], own, role=Role.CAREFUL),
-        grounding.objective_question("", "", own, role=Role.CAREFUL),
-        second_opinion.question({}, {}, [], own, role=Role.CAREFUL),
+        layer_questions.grounding_question({}, {}, [], own, role=Role.CAREFUL),
+        layer_questions.objective_question("", "", own, role=Role.CAREFUL),
+        layer_questions.opinion_question({}, {}, [], own, role=Role.CAREFUL),
         by_model.repair_question({}, [], own, role=Role.CAREFUL),
     ):
         assert (asked.prompt, asked.role) == ("own-3", Role.CAREFUL)
@@ -91,9 +94,9 @@ def test_the_schemas_of_answers_are_what_structured_output_takes() -> None:
         return [schema, *inner] if schema.get("type") == "object" else inner
 
     for asked in (
-        grounding.question({}, {}, []),
-        grounding.objective_question("", ""),
-        second_opinion.question({}, {}, []),
+        layer_questions.grounding_question({}, {}, []),
+        layer_questions.objective_question("", ""),
+        layer_questions.opinion_question({}, {}, []),
     ):
         for one in objects(dict(asked.schema)):
             assert one["additionalProperties"] is False
@@ -162,7 +165,7 @@ def test_anything_else_is_malformed(text: Any) -> None:
 
 def test_what_a_grounding_answer_says() -> None:
     issues = [{"field": "a.b", "kind": "Fabricated", "quote": "q", "reason": "r"}, "A sentence.", 7]
-    assert grounding.read(json.dumps({"valid": False, "issues": issues})) == Grounding(
+    assert layer_questions.read_grounding(json.dumps({"valid": False, "issues": issues})) == Grounding(
         False,
         (
             Doubted(Doubt.FABRICATED, "a.b", "q", "r"),
@@ -170,21 +173,21 @@ def test_what_a_grounding_answer_says() -> None:
             Doubted(Doubt.UNSUPPORTED, "", "", "7"),
         ),
     )
-    assert grounding.read('{"valid": true}') == Grounding(True)
-    assert grounding.read('{"valid": true, "issues": null}') == Grounding(True)
+    assert layer_questions.read_grounding('{"valid": true}') == Grounding(True)
+    assert layer_questions.read_grounding('{"valid": true, "issues": null}') == Grounding(True)
 
 
 @pytest.mark.parametrize("status", ["PASSED", "passed", " Passed "])
 def test_status_words_in_any_case(status: str) -> None:
     told = {"status": status, "reasoning": "R.", "confidence": 1}
-    assert grounding.read_objective(json.dumps(told)) == Objective(True, "R.", 1.0)
-    assert grounding.read_objective(json.dumps({**told, "status": "failed", "reasoning": 7})) == Objective(
+    assert layer_questions.read_objective(json.dumps(told)) == Objective(True, "R.", 1.0)
+    assert layer_questions.read_objective(json.dumps({**told, "status": "failed", "reasoning": 7})) == Objective(
         False, "", 1.0
     )
 
 
 def test_what_a_critique_says() -> None:
-    opinion = second_opinion.read(
+    opinion = layer_questions.read_opinion(
         '{"overall_score": 1, "issues": [{"severity": "ERROR", "message": "m"}], "reasoning": "r"}'
     )
     assert (opinion.score, opinion.reasoning) == (1.0, "r")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.errors import InvalidConfigError
-from handoffaudit.validation.schemas.schema import DataSchema
 from tests.elapsed import BOUNDED, cpu_seconds
 
 

@@ -2,14 +2,24 @@
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
-from handoffaudit.validation.issues import Issue, make
+from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.paths import Location, at, dotted_path, pointer
-from handoffaudit.validation.schemas import SCHEMA
 from handoffaudit.validation.text import clean, closest, either, pluralize, show, type_name, unknown_field_hint
+
+SCHEMA: Final = Code(
+    "schema",
+    Severity.ERROR,
+    "Breaks the schema of its type",
+    what="The data breaks a JSON Schema that the sender gave or that is registered for the type; the code ends with "
+    "the schema keyword that failed.",
+    why="Your schema states what the next step needs. Data that does not match it fails in that step.",
+    hint="Change the data so that it matches the schema.",
+    layer="structure",
+)
 
 _TYPE_NAMES = {
     "string": "a string",

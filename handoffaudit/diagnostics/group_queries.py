@@ -12,7 +12,7 @@ from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.groups.membership import (
+from handoffaudit.diagnostics.group_members import (
     BEGINNING,
     WEEK,
     Waiting,

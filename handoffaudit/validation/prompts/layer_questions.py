@@ -1,11 +1,11 @@
-"""The questions of the semantic layer: whether data is supported, and whether a deliverable meets its objective."""
+"""Questions of the semantic and the critique layer: is the data supported, the objective met, and the output good."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from handoffaudit.validation.issues import MAX_ISSUES
+from handoffaudit.validation.issues import MAX_ISSUES, Severity
 from handoffaudit.validation.prompts.question import (
     MalformedAnswer,
     Prompt,
@@ -54,7 +54,7 @@ class Grounding:
     doubted: tuple[Doubted, ...] = ()
 
 
-SCHEMA: Final[Mapping[str, Any]] = {
+GROUNDING_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
         "valid": {"type": "boolean"},
@@ -78,7 +78,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 
-def question(
+def grounding_question(
     data: Any, context: Any, evidence: Any, custom: Prompt | None = None, *, role: Role = Role.FAST
 ) -> Question:
     """Return the question whether `data` is supported. `context` and `evidence` may be empty."""
@@ -88,13 +88,13 @@ def question(
         role=role,
         prompt=chosen.name,
         instructions=build_instructions(Use.GROUNDING, chosen),
-        content=content(data, context, evidence),
-        schema=SCHEMA,
-        read=read,
+        content=grounding_content(data, context, evidence),
+        schema=GROUNDING_SCHEMA,
+        read=read_grounding,
     )
 
 
-def content(data: Any, context: Any, evidence: Any = None) -> str:
+def grounding_content(data: Any, context: Any, evidence: Any = None) -> str:
     """Return the texts of agents, each part between its own tags."""
     parts = [fence("context", select_relevant(context, data)) if context else "No context is given."]
     if evidence:
@@ -102,7 +102,7 @@ def content(data: Any, context: Any, evidence: Any = None) -> str:
     return "\n\n".join([*parts, fence("data", as_text(data))])
 
 
-def read(text: str) -> Grounding:
+def read_grounding(text: str) -> Grounding:
     """Return the LLM's judgement of the data. Raises `MalformedAnswer`."""
     answer = parse_answer(text)
     valid = answer.get("valid")
@@ -180,3 +180,105 @@ def read_objective(text: str) -> Objective:
         raise MalformedAnswer('"status" is neither PASSED nor FAILED.')
     reasoning = clean_or_empty(answer.get("reasoning"), LONGEST_REASONING)
     return Objective(status == PASSED, reasoning, read_share(answer, "confidence"))
+
+
+LONGEST_MESSAGE = 600
+
+LONGEST_CODE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One objection of the LLM to the output.
+
+    `code` is the short name that the LLM chose for the objection.
+    """
+
+    code: str
+    message: str
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """The second LLM's opinion.
+
+    `score` lies from 0.0 to 1.0.
+    """
+
+    score: float
+    remarks: tuple[Remark, ...]
+    reasoning: str
+
+
+OPINION_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "overall_score": {"type": "number"},
+        "issues": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "code": {"type": "string"},
+                    "message": {"type": "string"},
+                    "severity": {"type": "string", "enum": ["error", "warning"]},
+                },
+                "required": ["code", "message", "severity"],
+                "additionalProperties": False,
+            },
+        },
+        "reasoning": {"type": "string"},
+    },
+    "required": ["overall_score", "issues", "reasoning"],
+    "additionalProperties": False,
+}
+
+
+def opinion_question(
+    output: Any,
+    context: Any,
+    evidence: Any,
+    custom: Prompt | None = None,
+    *,
+    role: Role = Role.FAST,
+    max_cost_usd: float | None = None,
+) -> Question:
+    """Return the question about `output`; `evidence` and `context` may be empty.
+
+    The question is not asked if it would cost more than `max_cost_usd`.
+    """
+    chosen = custom or default_prompt(Use.CRITIQUE)
+    parts = [fence("output", as_text(output))]
+    parts += [fence("evidence", select_relevant(evidence, output))] if evidence else []
+    parts += [fence("context", select_relevant(context, output))] if context else []
+    return Question(
+        use=Use.CRITIQUE,
+        role=role,
+        prompt=chosen.name,
+        instructions=build_instructions(Use.CRITIQUE, chosen),
+        content="\n\n".join(parts),
+        schema=OPINION_SCHEMA,
+        read=read_opinion,
+        max_cost_usd=max_cost_usd,
+    )
+
+
+def read_opinion(text: str) -> Opinion:
+    """Return the opinion in the LLM's text. Raises `MalformedAnswer`."""
+    answer = parse_answer(text)
+    score = read_share(answer, "overall_score")
+    remarks = tuple(_remark(one) for one in read_list(answer, "issues")[:MAX_ISSUES])
+    return Opinion(score, remarks, clean_or_empty(answer.get("reasoning"), LONGEST_REASONING))
+
+
+def _remark(issue: Any) -> Remark:
+    if not isinstance(issue, dict):
+        message = clean(issue, LONGEST_MESSAGE) if isinstance(issue, str) else show(issue)
+        return Remark("issue", message, Severity.WARNING)
+    severity = read_word(issue, "severity")
+    return Remark(
+        code=clean_or_empty(issue.get("code"), LONGEST_CODE) or "issue",
+        message=clean_or_empty(issue.get("message"), LONGEST_MESSAGE),
+        severity=Severity(severity) if severity in set(Severity) else Severity.WARNING,
+    )

@@ -14,9 +14,8 @@ from handoffaudit.validation.errors import ConfigError, InvalidConfigError, conf
 from handoffaudit.validation.issues import MAX_ISSUES, Issue, Severity, limit_issues, make
 from handoffaudit.validation.json_text import MAX_DEPTH, canonical, compact, deeper_than
 from handoffaudit.validation.paths import Location, at, dotted_path
-from handoffaudit.validation.schemas import SCHEMA
-from handoffaudit.validation.schemas.cost import Profile, Schema, TooCostly, levels, profile, steps
-from handoffaudit.validation.schemas.explanations import explain_error
+from handoffaudit.validation.schema_cost import Profile, Schema, TooCostly, levels, profile, steps
+from handoffaudit.validation.schema_explanations import SCHEMA, explain_error
 from handoffaudit.validation.text import clean, show, type_name
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -14,7 +14,7 @@ from django.utils import timezone
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.groups.membership import GroupedFindings, GroupKey
+from handoffaudit.diagnostics.group_members import GroupedFindings, GroupKey
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.counts import Aggregate

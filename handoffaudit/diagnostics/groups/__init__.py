@@ -1,1 +1,0 @@
-"""Finding groups: their keys and members, storage, mutes, statistics and queries."""

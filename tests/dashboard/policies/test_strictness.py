@@ -137,7 +137,7 @@ def test_every_field_of_a_row_can_be_edited(as_admin: Client, tenant: Tenant) ->
     told = as_admin.get(f"{PAGE}history/").text
     for text in ("uncited share", "escalate critical findings", "remediate from", "layer grounding", "where_given"):
         assert text in told
-    for text in ("without the model", "<del>50,000</del>", "<ins>1,000,000</ins>", "<del>0.10</del>"):
+    for text in ("without the LLM", "<del>50,000</del>", "<ins>1,000,000</ins>", "<del>0.10</del>"):
         assert text in told
 
 

@@ -1,6 +1,6 @@
 """Form fields of filters: each reads its value from an address, writes it back and shows it.
 
-`handoffaudit/filter_set.py` makes the filters of a list of them.
+`handoffaudit/filter_set.py` combines them to the filters of a list.
 """
 
 import re
@@ -21,7 +21,7 @@ Params = QueryDict | Mapping[str, str]
 # Values and labels of the choices of a filter.
 Choices = Mapping[str, str]
 
-# What a control offers: values and labels, groups of them under a heading, or values that only the database knows.
+# The options of a control: values and labels, groups of these under a heading, or values that only the database knows.
 Options = Mapping[str, str | Choices] | Sequence[str]
 
 PERIODS: Choices = {"1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
@@ -51,10 +51,10 @@ class FilterField(forms.Field):
     """A filter of a list, as a form field whose value an address can carry.
 
     `label` names the filter on the page; a filter without a label is not shown there. `help_text` describes the
-    parameter of the API, with `example`. `name` is the parameter; without it, the attribute's name is. `where` is the
-    lookup in the database that equals the value, or a function that makes the condition of the value; a filter without
-    it has its condition in the queries of the list. `empty_label` is the first option of a select, if not empty.
-    `options` are what the page offers.
+    parameter of the API, with `example`. `name` is the name of the parameter, by default the name of the attribute.
+    `where` is the lookup in the database that must equal the value, or a function that returns the condition for the
+    value; the queries of the list have the condition of a filter without `where`. `empty_label` is the first option of
+    a select, if not empty. `options` are the choices that the page offers.
     """
 
     remedy = ""
@@ -252,7 +252,7 @@ class MomentTextFilter(TextFilter):
 
 
 class SinceFilter(MomentFilter):
-    """The begin of a period; the filter set keeps a relative text in `period`, so that a link stays relative."""
+    """The start of a period; the filter set keeps a relative text in `period`, so that a link stays relative."""
 
     widget = forms.Select
 
@@ -268,7 +268,7 @@ class SinceFilter(MomentFilter):
 
 
 class DayFilter(FilterField):
-    """A whole day in UTC; the value is its begin, or the begin of the day that comes `later` days after it."""
+    """A whole day in UTC; the value is the start of the day, or of the day `later` days after it."""
 
     remedy = "use a day like 2026-02-15."
     nothing = None
@@ -287,7 +287,7 @@ class DayFilter(FilterField):
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + self.later
 
     def day_of(self, moment: datetime | None) -> str:
-        """Return the day of a moment that is the begin of a day; otherwise an empty text."""
+        """Return the day of a moment that is the start of a day; otherwise an empty text."""
         if moment is None or moment.astimezone(UTC).time() != time():
             return ""
         return f"{moment.astimezone(UTC) - self.later:%Y-%m-%d}"

@@ -15,7 +15,6 @@ from tests.browser.product import ACCEPTED, CIRCLE, CIRCLE_WITH_REASON, NOT_JSON
 from tests.browser.watching import (
     NEWLY_SHOWN,
     dead_ends,
-    inline_parts,
     note_shown,
     overflow,
     shifts,
@@ -24,6 +23,7 @@ from tests.browser.watching import (
     violations_but_colours,
     watch,
 )
+from tests.pages import inline_parts
 from tests.running.conftest import wait_for
 
 pytestmark = pytest.mark.browser

@@ -1,6 +1,5 @@
-"""Checks of pages: complaints of the browser, breaches of WCAG, inline code, and sideways scrolling."""
+"""Checks of pages: complaints of the browser, breaches of WCAG, and sideways scrolling."""
 
-from html.parser import HTMLParser
 from typing import Any
 
 from axe_playwright_python.base import AXE_SCRIPT
@@ -128,24 +127,3 @@ def settled(page: Page) -> None:
 def overflow(page: Page) -> int:
     """Return by how many pixels the page is wider than the window."""
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
-
-
-def inline_parts(html: str) -> list[str]:
-    finder = _InlineFinder()
-    finder.feed(html)
-    return finder.found
-
-
-class _InlineFinder(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        # A script of type application/json is data: browsers do not run it.
-        if tag == "style" or (tag == "script" and "src" not in given and given.get("type") != "application/json"):
-            self.found.append(f"<{tag}>")
-        for name, value in given.items():
-            if name == "style" or name.startswith("on") or value.strip().lower().startswith("javascript:"):
-                self.found.append(f"<{tag} {name}>")

@@ -13,6 +13,7 @@ from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched
 from handoffaudit.policy.kinds import alert_policy
+from tests.pages import attributes, links, only, select, text_of
 
 SETTINGS = "/t/acme/settings/alerts/"
 PAGE = "/t/acme/diagnostics/alerts/"
@@ -27,13 +28,12 @@ def as_admin(client: Client, admin: Person) -> Client:
 
 def form_of(page, row: str) -> dict[str, str]:
     """Return the fields that the form of an alert rule would send."""
-    form = re.search(rf'name="row" value="{row}".*?</form>', page.text, re.DOTALL)
-    assert form
-    found = dict(re.findall(r'<input[^>]*name="([^"]+)"\s+value="([^"]*)"', form[0]))
-    found |= dict.fromkeys(re.findall(r'name="([^"]+)"[^>]*aria-describedby="[^"]*"[^>]* checked', form[0]), "on")
-    for name, options in re.findall(r'<select[^>]*name="([^"]+)"(.*?)</select>', form[0], re.DOTALL):
-        found[name] = re.search(r'value="([^"]*)" selected', options)[1]
-    return found | {"row": row}
+    form = only(page, f'form:has([name=row][value="{row}"])')
+    found = {one.attributes["name"]: one.attributes["value"] for one in select(form, "input[name][value]")}
+    found |= dict.fromkeys(attributes(form, "input[type=checkbox][checked]", "name"), "on")
+    for one in select(form, "select[name]"):
+        (found[one.attributes["name"]],) = attributes(one, "option[selected]", "value")
+    return found
 
 
 def test_a_threshold_is_saved_as_it_stands_in_its_form(as_admin: Client, tenant: Tenant) -> None:
@@ -86,15 +86,15 @@ def test_the_history_leads_to_the_settings_only_who_may_open_them(
     client.force_login(request.getfixturevalue(who))
     for address in ("history/", "compare/?from=0&to=1"):
         page = client.get(f"/t/acme/thresholds/{address}")
-        crumbs = page.text.partition('class="crumbs"')[2].partition("</nav>")[0]
-        assert "Alerts" in crumbs
-        assert ('href="/t/acme/settings/alerts/"' in crumbs) is leads
+        crumbs = only(page, ".crumbs")
+        assert "Alerts" in text_of(crumbs)
+        assert ("/t/acme/settings/alerts/" in links(crumbs)) is leads
 
 
 def test_what_is_measured_now_stands_beside_it(as_admin: Client, submit) -> None:
     submit(judged=False)
     page = as_admin.get(SETTINGS)
-    assert re.search(r"Now: \d+ s", page.text)
+    assert re.search(r"Now: \d+ s", text_of(page))
     assert "too few handoffs to tell" in page.text
 
 
@@ -111,13 +111,12 @@ def test_every_kind_has_words_and_a_way(
     for address in (PAGE, "/t/acme/"):
         page = client.get(address)
         assert page.text.count('class="note note--warning alert"') == 1
-        link = re.search(r'class="alert-actions">\s*<a class="button"\s+href="([^"]+)"', page.text)
+        ways = links(page, ".alert-actions > a.button:first-child")
         if kind is AlertKind.WEBHOOK_FAILING:
             # Only administrators come to the webhooks.
-            assert "/settings/" not in page.text.partition('id="main"')[2]
+            assert "/settings/" not in (only(page, "#main").html or "")
         else:
-            assert link
-            assert client.get(link[1].replace("&amp;", "&")).status_code == 200
+            assert client.get(ways[0]).status_code == 200
 
 
 def test_what_waits_says_for_whom(client: Client, tenant: Tenant, viewer: Person, submit) -> None:
@@ -133,8 +132,7 @@ def test_what_waits_says_for_whom(client: Client, tenant: Tenant, viewer: Person
     page = client.get(PAGE)
     assert "has waited 15 min for its LLM check" in page.text
     assert "none runs" not in page.text
-    way = page.text.partition('class="alert-actions"')[2].partition("</section>")[0]
-    assert 'href="/t/acme/diagnostics/model/"' in way
+    assert "/t/acme/diagnostics/model/" in links(page, ".alert-actions a")
     Handoff.objects.update(state=State.ACCEPTED)
     assert "had waited 15 min to be judged" in client.get(PAGE).text
 
@@ -144,7 +142,7 @@ def test_an_administrator_is_led_to_the_webhooks(as_admin: Client, tenant: Tenan
     now = timezone.now()
     Alert.objects.create(tenant=tenant, level="alert", number=3, kind="webhook_failing", opened_at=now, last_at=now)
     for address in (PAGE, "/t/acme/"):
-        assert 'href="/t/acme/settings/webhooks/"' in as_admin.get(address).text.partition('id="main"')[2]
+        assert "/t/acme/settings/webhooks/" in links(as_admin.get(address), "#main a")
 
 
 def test_what_is_over_is_listed_with_who_ended_it(
@@ -172,5 +170,5 @@ def test_many_are_read_page_by_page(client: Client, tenant: Tenant, viewer: Pers
     client.force_login(viewer)
     first = client.get(PAGE)
     assert first.text.count('scope="row"') == 50
-    older = re.search(r'href="([^"]*\?before=\d+)"', first.text)
-    assert client.get(older[1]).text.count('scope="row"') == 10
+    (older,) = links(first, 'a[href*="?before="]')
+    assert client.get(older).text.count('scope="row"') == 10

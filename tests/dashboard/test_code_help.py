@@ -1,7 +1,5 @@
 """Tests of the help page of each rule code, which is a click away wherever the code is shown."""
 
-import re
-
 import pytest
 from django.test import Client
 
@@ -14,15 +12,17 @@ from handoffaudit.policy.models import Kind
 from tests.diagnostics.files.support import received
 from tests.diagnostics.files.support import report as file_report
 from tests.diagnostics.trace_support import made_up
+from tests.pages import links
 
 NUMBER = "grounding.number"
-HELP = re.compile(r'href="/t/acme/diagnostics/codes/([^"?]+)/')
+HELP = "/t/acme/diagnostics/codes/"
 
 
 def linked(browser: Client, address: str) -> list[str]:
     page = browser.get(address)
     assert page.status_code == 200
-    return HELP.findall(page.text)
+    paths = (one.partition("?")[0] for one in links(page, f'[href^="{HELP}"]'))
+    return [path.removeprefix(HELP).removesuffix("/") for path in paths if path != HELP]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
 from tests.diagnostics.support import counted, decided
+from tests.pages import text_of
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -165,7 +166,7 @@ def test_a_noisy_code_is_told_with_its_notes_and_the_row_that_changes_it(
         "Change the strictness row memo",
     )
     assert len(client_of_viewer.get(line.handoffs).context["handoffs"]) == 3
-    assert "chain.circular" in client_of_viewer.get("/t/acme/").text.partition("Noisy codes")[2]
+    assert "chain.circular" in text_of(client_of_viewer.get("/t/acme/"), "section[aria-labelledby=noisy]")
 
 
 def test_the_overview_is_silent_where_nothing_is_noisy(

@@ -1,6 +1,5 @@
 """Tests of the pages of findings: the list, one finding group, and muting."""
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -18,6 +17,7 @@ from handoffaudit.handoffs.review.decisions import Decision
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.support import RUI
 from tests.handoffs.support import held, judged
+from tests.pages import attributes, select
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +32,7 @@ def browser(sign_in: SignIn, reviewer: Person) -> Client:
 
 def lines(page: str) -> list[str]:
     """Return the rule codes of the listed finding groups, in their order."""
-    return re.findall(r'class="group-title">.*?title="([a-z_.]+)', page, re.DOTALL)
+    return [attributes(one, "[title]", "title")[0].partition(":")[0] for one in select(page, ".group-title")]
 
 
 def test_the_list_says_what_where_how_often_and_what_waits(browser: Client, tenant: Tenant) -> None:

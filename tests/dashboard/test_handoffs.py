@@ -1,4 +1,3 @@
-import re
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +6,7 @@ from django.utils.html import escape
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
+from tests.pages import attributes
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -166,7 +166,7 @@ def test_what_was_not_checked_is_said_last_and_muted(sign_in: SignIn, viewer: Pe
     ):
         Handoff.objects.filter(pk=handoff.pk).update(codes=codes)
     page = sign_in(viewer).get("/t/acme/handoffs/")
-    shown = re.findall(
-        r'title="Only those with ([^"]+)">\s*<span class="codes">\s*<span class="code code--(\w+)"', page.text
-    )
-    assert shown == [("grounding.name", "wait"), ("chain.circular", "bad"), ("semantic.unavailable", "quiet")]
+    told = attributes(page, 'a[title^="Only those with "]', "title")
+    assert told == [f"Only those with {code}" for code in ("grounding.name", "chain.circular", "semantic.unavailable")]
+    first = attributes(page, 'a[title^="Only those with "] > .codes > .code:first-child', "class")
+    assert first == ["code code--wait", "code code--bad", "code code--quiet"]

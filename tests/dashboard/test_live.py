@@ -15,6 +15,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff
+from tests.pages import select
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -145,7 +146,7 @@ def test_an_overview_left_open_is_told_once_that_no_worker_runs_and_that_one_run
     waits = submit(judged=False)
     client = sign_in(viewer)
     page = client.get("/t/acme/")
-    assert 'data-live-seen="gone=0"' in page.text.partition("data-live=")[2]
+    assert select(page, '[data-live] [data-live-seen="gone=0"]')
     seen = {"seen": page.context["seen"], "waiting": 1, "gone": 0}
     asking = {"X-Live": "1"}
     assert client.get("/t/acme/", seen, headers=asking).status_code == 204

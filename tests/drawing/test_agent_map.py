@@ -1,6 +1,5 @@
 """Tests of the map of agents: readable with few and many agents, stable, and described in words."""
 
-import re
 from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.agent_map.geometry import NODE_HEIGHT, Layout, Place, Ways, lay_out
+from tests.pages import only, select
 from tests.scale import examples
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -146,10 +146,9 @@ def test_a_share_is_all_or_nothing_only_where_it_is(share: float | None, told: s
 def test_few_accepted_is_marked_without_colour() -> None:
     edges = [MapEdge("a", "b", 5, 0.5, "3 s", "/x"), MapEdge("b", "a", 5, 0.8), MapEdge("a", "a", 1, None)]
     drawing = draw_agent_map([MapAgent("a", 11), MapAgent("b", 10)], edges)
-    low = re.findall(r'class="map-edge is-low".*?</a>', drawing.svg)
-    assert len(low) == 1
-    assert "stroke-dasharray" in low[0]
-    assert "map-mark" in low[0]
+    low = only(drawing.svg, "a.map-edge.is-low")
+    assert select(low, "[stroke-dasharray]")
+    assert select(low, ".map-mark")
     assert drawing.svg.count("map-mark") == 1
     assert "Dashed, with a cross: 1 route with less than 80 % accepted." in drawing.text[0]
     assert drawing.rows == (

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.pages import links
 from tests.running.conftest import Up, clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,7 @@ def test_a_page_opens_with_its_styles(installed: Up) -> None:
     with httpx.Client(base_url=installed.address, follow_redirects=True) as browser:
         page = browser.get("/")
         assert page.status_code == 200
-        styles = re.findall(r'href="([^"]+\.css)"', page.text)
+        styles = links(page, '[href$=".css"]')
         assert styles
         assert {browser.get(address).status_code for address in styles} == {200}
 

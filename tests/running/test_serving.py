@@ -2,6 +2,7 @@
 
 import httpx
 
+from tests.pages import links
 from tests.running.conftest import Up, run
 
 PAYLOAD = {
@@ -21,11 +22,7 @@ def test_the_start_page_leads_to_the_sign_in_page_with_its_styles(running: Up) -
         page = browser.get("/")
         assert page.status_code == 200
         assert "/sign-in/" in str(page.url)
-        sheet = page.text.partition('rel="stylesheet"')
-        address = (
-            (sheet[0].rpartition("<link")[2] + sheet[2].partition(">")[0]).partition('href="')[2].partition('"')[0]
-        )
-        style = browser.get(address)
+        style = browser.get(links(page, "link[rel=stylesheet]")[0])
         assert style.status_code == 200
         assert "immutable" in style.headers["cache-control"]
 

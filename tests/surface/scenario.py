@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from tests.conftest import PASSWORD, member
 from tests.handoffs.webhooks.receiver import Receiver
 from tests.handoffs.webhooks.receiver import running as receiving
 from tests.messages_api.server import running as answering
+from tests.pages import text_of
 from tests.surface.doors import create_tenant, deliver_waiting, gather_events, raise_alert
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -136,7 +136,7 @@ def _prepare(scenario: Scenario) -> None:
     page = scenario.admin.post(
         "/t/acme/settings/keys/create/", {"name": "ci", "scopes": scopes, "expires": ""}, follow=True
     )
-    scenario.api_key = re.findall(r"ha_[\w-]{20,}", page.content.decode())[0]
+    scenario.api_key = text_of(page, "#secret")
     for kind, address, events in (
         ("webhook", scenario.receiver.url, ["verdict", "decision", "alert", "group"]),
         ("email", "team@example.com", ["alert", "decision"]),
@@ -236,7 +236,7 @@ def _change_webhooks(scenario: Scenario) -> None:
 
 def _change_people(scenario: Scenario) -> None:
     page = scenario.admin.post("/t/acme/settings/people/invite/", {"name": "mira", "role": "reviewer"}, follow=True)
-    link = re.findall(r"http://testserver(/welcome/[^\"<\s]+)", page.content.decode())[0]
+    link = text_of(page, "#link").removeprefix("http://testserver")
     Client().post(link, {"name": "mira", "password": NEW_PASSWORD, "again": NEW_PASSWORD})
     mira = Person.objects.get(username="mira").pk
     scenario.post(f"settings/people/{mira}/link/")

@@ -1,6 +1,5 @@
 """Tests of the page of one handoff: its findings and their fixes."""
 
-import re
 from datetime import timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, State
 from tests.dashboard.handoff_page import address, opened, payload, store, universal
 from tests.handoffs.support import circular, held, judged, switch_off
+from tests.pages import attributes, links
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_loop_is_said_first_with_what_would_make_it_pass(browser: Client, tena
 
 def test_links_to_issues_say_to_which_one(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, payload(handoff_type=5, confidence=7)))
-    told = re.findall(r'aria-label="Link to (issue \d+, [^"]+)"', page.html)
+    told = attributes(page.html, '[aria-label^="Link to issue "]', "aria-label")
     assert len(told) == len(set(told)) == 2
     assert {one.rpartition(" at ")[2] for one in told} == {"handoff_type", "confidence"}
 
@@ -301,8 +301,7 @@ def test_an_issue_leads_to_its_code_and_to_others_like_it(browser: Client, tenan
 
 def test_the_parts_of_the_page_are_linked_and_are_there(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, universal(), context={"a": 1}))
-    html = page.html.split('class="sections"')[1].split("</nav>")[0]
-    parts = re.findall(r'href="#([^"]+)"', html)
+    parts = [one.removeprefix("#") for one in links(page.html, '.sections a[href^="#"]')]
     assert {"why", "document", "tokens", "layers", "history", "context"} <= set(parts) <= set(page.ids)
 
 

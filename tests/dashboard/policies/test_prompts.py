@@ -1,6 +1,5 @@
 """Tests of the prompts page: read the shipped prompts, edit and delete own prompts, and dry runs with their cost."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from handoffaudit.handoffs.models import Handoff, ModelSpend, Trial
 from handoffaudit.policy.kinds import prompts
 from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Use
+from tests.pages import Source, attributes, links, only, raw_text, select, text_of
 
 PAGE = "/t/acme/prompts/"
 HTMX = {"HX-Request": "true", "HX-Target": "prompts"}
@@ -39,8 +39,8 @@ def with_key(settings: Any) -> None:
 
 
 def edited(**changed: Any) -> dict[str, Any]:
-    typed = {"row": NAME, "use": "grounding", "scope": "type", "name": "deal_data", "text": TEXT, "base_version": 1}
-    return typed | {"tried": "50"} | changed
+    sent = {"row": NAME, "use": "grounding", "scope": "type", "name": "deal_data", "text": TEXT, "base_version": 1}
+    return sent | {"tried": "50"} | changed
 
 
 def added_one(**changed: Any) -> dict[str, Any]:
@@ -51,21 +51,19 @@ def row_of(tenant: Tenant, name: str = NAME) -> PromptRow | None:
     return prompts.current(tenant).row(name)
 
 
-def at_field(page: str, field: str) -> str:
-    return page.partition(f'id="help_{field}"')[2][:300]
+def at_field(page: Source, field: str) -> str:
+    return text_of(page, f"#help_{field}")
 
 
-def text_area(page: str) -> str:
-    return page.partition('<textarea id="id_text"')[2].partition(">\n")[2].partition("</textarea>")[0]
+def text_area(page: Source) -> str:
+    return raw_text(page, "textarea#id_text")
 
 
 def test_a_new_prompt_is_for_all_handoffs_unless_they_have_one(as_admin: Client, tenant: Tenant) -> None:
     def chosen() -> str:
-        page = as_admin.get(PAGE, {"add": "grounding"}).text
-        (value,) = re.findall(
-            r'<option value="([a-z]+)"\s+selected', page.partition('name="scope"')[2].partition("</select>")[0]
-        )
-        return str(value)
+        page = as_admin.get(PAGE, {"add": "grounding"})
+        (value,) = attributes(page, "select[name=scope] option[selected]", "value")
+        return value
 
     assert chosen() == "all"
     prompts.save(tenant=tenant, base_version=0, rows=[PromptRow(Use.GROUNDING, TEXT)], actor="ada")
@@ -80,7 +78,7 @@ def test_everybody_reads_what_is_asked_and_what_is_always_added(tenant: Tenant, 
         for text in (TITLES[use], shipped_text(use), shipped_parts(use).frame, shipped_parts(use).answer):
             assert escape(text) in page
     assert "not to be changed" in page
-    assert "<form" not in page.partition("<main")[2].partition("</main>")[0]
+    assert not select(only(page, "main"), "form")
     assert "Start from the shipped prompt" not in page
 
 
@@ -88,10 +86,10 @@ def test_everybody_reads_what_is_asked_and_what_is_always_added(tenant: Tenant, 
 def test_one_s_own_begins_as_the_shipped_one(as_admin: Client, use: Use) -> None:
     assert f'href="{PAGE}?add={use}"' in as_admin.get(PAGE).text
     page = as_admin.get(PAGE, {"add": use.value}).text
-    assert text_area(page) == escape(shipped_text(use))
-    form = page.partition('<form class="form prompts-form"')[2].partition("</form>")[0]
-    assert escape(shipped_parts(use).frame) in form
-    assert ("Try it first" in form) is (use is not Use.REPAIR)
+    assert text_area(page) == shipped_text(use)
+    form = only(page, "form.prompts-form")
+    assert shipped_parts(use).frame in form.text()
+    assert ("Try it first" in text_of(form)) is (use is not Use.REPAIR)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +116,8 @@ def test_a_prompt_is_added(as_admin: Client, tenant: Tenant, scope: str, name: s
 def test_it_is_edited_and_begun_anew_from_the_shipped_one(as_admin: Client, tenant: Tenant, offers: PromptRow) -> None:
     page = as_admin.get(PAGE, {"edit": NAME}).text
     assert text_area(page) == TEXT
-    (link,) = re.findall(r'href="(/t/acme/prompts/\?edit=[^"]*shipped=1)"', page)
-    assert text_area(as_admin.get(link.replace("&amp;", "&")).text) == escape(shipped_text(Use.GROUNDING))
+    (link,) = links(page, 'a[href^="/t/acme/prompts/?edit="][href$="shipped=1"]')
+    assert text_area(as_admin.get(link)) == shipped_text(Use.GROUNDING)
     assert as_admin.post(f"{PAGE}save/", edited(text="Is it so?")).status_code == 302
     assert row_of(tenant) == PromptRow(Use.GROUNDING, "Is it so?", handoff_type="deal_data")
 
@@ -191,7 +189,7 @@ def test_the_history_tells_the_lines_that_changed_and_leads_back(
         "line 4 added: <ins>Answer briefly.</ins>",
     ):
         assert text in page
-    assert "Leave wording alone." not in page.partition("Version 1<")[0]
+    assert "Leave wording alone." not in text_of(page).partition("Version 1 ")[0]
     assert as_admin.post(f"{PAGE}revert/", {"to_version": "1", "base_version": "2"}).status_code == 302
     assert row_of(tenant) == offers
 
@@ -218,7 +216,7 @@ def test_the_cost_is_told_and_nothing_begins_before_it_is_agreed_to(
     for text in ("Nothing is asked yet", "The draft is for 3 of 3 handoffs", "6 questions", "kept note"):
         assert text in " ".join(told.text.split())
     assert "<b>10 USD</b> are left" in told.text
-    (agreed,) = re.findall(r'name="agreed"\s+value="([0-9.]+)"', told.text)
+    (agreed,) = attributes(told, "[name=agreed]", "value")
     assert as_admin.post(f"{PAGE}try/", added_one(agreed="0.000001")).status_code == 200
     assert not Trial.objects.exists()
     begun = as_admin.post(f"{PAGE}try/", added_one(agreed=agreed))

@@ -11,6 +11,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.policy.kinds import schemas
 from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.values import MOST_BYTES
+from tests.pages import Source, only, raw_text, select, text_of
 
 PAGE = "/t/acme/schemas/"
 HTMX = {"HX-Request": "true", "HX-Target": "schemas"}
@@ -27,8 +28,8 @@ def deals(tenant: Tenant) -> TypeSchema:
 
 
 def edited(**changed: Any) -> dict[str, Any]:
-    typed = {"row": "deal_data", "schema": json.dumps(SCHEMA), "claim_fields": "thesis", "base_version": 1}
-    return typed | changed
+    sent = {"row": "deal_data", "schema": json.dumps(SCHEMA), "claim_fields": "thesis", "base_version": 1}
+    return sent | changed
 
 
 def row_of(tenant: Tenant, handoff_type: str = "deal_data") -> TypeSchema:
@@ -37,8 +38,8 @@ def row_of(tenant: Tenant, handoff_type: str = "deal_data") -> TypeSchema:
     return row
 
 
-def at_field(page: str, field: str) -> str:
-    return page.partition(f'id="help_{field}"')[2][:600]
+def at_field(page: Source, field: str) -> str:
+    return text_of(page, f"#help_{field}")
 
 
 def test_the_empty_page_says_what_a_schema_does_and_what_to_do(as_admin: Client, viewer: Person) -> None:
@@ -49,7 +50,7 @@ def test_the_empty_page_says_what_a_schema_does_and_what_to_do(as_admin: Client,
     client.force_login(viewer)
     page = client.get(PAGE, {"add": "1"}).text
     assert "An administrator of Acme can add them here." in page
-    assert "<form" not in page.partition("<main")[2].partition("</main>")[0]
+    assert not select(only(page, "main"), "form")
 
 
 def test_a_type_is_added_and_told_in_short(as_admin: Client, tenant: Tenant) -> None:
@@ -75,7 +76,7 @@ def test_formats_are_checked_where_the_box_is_ticked(as_admin: Client, tenant: T
     assert row.schema.assert_formats
     assert "formats checked" in as_admin.get(PAGE).text
     editor = as_admin.get(PAGE, {"edit": "deal_data"}).text
-    assert "checked" in editor.partition('name="assert_formats"')[2].partition(">")[0]
+    assert only(editor, "[name=assert_formats][checked]")
 
 
 def test_a_boolean_schema_is_saved_and_told(as_admin: Client, tenant: Tenant, deals: TypeSchema) -> None:
@@ -86,8 +87,7 @@ def test_a_boolean_schema_is_saved_and_told(as_admin: Client, tenant: Tenant, de
 
 def test_the_editor_shows_the_schema_as_it_was_written(as_admin: Client, deals: TypeSchema) -> None:
     page = as_admin.get(PAGE, {"edit": "deal_data"}).text
-    typed = page.partition('<textarea id="id_schema"')[2].partition(">\n")[2].partition("</textarea>")[0]
-    assert typed == escape(json.dumps(SCHEMA, indent=2))
+    assert raw_text(page, "textarea#id_schema") == json.dumps(SCHEMA, indent=2)
     assert ">\nthesis</textarea>" in page
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
-from django.utils.html import strip_tags
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.policies.strictness import effects
@@ -18,8 +17,10 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.validation.config import Mode
+from tests.pages import links, only, text_of
 
 PAGE = "/t/acme/strictness/"
+HANDOFF = re.compile(r"/t/acme/handoffs/[0-9a-f-]{36}/")
 HTMX = {"HX-Request": "true", "HX-Target": "strictness"}
 
 
@@ -37,10 +38,6 @@ def mode(tenant: Tenant, handoff_type: str) -> Mode:
     return row.mode
 
 
-def words(text: str) -> str:
-    return re.sub(r"\s+", " ", strip_tags(text))
-
-
 @pytest.fixture
 def in_shadow(tenant: Tenant, submit: Callable[..., Handoff]) -> int:
     """Submit three messages in shadow mode, of which two would be blocked, and return the version of the table."""
@@ -54,11 +51,11 @@ def in_shadow(tenant: Tenant, submit: Callable[..., Handoff]) -> int:
 def test_a_row_in_shadow_tells_how_many_it_would_block_and_links_to_them(
     as_admin: Client, tenant: Tenant, in_shadow: int
 ) -> None:
-    page = as_admin.get(PAGE).text
-    assert "would block 2 of 3 (66.7 %)" in words(page)
-    (address,) = set(re.findall(r'href="([^"]*flag=shadowed[^"]*)"', page))
-    listed = as_admin.get(address.replace("&amp;", "&")).text
-    assert len(set(re.findall(r"/t/acme/handoffs/[0-9a-f-]{36}/", listed))) == 2
+    page = as_admin.get(PAGE)
+    assert "would block 2 of 3 (66.7 %)" in text_of(page)
+    (address,) = set(links(page, 'a[href*="flag=shadowed"]'))
+    listed = links(as_admin.get(address))
+    assert len({found[0] for one in listed if (found := HANDOFF.match(one))}) == 2
 
 
 def test_a_row_in_force_tells_how_many_it_blocked(
@@ -68,8 +65,8 @@ def test_a_row_in_force_tells_how_many_it_blocked(
     submit()
     submit(target_agent_id="planner")
     page = as_admin.get(PAGE).text
-    assert "blocked 1 of 2 (50.0 %)" in words(page)
-    assert "would block" not in words(page).partition("What the columns mean")[0]
+    assert "blocked 1 of 2 (50.0 %)" in text_of(page)
+    assert "would block" not in text_of(page).partition("What the columns mean")[0]
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
@@ -82,13 +79,13 @@ def test_the_switch_says_what_would_be_stopped_and_why_before_it_is_made(
         "2 of 3 (66.7 %) passed only in shadow: 1 would have been rejected, 1 held for a person.",
         "planner 2",
     ):
-        assert told in words(asked)
+        assert told in text_of(asked)
     assert "code=chain.needs_approval" in asked
     sent = {"row": "message", "to": "enforce", "base_version": in_shadow, "note": "a week was enough"}
     done = as_admin.post(f"{PAGE}switch/", sent, headers=headers)
     assert done.status_code == (200 if headers else 302)
     after = done.text if headers else as_admin.get(done.url).text
-    assert "message is enforced from now on." in words(after)
+    assert "message is enforced from now on." in text_of(after)
     now = strictness.current(tenant)
     assert (now.version, now.changed_by, now.note) == (in_shadow + 1, "admin", "a week was enough")
     assert mode(tenant, "message") is Mode.ENFORCE
@@ -107,7 +104,7 @@ def test_what_came_before_a_row_was_in_shadow_is_no_part_of_its_share(
     submit(target_agent_id="planner")
     submit()
     put(tenant, "other")
-    asked = words(as_admin.get(PAGE, {"switch": "message"}).text)
+    asked = text_of(as_admin.get(PAGE, {"switch": "message"}))
     assert "Since it is in shadow, 1 hour: 1 of 2 (50.0 %) passed only in shadow" in asked
 
 
@@ -166,10 +163,10 @@ def test_what_cannot_be_switched_is_refused(
 def test_viewers_see_the_figures_and_no_switch(tenant: Tenant, viewer: Person, in_shadow: int) -> None:
     client = Client()
     client.force_login(viewer)
-    page = client.get(PAGE, {"switch": "message"}).text.partition("<main")[2].partition("</main>")[0]
-    assert "would block 2 of 3" in words(page)
-    assert "switch=" not in page
-    assert "Enforce message?" not in page
+    page = only(client.get(PAGE, {"switch": "message"}), "main")
+    assert "would block 2 of 3" in text_of(page)
+    assert "switch=" not in (page.html or "")
+    assert "Enforce message?" not in text_of(page)
     assert client.post(f"{PAGE}switch/", {"row": "message", "to": "enforce"}).status_code == 403
 
 

@@ -1,6 +1,5 @@
 """Tests of decisions that are undone, reopened, reassigned or made by two, and of the queue's views and events."""
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -16,6 +15,7 @@ from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
+from tests.pages import attributes, select, text_of, texts
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -83,12 +83,11 @@ def test_the_script_is_told_in_a_line_with_the_figures_and_a_way_to_undo(
     client = sign_in(reviewer)
     answer = do(client, held, "decide", decision="approve", headers=TOLD)
     assert answer.status_code == 200
-    assert re.findall(r'^<\w+ [^>]*?\bid="(\w+)"', answer.text, re.MULTILINE) == ["told", "progress", "waiting"]
+    assert attributes(answer, "body > [id]", "id") == ["told", "progress", "waiting"]
     assert "approved." in answer.text
     assert f'data-undo="{held.pk}"' in answer.text
-    told = re.search(r'<a href="([^"]+)"[^>]*><b[^>]*>1</b> decided today', answer.text)
-    assert told
-    listed = client.get(told[1])
+    (told,) = [one for one in select(answer, "a[href]:has(b)") if text_of(one).startswith("1 decided today")]
+    listed = client.get(told.attributes["href"])
     assert [one.pk for one in listed.context["handoffs"]] == [held.pk]
 
 
@@ -191,8 +190,8 @@ def test_names_that_turn_the_text_around_are_shown_as_signs_where_the_queue_is_n
     name = "\u202eegassem"
     submit(call_chain=LONG_CHAIN, handoff_type=name)
     page = sign_in(reviewer).get(f"/t/acme/review/?type={name}")
-    (label,) = re.findall(f'<option value="{name}" selected>([^<]*)</option>', page.text)
-    assert name not in label
+    (option,) = [one for one in select(page, "option[selected]") if one.attributes["value"] == name]
+    assert name not in text_of(option)
 
 
 def test_notes_of_past_decisions_alike_are_offered(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
@@ -259,7 +258,7 @@ def test_an_open_page_hears_who_opened_what_and_nothing_while_nothing_changes(
     heard = client.get(f"/t/acme/review/live/?held={seen}")
     assert heard.status_code == 200
     assert "colleague" in heard.text
-    (later,) = re.findall(r'data-live-seen="held=(\w+)"', heard.text)
+    (later,) = (one.removeprefix("held=") for one in attributes(heard, '[data-live-seen^="held="]', "data-live-seen"))
     assert client.get(f"/t/acme/review/live/?held={later}").status_code == 204
     do(client_of(colleague), held, "decide", decision="decline")
     assert str(held.pk) not in client.get(f"/t/acme/review/live/?held={later}").text
@@ -323,21 +322,22 @@ def test_what_was_done_has_the_focus_on_a_page_that_was_loaded_for_it(
 ) -> None:
     client = sign_in(reviewer)
     after = do(client, held, "decide", decision="approve")
-    told = r'id="told"[^>]* tabindex="-1" autofocus>'
-    assert re.search(told, client.get(after["Location"], follow=True).text)
-    assert not re.search(told, client.get("/t/acme/review/").text)
+    told = '#told[tabindex="-1"][autofocus]'
+    assert select(client.get(after["Location"], follow=True), told)
+    assert not select(client.get("/t/acme/review/"), told)
 
 
 def test_what_was_passed_on_to_somebody_is_counted_on_the_tab_wherever_one_is_in_review(
     sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff, circular: Handoff
 ) -> None:
     client, other = sign_in(reviewer), client_of(colleague)
-    counted = re.compile(r'<span>([^<]+)</span><span class="views-number">(\d+)</span>')
-    assert counted.findall(other.get("/t/acme/review/").text) == []
+    assert texts(other.get("/t/acme/review/"), "span:has(+ span.views-number)") == []
     do(client, held, "pass-on", to="colleague", note="You know the planner.")
     for address in ("/t/acme/review/", f"/t/acme/review/{circular.pk}/"):
-        assert counted.findall(other.get(address).text) == [("Passed to me", "1")]
-        assert counted.findall(client.get(address).text) == []
+        page = other.get(address)
+        assert texts(page, "span:has(+ span.views-number)") == ["Passed to me"]
+        assert texts(page, "span + span.views-number") == ["1"]
+        assert texts(client.get(address), "span + span.views-number") == []
 
 
 def test_opened_by_its_address_one_stands_below_the_same_tabs_as_the_queue(

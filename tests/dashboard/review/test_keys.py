@@ -10,6 +10,7 @@ from django.test import Client
 import handoffaudit
 from handoffaudit.accounts.models import Person
 from handoffaudit.dashboard.review.page import KEYS, keys_for
+from tests.pages import attributes
 
 PARTS = Path(handoffaudit.__file__).parents[1] / "static" / "js" / "review"
 SCRIPT = (PARTS / "keys.js").read_text()
@@ -39,11 +40,10 @@ def test_a_viewer_is_shown_no_key_that_decides() -> None:
 
 def test_the_help_of_the_page_has_every_key(sign_in: Callable[[Person], Client], reviewer: Person) -> None:
     page = sign_in(reviewer).get("/t/acme/review/")
-    listed = re.findall(r'data-action="(\w+)"', page.text)
-    assert listed == [key.action for key in KEYS]
+    assert attributes(page, "[data-action]", "data-action") == [key.action for key in KEYS]
 
 
 def test_each_part_of_the_script_is_asked_for_at_once(sign_in: Callable[[Person], Client], reviewer: Person) -> None:
     page = sign_in(reviewer).get("/t/acme/review/")
-    asked = re.findall(r'<script src="/static/js/review/(\w+)[.0-9a-f]*\.js" type="module">', page.text)
-    assert sorted(asked) == sorted(path.stem for path in PARTS.glob("*.js"))
+    asked = attributes(page, 'script[type=module][src^="/static/js/review/"]', "src")
+    assert sorted(Path(one).name.partition(".")[0] for one in asked) == sorted(path.stem for path in PARTS.glob("*.js"))

@@ -1,6 +1,5 @@
 """Tests of the live updates of the rows on a page of the queue."""
 
-import re
 from collections.abc import Callable
 
 from django.test import Client
@@ -9,15 +8,16 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.transitions import Actor
+from tests.pages import Source, attributes
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
 LIVE = "/t/acme/review/live/"
 
 
-def rows_of(page: str) -> str:
+def rows_of(page: Source) -> str:
     """Return the row states that the script sends for the page's rows."""
-    return "~".join(re.findall(r'data-live-row="([^"]+)"', page))
+    return "~".join(attributes(page, "[data-live-row]", "data-live-row"))
 
 
 def decline(handoff: Handoff) -> None:
@@ -32,7 +32,7 @@ def decline(handoff: Handoff) -> None:
 
 
 def gone(client: Client, rows: str, **query: str) -> set[str]:
-    (told,) = re.findall(r'data-gone="([^"]*)"', client.get(LIVE, {**query, "rows": rows}).text)
+    (told,) = attributes(client.get(LIVE, {**query, "rows": rows}), "[data-gone]", "data-gone")
     return set(told.split())
 
 
@@ -48,7 +48,7 @@ def test_whatever_became_of_a_row_it_hears_that_it_is_gone_and_so_once(
     Handoff.objects.filter(pk=retried.pk).update(state="superseded")
     heard = client.get(LIVE, {"rows": rows})
     assert gone(client, rows) == {str(held.pk), str(retried.pk)}
-    (seen,) = re.findall(r'data-live-seen="held=(\w+)"', heard.text)
+    (seen,) = (one.removeprefix("held=") for one in attributes(heard, '[data-live-seen^="held="]', "data-live-seen"))
     assert client.get(LIVE, {"rows": rows, "held": seen}).status_code == 204
 
 

@@ -1,4 +1,3 @@
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import judged
+from tests.pages import attributes, hidden_fields, links, only, select, text_of, texts
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -22,10 +22,7 @@ LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
 
 def form_of(page: Any) -> dict[str, str]:
     """Return the fields that a browser without JavaScript sends with the decision form, without the button."""
-    form = re.search(r'<form[^>]*id="decide".*?</form>', page.text, re.DOTALL)
-    assert form
-    hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[0])
-    return {name: value for name, value in hidden if name != "csrfmiddlewaretoken"} | {"note": ""}
+    return dict(hidden_fields(only(page, "form#decide"))) | {"note": ""}
 
 
 def decide(client: Client, handoff: Handoff, decision: str, **changes: str) -> Any:
@@ -64,8 +61,7 @@ def test_a_held_one_is_approved_and_the_next_opens(sign_in: SignIn, reviewer: Pe
 def test_a_refused_decision_is_told_on_a_page_of_review(sign_in: SignIn, reviewer: Person, circular: Handoff) -> None:
     refused = decide(sign_in(reviewer), circular, "approve")
     assert refused.status_code == 400
-    menu = refused.text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
-    assert re.findall(r'<a href="([^"]+)"[^>]* aria-current="page">', menu) == ["/t/acme/review/"]
+    assert links(refused, 'nav[aria-label="Pages"] a[aria-current=page]') == ["/t/acme/review/"]
 
 
 def test_after_the_last_one_nothing_waits(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
@@ -228,14 +224,13 @@ def test_what_is_found_has_the_focus_where_somebody_narrowed_the_queue(
     sign_in: SignIn, reviewer: Person, held: Handoff
 ) -> None:
     client = sign_in(reviewer)
-    focused = re.compile(r'<(?:p|h2) class="[^>]* autofocus>([^<]*)<')
     for query, told in (
         ("?type=message", ["1 found"]),
         ("?state=rejected", ["Nothing that waits fits these filters"]),
         ("?view=mine", ["Nothing was passed on to you"]),
         ("", []),
     ):
-        assert focused.findall(client.get(f"/t/acme/review/{query}").text) == told
+        assert texts(client.get(f"/t/acme/review/{query}"), "p[class][autofocus], h2[class][autofocus]") == told
 
 
 def test_what_does_not_wait_is_looked_for_among_all_handoffs(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
@@ -301,10 +296,10 @@ def test_what_is_wrong_leads_to_its_code_and_to_the_handoffs_like_it(
 ) -> None:
     submit(call_chain=["writer", "planner"])
     attribution.run()
-    page = sign_in(reviewer).get(f"/t/acme/review/{circular.pk}/").text
-    (why,) = re.findall(r'<li class="why">(.*?)</li>', page, re.DOTALL)[:1]
-    assert 'href="/t/acme/diagnostics/codes/chain.circular/"' in why
-    assert re.search(r'href="/t/acme/groups/\d+/">2 handoffs have it</a>', why)
+    page = sign_in(reviewer).get(f"/t/acme/review/{circular.pk}/")
+    why = select(page, "li.why")[0]
+    assert "/t/acme/diagnostics/codes/chain.circular/" in links(why)
+    assert texts(why, 'a[href^="/t/acme/groups/"]') == ["2 handoffs have it"]
 
 
 def test_of_a_long_chain_a_pane_shows_the_ends_and_what_is_marked(
@@ -314,8 +309,7 @@ def test_of_a_long_chain_a_pane_shows_the_ends_and_what_is_marked(
     drawn = sign_in(reviewer).get(f"/t/acme/review/{long.pk}/").context["chain"]
     assert list(drawn) == ["wide", "pane", "narrow"]
     for name in drawn:
-        named = re.findall(r">(agent-\d+|planner|writer|… \d+ more …)</text>", drawn[name].svg)
-        assert named == [
+        assert texts(drawn[name].svg, "text.chain-name") == [
             *("agent-0", "agent-1", "… 2 more …", "agent-4", "agent-5"),
             *("… 30 more …", "agent-36", "planner", "writer"),
         ]
@@ -332,9 +326,8 @@ def test_the_title_names_what_is_open_and_each_box_what_it_selects(
     named = f"planner → writer · Review · {held.tenant.name}"
     assert f"<title>{named}</title>" in page
     assert f'data-title="{named}"' in page
-    boxes = re.findall(r'aria-label="Select ([^"]*)"', page)
-    assert boxes == [
-        f"planner to {target}, came {one.received_at:%H:%M:%S}"
+    assert attributes(page, '[aria-label^="Select "]', "aria-label") == [
+        f"Select planner to {target}, came {one.received_at:%H:%M:%S}"
         for one, target in ((held, "writer"), (nameless, "(no name)"))
     ]
 
@@ -350,9 +343,9 @@ def test_a_handoff_of_an_agent_to_itself_is_listed_to_be_declined(
     page = client.get("/t/acme/review/?code=chain.self_handoff")
     assert '<option value="chain.self_handoff" selected>' in page.text
     assert [row.handoff for row in page.context["queue"].rows] == [alone]
-    box = client.get(f"/t/acme/review/{alone.pk}/").text.partition('id="decide"')[2].partition("</form>")[0]
-    assert 'value="decline"' in box
-    assert 'value="approve"' not in box
+    offered = attributes(client.get(f"/t/acme/review/{alone.pk}/"), "form#decide [value]", "value")
+    assert "decline" in offered
+    assert "approve" not in offered
     decide(client, alone, "decline")
     assert state_of(alone) == "declined"
 
@@ -363,11 +356,11 @@ def test_what_could_not_be_read_offers_no_approval_and_no_repair(
     handoffs = [judged(tenant, b"{") for _ in range(3)]
     client = sign_in(reviewer)
     for address in (f"/t/acme/review/{handoffs[0].pk}/", f"/t/acme/handoffs/{handoffs[0].pk}/"):
-        page = client.get(address).text
-        box = page.partition('id="decide"')[2].partition("</form>")[0]
-        assert re.findall(r'name="decision" value="(\w+)"', box) == ["decline", "resend", "handled"]
-        assert "could not be read" in box
-        assert "Repair…" not in page
+        page = client.get(address)
+        box = only(page, "form#decide")
+        assert attributes(box, "[name=decision]", "value") == ["decline", "resend", "handled"]
+        assert "could not be read" in text_of(box)
+        assert "Repair…" not in page.text
     for handoff, (decision, told) in zip(
         handoffs,
         {
@@ -395,5 +388,4 @@ def test_more_than_are_counted_are_said_to_be_more(
         assignments.reassign(
             tenant=tenant, reference=reference, to=reviewer, note="Yours.", actor=actor, seen_version=None
         )
-        told = re.findall(r'<span class="views-number">([^<]+)</span>', client.get("/t/acme/review/").text)
-        assert told == [number]
+        assert texts(client.get("/t/acme/review/"), "span.views-number") == [number]

@@ -1,4 +1,3 @@
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -17,6 +16,7 @@ from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
 from tests.handoffs.support import judged
+from tests.pages import hidden_fields, only
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -34,12 +34,9 @@ def states_of(*handoffs: Handoff) -> list[str]:
 
 def hidden(page: Any, address: str) -> dict[str, list[str]]:
     """Return the hidden fields that a browser without JavaScript sends with a form."""
-    form = re.search(rf'<form[^>]*action="{address}".*?</form>', page.text, re.DOTALL)
-    assert form, f"no form leads to {address}"
     fields: dict[str, list[str]] = {}
-    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[0]):
-        fields.setdefault(name, []).append(value.replace("&quot;", '"'))
-    fields.pop("csrfmiddlewaretoken", None)
+    for name, value in hidden_fields(only(page, f'form[action="{address}"]')):
+        fields.setdefault(name, []).append(value)
     return fields
 
 

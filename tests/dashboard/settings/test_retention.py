@@ -1,7 +1,5 @@
 """Tests of the retention settings: stored rows, the preview of a deletion, and the saved periods."""
 
-import re
-
 import pytest
 from django.test import Client
 
@@ -12,6 +10,7 @@ from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import gate_lines, send
 from tests.diagnostics.retention.support import aged, aged_blocks, keep, run_all
+from tests.pages import only
 
 PAGE = "/t/acme/settings/retention/"
 pytestmark = pytest.mark.django_db
@@ -25,9 +24,7 @@ def as_admin(client: Client, admin: Person) -> Client:
 
 def card(page, name: str) -> str:
     """Return the text of the card of one kind of data."""
-    found = re.search(rf'id="{name}"\s.*?</section>', page.text, re.DOTALL)
-    assert found
-    return " ".join(re.sub(r"<[^>]*>", " ", found[0]).split())
+    return " ".join(only(page, f"section#{name}").text(separator=" ").split())
 
 
 @pytest.fixture

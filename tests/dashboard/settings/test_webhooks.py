@@ -1,6 +1,5 @@
 """Tests of the webhook settings: receivers, their health, a test delivery, and the log."""
 
-import re
 from collections.abc import Iterator
 from ipaddress import ip_network
 
@@ -15,6 +14,7 @@ from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
 from handoffaudit.handoffs.webhooks import events, log
 from tests.handoffs.webhooks.receiver import Receiver, running
+from tests.pages import links, text_of
 
 PAGE = "/t/acme/settings/webhooks/"
 pytestmark = pytest.mark.django_db
@@ -43,12 +43,8 @@ def address(subscriber: Subscriber, what: str = "") -> str:
     return f"{PAGE}{subscriber.pk}/{what}"
 
 
-def text(page) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page.text))
-
-
 def test_findings_that_came_back_can_be_chosen(client: Client, subscriber: Subscriber) -> None:
-    assert "a muted finding has grown and came back" in text(client.get(address(subscriber)))
+    assert "a muted finding has grown and came back" in text_of(client.get(address(subscriber)))
     wanted = {"name": "CI", "address": subscriber.address, "events": ["group"]}
     client.post(address(subscriber, "change/"), wanted)
     assert Subscriber.objects.get().events == ["group"]
@@ -99,13 +95,13 @@ def test_mails_have_no_secret(client: Client, settings) -> None:
 def test_a_test_says_what_came_back(client: Client, subscriber: Subscriber, receiver: Receiver) -> None:
     receiver.answers = [(200, {}, b"thank you"), (500, {}, b"<b>broken</b>")]
     good = client.post(address(subscriber, "test/"))
-    assert "The test arrived: it answered 200 in" in text(good)
+    assert "The test arrived: it answered 200 in" in text_of(good)
     assert "thank you" in good.text
     bad = client.post(address(subscriber, "test/"), headers={"HX-Request": "true", "HX-Target": "tested"})
     # The page takes its facts and its log from the answer, too.
     assert [one.event for one in bad.context["deliveries"]] == ["test", "test"]
     assert all(f'id="{part}"' in bad.text for part in ("tested", "facts", "deliveries"))
-    assert "The test did not arrive. The receiver answered 500" in text(bad)
+    assert "The test did not arrive. The receiver answered 500" in text_of(bad)
     assert "&lt;b&gt;broken" in bad.text
     assert [told["event"] for told in receiver.told] == ["test", "test"]
     log = client.get(address(subscriber))
@@ -154,10 +150,9 @@ def test_the_log_is_read_page_by_page(client: Client, tenant: Tenant, subscriber
             created_at=timezone.now(),
         )
     first = client.get(address(subscriber))
-    older = re.search(r'href="([^"]*\?cursor=[^"]*)"', first.text)
-    assert older
+    (older,) = links(first, 'a[href*="?cursor="]')
     assert first.text.count(">alert</a>") == 50
-    assert client.get(older[1]).text.count(">alert</a>") == 10
+    assert client.get(older).text.count(">alert</a>") == 10
     assert client.get(address(subscriber), {"cursor": "x"}).status_code == 400
 
 
@@ -172,13 +167,13 @@ def test_what_failed_is_found_among_much_that_waits(
     for number in range(4):
         Delivery.objects.create(about=f"waits-{number}", due_at=now, **common)
     for page in (PAGE, address(subscriber)):
-        told = text(client.get(page))
+        told = text_of(client.get(page))
         assert "never" not in told
         assert "3+" in told
     only = client.get(f"{address(subscriber)}?state=failed")
     assert only.context["deliveries"] == [failed]
     refused = client.get(f"{address(subscriber)}?state=late")
-    assert (refused.status_code, "use failed, or leave it out" in text(refused)) == (400, True)
+    assert (refused.status_code, "use failed, or leave it out" in text_of(refused)) == (400, True)
 
 
 def test_it_is_paused_changed_and_deleted(client: Client, subscriber: Subscriber, receiver: Receiver) -> None:

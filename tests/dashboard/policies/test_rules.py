@@ -247,7 +247,7 @@ def test_a_new_rule_without_an_id_gets_one_of_its_name(
 def test_a_rule_of_the_same_id_is_refused(as_admin: Client, tenant: Tenant, deals: BusinessRuleSet) -> None:
     response = as_admin.post(f"{PAGE}save/", RULE | {"base_version": 1})
     assert response.status_code == 400
-    assert "an id of its own" in at_field(response.text, "rule_id")
+    assert "a unique id" in at_field(response.text, "rule_id")
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])

@@ -1,5 +1,7 @@
 """Models of accounts: tenants, people and their roles, API keys, the audit log, and saved views."""
 
+from typing import Final
+
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Lower
@@ -36,6 +38,29 @@ class Role(models.TextChoices):
     VIEWER = "viewer"
     REVIEWER = "reviewer"
     ADMIN = "admin"
+
+    def includes(self, other: "Role") -> bool:
+        """Return whether this role has all rights of the other role."""
+        return other in INCLUDED[self]
+
+    @classmethod
+    def list_including(cls, other: "Role") -> list["Role"]:
+        """Return the roles that have all rights of the other role."""
+        return [role for role in cls if role.includes(other)]
+
+
+# The roles whose rights each role has. Nothing demands that one of two roles includes the other.
+INCLUDED: Final = {
+    Role.VIEWER: {Role.VIEWER},
+    Role.REVIEWER: {Role.VIEWER, Role.REVIEWER},
+    Role.ADMIN: set(Role),
+}
+
+RIGHTS: Final = {
+    Role.VIEWER: "reads everything but the settings",
+    Role.REVIEWER: "also approves and declines",
+    Role.ADMIN: "also changes strictness, people and keys",
+}
 
 
 class Membership(models.Model):

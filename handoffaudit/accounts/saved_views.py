@@ -33,7 +33,8 @@ def may_change(view: SavedView, member: Membership) -> bool:
     if view.person_id is not None:
         return view.person_id == member.person_id
     made = view.created_by == member.person.get_username()
-    return member.role == Role.ADMIN or (member.role == Role.REVIEWER and made)
+    role = Role(member.role)
+    return role.includes(Role.ADMIN) or (role.includes(Role.REVIEWER) and made)
 
 
 @transaction.atomic
@@ -42,7 +43,7 @@ def save(*, member: Membership, page: str, name: str, query: str, shared: bool) 
 
     The caller has checked that the page accepts the query.
     """
-    if shared and member.role == Role.VIEWER:
+    if shared and not Role(member.role).includes(Role.REVIEWER):
         raise Refused("To share a view with everybody, you need the role reviewer.", "shared")
     # The lock makes saves wait for each other, so that there are never more than `MOST_VIEWS` views.
     tenant = lock_tenant(member.tenant)
@@ -167,7 +168,7 @@ def choose_default(
     Raise `Refused` if the member may not choose for everybody, or if somebody that the choice is for cannot see the
     view.
     """
-    if everybody and member.role != Role.ADMIN:
+    if everybody and not Role(member.role).includes(Role.ADMIN):
         raise Refused("To choose for everybody, you need the role admin.", "everybody")
     if view is not None and view.person_id not in ((None,) if everybody else (None, member.person_id)):
         raise Refused("Other people cannot see this view: share it first.", "view")

@@ -50,9 +50,6 @@ def render_page(
     return response
 
 
-RANK = {Role.VIEWER: 0, Role.REVIEWER: 1, Role.ADMIN: 2}
-
-
 @dataclass(frozen=True, slots=True)
 class TenantMembership:
     """The signed-in person in one tenant."""
@@ -62,17 +59,17 @@ class TenantMembership:
     role: Role
 
     def may(self, role: Role) -> bool:
-        return RANK[self.role] >= RANK[role]
+        return self.role.includes(role)
 
 
 PageView = Callable[Concatenate[HttpRequest, TenantMembership, ...], HttpResponseBase]
 
 
 def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
-    """Return a decorator that admits members of the address's tenant with this role or a higher role.
+    """Return a decorator that admits members of the address's tenant whose role includes this role.
 
     The view gets `who` after `request`. A person who is not signed in is sent to the sign-in page, a person
-    who is not a member gets 404, as if the tenant did not exist, and a member with a lower role gets 403. The
+    who is not a member gets 404, as if the tenant did not exist, and a member with another role gets 403. The
     access tests read the required role from the view's `role` attribute.
     """
 

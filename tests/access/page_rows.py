@@ -6,15 +6,21 @@ from uuid import UUID
 from handoffaudit.accounts.models import Role
 
 PUBLIC, SIGNED_IN = "public", "signed in"
+# For each role, the values of `least` in the rows that the role may open.
+MAY = {
+    Role.VIEWER: {Role.VIEWER},
+    Role.REVIEWER: {Role.VIEWER, Role.REVIEWER},
+    Role.ADMIN: {Role.VIEWER, Role.REVIEWER, Role.ADMIN},
+}
 
 
 @dataclass(frozen=True)
 class Row:
     """The expected answer of one address of the URL table.
 
-    `least` is the lowest role that may open the address, `status` is the answer to that role, and `data` is the body of
-    a POST. {handoff}, {person} and {key} stand for the object that the address is about. `foreign` is the answer where
-    that object belongs to another tenant.
+    `least` is the role that may open the address, together with the roles that include it (`MAY`). `status` is the
+    answer to these roles, and `data` is the body of a POST. {handoff}, {person} and {key} stand for the object that the
+    address is about. `foreign` is the answer where that object belongs to another tenant.
     """
 
     least: str

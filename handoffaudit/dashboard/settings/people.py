@@ -11,16 +11,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import people
 from handoffaudit.accounts.errors import Refused
-from handoffaudit.accounts.models import Person, Role
+from handoffaudit.accounts.models import RIGHTS, Person, Role
 from handoffaudit.accounts.people import Invitation
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.settings import keys
-
-RIGHTS = {
-    Role.VIEWER: "reads everything but the settings",
-    Role.REVIEWER: "also approves and declines",
-    Role.ADMIN: "also changes strictness, people and keys",
-}
 
 
 @require_role(Role.ADMIN)

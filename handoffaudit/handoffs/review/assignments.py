@@ -26,7 +26,7 @@ from handoffaudit.handoffs.review.base import (
 )
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
-DECIDING = (Role.REVIEWER, Role.ADMIN)
+DECIDING = Role.list_including(Role.REVIEWER)
 
 MOST_REVIEWERS = 500
 

@@ -12,7 +12,7 @@ from handoffaudit.handoffs import judge
 from handoffaudit.policy.kinds import file_policy
 from tests.dashboard.log_lines import gate, health, moment, older, take
 from tests.diagnostics.files.support import BLOCK, GOOD, received, report
-from tests.pages import links
+from tests.pages import links, text_of
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/t/acme/diagnostics/files/"
@@ -70,7 +70,7 @@ def test_the_list_tells_what_became_of_each(tenant: Tenant, viewer: Person) -> N
 def test_filters_are_in_the_address(query: str, there: str, gone: str, tenant: Tenant, viewer: Person) -> None:
     stored(tenant, report(GOOD, agent="writer"))
     stored(tenant, report(None, agent="coder"))
-    page = shown(signed_in(viewer), query).replace(' <span class="muted">', " ")
+    page = text_of(shown(signed_in(viewer), query))
     assert there in page
     assert gone not in page
 

@@ -118,7 +118,7 @@ _NOT_SET_UP = (
     "Nothing was sent: correct the key, or the provider's package, region or credentials. See the message below."
 )
 
-_BY_REASON = {
+_BY_REASON: Mapping[str, str] = {
     Reason.NO_KEY: "Set ANTHROPIC_API_KEY and restart.",
     Reason.REFUSED: "Read the message of the service, and correct the key, the model's name or the address.",
     Reason.RATE_LIMIT: "Lower HANDOFFAUDIT_MODEL_CONCURRENCY, or ask for higher limits of the account.",
@@ -132,6 +132,9 @@ _BY_REASON = {
     Reason.TOO_DEAR: "Raise the limit of a critique's cost in the type's strictness, or choose a cheaper model.",
 }
 
+# Another version of the product stored the call, with a reason that this version does not know.
+_OTHER = "Read the message of the last failure, and check the key, the model's name and the address."
+
 
 def fix_for(reason: str, status: int | None = None) -> str:
     """Return the fix for a failure reason; `status` is the HTTP status if the service answered."""
@@ -139,7 +142,7 @@ def fix_for(reason: str, status: int | None = None) -> str:
         return _BY_STATUS[status]
     if reason == Reason.REFUSED.value and status is None:
         return _NOT_SET_UP
-    return _BY_REASON[Reason(reason)]
+    return _BY_REASON.get(reason, _OTHER)
 
 
 # At most this many kinds of failures are listed, the most frequent first.

@@ -45,6 +45,15 @@ def test_calls_are_told_as_they_were(api: httpx.Client, tenant: Tenant, model: M
     assert {breaker["model"]: breaker["failures"] for breaker in health["breakers"]}[FAST] == 1
 
 
+def test_a_failure_of_another_version_is_shown(api: httpx.Client, tenant: Tenant) -> None:
+    ModelCall.objects.create(
+        tenant=tenant, at=timezone.now(), use="grounding", model=FAST, prompt="grounding-1", outcome="lost", tries=1
+    )
+    [failure] = api.get("/diagnostics/model").json()["failures"]
+    assert failure["reason"] == "lost"
+    assert failure["cure"]
+
+
 def test_the_stretches_hold_every_call_of_the_period(api: httpx.Client, tenant: Tenant) -> None:
     now = timezone.now()
     ModelCall.objects.bulk_create(

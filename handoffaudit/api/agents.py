@@ -165,7 +165,7 @@ class DeclaredIn(policies.PolicyIn):
     response={200: DeclaredOut},
 )
 def get_declared_edges(request: HttpRequest) -> HttpResponse:
-    return policies.policy_response(request, kinds.agents)
+    return policies.current_policy(request, DeclaredOut, kinds.agents)
 
 
 @declared_router.put(
@@ -177,4 +177,5 @@ def get_declared_edges(request: HttpRequest) -> HttpResponse:
     openapi_extra=examples.policy_example("The crew as planned.", rows=DECLARED_ROWS),
 )
 def put_declared_edges(request: HttpRequest, declared: DeclaredIn) -> HttpResponse:
-    return policies.save_policy(request, kinds.agents, declared, declared.rows)
+    saved = policies.save_policy(request, kinds.agents, declared, declared.rows)
+    return policies.policy_response(DeclaredOut, kinds.agents, saved)

@@ -1,7 +1,7 @@
 """API of policies (strictness, rules, prompts, JSON Schemas), the code they share, and the published schemas."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
@@ -13,6 +13,7 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import SchemaName
 from handoffaudit.api.schemas import IssueOut, ProblemOut, RepairOut, VerdictOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, answer
 from handoffaudit.policy import kinds
 from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.rules import example_sets as shipped
@@ -24,11 +25,13 @@ from handoffaudit.validation.formats import SCHEMA_NAMES, schema
 from handoffaudit.validation.library.published import RESULT_SCHEMA_NAMES, result_schema
 from handoffaudit.validation.prompts.question import Use
 
+R = TypeVar("R")
 
-class PolicyOut(Schema):
+
+class PolicyOut(Answer):
     version: int = Field(description="The version; 0 for the shipped policy", examples=[3])
     changed_by: str = Field(description="Who saved the version; empty for the shipped policy.")
-    changed_at: str | None = Field(description="When the version was saved; null for the shipped policy.")
+    changed_at: Moment | None = Field(description="When the version was saved; null for the shipped policy.")
     note: str = Field(description="The reason given.")
 
 
@@ -39,34 +42,30 @@ class PolicyIn(Schema):
     note: str = Field("", description="Reason, for the history.")
 
 
-def policy_response(request: HttpRequest, versions: Versions[Any]) -> HttpResponse:
+def policy_response(
+    schema: type[PolicyOut], versions: Versions[Any], table: Table[Any], **further: Any
+) -> HttpResponse:
+    """Answer with a version of a policy."""
+    return answer(schema, Extended(table, **versions.to_plain(table.rows), **further))
+
+
+def current_policy(request: HttpRequest, schema: type[PolicyOut], versions: Versions[Any]) -> HttpResponse:
     """Answer with the current policy of the caller's tenant."""
-    return serializers.json_response(version_json(versions, versions.current(caller(request).tenant)))
+    return policy_response(schema, versions, versions.current(caller(request).tenant))
 
 
 def save_policy(
-    request: HttpRequest, versions: Versions[Any], change: PolicyIn, rows: Iterable[Mapping[str, Any]]
-) -> HttpResponse:
-    """Save plain rows as a new version in the caller's tenant, and answer with the saved policy."""
+    request: HttpRequest, versions: Versions[R], change: PolicyIn, rows: Iterable[Mapping[str, Any]]
+) -> Table[R]:
+    """Save plain rows as a new version in the caller's tenant, and return the saved version."""
     who = caller(request)
-    saved = versions.save(
+    return versions.save(
         tenant=who.tenant,
         base_version=change.base_version,
         rows=versions.parse(rows),
         actor=who.named,
         note=change.note,
     )
-    return serializers.json_response(version_json(versions, saved))
-
-
-def version_json(versions: Versions[Any], table: Table[Any]) -> dict[str, Any]:
-    return {
-        "version": table.version,
-        **versions.to_plain(table.rows),
-        "changed_by": table.changed_by,
-        "changed_at": serializers.moment(table.changed_at),
-        "note": table.note,
-    }
 
 
 strictness_router = Router(tags=["Strictness"])
@@ -113,7 +112,7 @@ class TableIn(PolicyIn):
     response={200: TableOut},
 )
 def get_strictness(request: HttpRequest) -> HttpResponse:
-    return policy_response(request, kinds.strictness)
+    return current_policy(request, TableOut, kinds.strictness)
 
 
 @strictness_router.put(
@@ -125,7 +124,7 @@ def get_strictness(request: HttpRequest) -> HttpResponse:
     openapi_extra=examples.policy_example("Try it first.", rows=SHADOWED),
 )
 def put_strictness(request: HttpRequest, table: TableIn) -> HttpResponse:
-    return save_policy(request, kinds.strictness, table, table.rows)
+    return policy_response(TableOut, kinds.strictness, save_policy(request, kinds.strictness, table, table.rows))
 
 
 rules_router = Router(tags=["Rules"])
@@ -173,7 +172,7 @@ class RulesIn(PolicyIn):
     response={200: RulesOut},
 )
 def get_rules(request: HttpRequest) -> HttpResponse:
-    return policy_response(request, kinds.rules)
+    return current_policy(request, RulesOut, kinds.rules)
 
 
 @rules_router.put(
@@ -185,7 +184,7 @@ def get_rules(request: HttpRequest) -> HttpResponse:
     openapi_extra=examples.policy_example("Offers stay below 1,000.", sets=[OFFERS]),
 )
 def put_rules(request: HttpRequest, rules: RulesIn) -> HttpResponse:
-    return save_policy(request, kinds.rules, rules, rules.sets)
+    return policy_response(RulesOut, kinds.rules, save_policy(request, kinds.rules, rules, rules.sets))
 
 
 prompts_router = Router(tags=["Prompts"])
@@ -223,7 +222,7 @@ class PromptsIn(PolicyIn):
     response={200: PromptsOut},
 )
 def get_prompts(request: HttpRequest) -> HttpResponse:
-    return policy_response(request, kinds.prompts)
+    return current_policy(request, PromptsOut, kinds.prompts)
 
 
 @prompts_router.put(
@@ -235,7 +234,7 @@ def get_prompts(request: HttpRequest) -> HttpResponse:
     openapi_extra=examples.policy_example("Prices are in the list.", rows=PROMPT_ROWS),
 )
 def put_prompts(request: HttpRequest, prompts: PromptsIn) -> HttpResponse:
-    return save_policy(request, kinds.prompts, prompts, prompts.rows)
+    return policy_response(PromptsOut, kinds.prompts, save_policy(request, kinds.prompts, prompts, prompts.rows))
 
 
 schemas_router = Router(tags=["Schemas"])
@@ -273,7 +272,7 @@ class SchemasIn(PolicyIn):
     response={200: SchemasOut},
 )
 def get_schemas(request: HttpRequest) -> HttpResponse:
-    return policy_response(request, kinds.schemas)
+    return current_policy(request, SchemasOut, kinds.schemas)
 
 
 @schemas_router.put(
@@ -285,7 +284,7 @@ def get_schemas(request: HttpRequest) -> HttpResponse:
     openapi_extra=examples.policy_example("Amounts are numbers.", rows=SCHEMA_ROWS),
 )
 def put_schemas(request: HttpRequest, schemas: SchemasIn) -> HttpResponse:
-    return save_policy(request, kinds.schemas, schemas, schemas.rows)
+    return policy_response(SchemasOut, kinds.schemas, save_policy(request, kinds.schemas, schemas, schemas.rows))
 
 
 published_router = Router(tags=["Schemas"])

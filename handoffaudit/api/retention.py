@@ -7,14 +7,15 @@ from ninja import Router
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import examples, policies, serializers
+from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Moment, at
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.policy import kinds
-from handoffaudit.policy.retention import LEAST, MOST, Data, RetentionModel
+from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, RetentionModel
+from handoffaudit.policy.versions import Table
 
 router = Router(tags=["Retention"])
 
@@ -73,7 +74,7 @@ class RetentionIn(policies.PolicyIn):
 )
 def get_retention(request: HttpRequest) -> HttpResponse:
     """Return how long each kind of data is kept, how much is stored, and what the next run deletes."""
-    return _answer(request)
+    return _answer(request, kinds.retention.current(caller(request).tenant))
 
 
 @router.put(
@@ -89,15 +90,10 @@ def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
 
     Deletion starts an hour later and can't be undone: check `goes` in the answer before then.
     """
-    policies.save_policy(request, kinds.retention, change, change.rows)
-    return _answer(request)
+    return _answer(request, policies.save_policy(request, kinds.retention, change, change.rows))
 
 
-def _answer(request: HttpRequest) -> HttpResponse:
-    tenant = caller(request).tenant
-    table = kinds.retention.current(tenant)
-    standing = [
-        StandingOut.model_validate(Extended(one, last=one.last or RetentionRun()))
-        for one in retention_run.list_standings(tenant, table)
-    ]
-    return serializers.json_response(policies.version_json(kinds.retention, table) | {"standing": standing})
+def _answer(request: HttpRequest, table: Table[Retention]) -> HttpResponse:
+    found = retention_run.list_standings(caller(request).tenant, table)
+    standing = [Extended(one, last=one.last or RetentionRun()) for one in found]
+    return policies.policy_response(RetentionOut, kinds.retention, table, standing=standing)

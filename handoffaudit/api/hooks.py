@@ -5,20 +5,20 @@ refused: an agent host ignores any status but 2xx.
 """
 
 import math
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
+from ninja import Router
 from pydantic import Field
 
 from handoffaudit.accounts.keys import authenticate
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import serializers
 from handoffaudit.api.auth import Caller, KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import PhaseId, WorkflowId, read_body
 from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.api.serializers import Answer, Stored, answer
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.handoffs.hooks import handler, status
 from handoffaudit.handoffs.hooks.status import Ruling, Status
@@ -46,7 +46,7 @@ class _HookKey(KeyWith):
             return Caller(identity)
 
 
-class RuleResultOut(Schema):
+class RuleResultOut(Answer):
     result_id: str = Field(description="The result's id.")
     rule_id: str = Field(description="The name of the rule.", examples=["semantic_objective_match"])
     rule_type: str = Field(description="The kind of the rule.", examples=["semantic"])
@@ -56,28 +56,28 @@ class RuleResultOut(Schema):
     details: dict[str, Any] = Field(description="Details that depend on the kind of rule.")
 
 
-class RuleSummaryOut(Schema):
+class RuleSummaryOut(Answer):
     total_rules_executed: int = Field(description="Number of rules that ran.")
     results_count: int = Field(description="Number of results, with those of skipped rules.")
 
 
-class ValidationStateOut(Schema):
+class ValidationStateOut(Answer):
     workflow_id: str = Field(description="The workflow of the event, or its session.")
     phase_id: str = Field(description="The phase of the workflow.", examples=["semantic_Agent_0f3c9a1e"])
     session_id: str = Field(description="The session of the agent host.")
     validation_status: Status = Field(description="The result of the event.")
     persisted_at: str = Field(description="When the state was stored.")
-    summary: RuleSummaryOut = Field(description="The counts.")
-    rule_results: list[RuleResultOut] = Field(description="The result of each rule.")
+    summary: Annotated[RuleSummaryOut, Stored] = Field(description="The counts.")
+    rule_results: Annotated[list[RuleResultOut], Stored] = Field(description="The result of each rule.")
 
 
-class PermissionOut(Schema):
+class PermissionOut(Answer):
     hookEventName: str = Field(description="The event that the answer is for.")  # noqa: N815 -- the agent host's word
     permissionDecision: str = Field(description="deny or ask.")  # noqa: N815
     permissionDecisionReason: str = Field(description="Reason, for the agent and its host.")  # noqa: N815
 
 
-class HookOut(Schema):
+class HookOut(Answer):
     """The answer to a hook event; an empty object for an event that is not checked."""
 
     status: Status | None = Field(None, description="The result of the event.")
@@ -85,7 +85,7 @@ class HookOut(Schema):
     exit_code: int | None = Field(None, description="1 if blocked, otherwise 0.")
     reason: str | None = Field(None, description="Reason, in words.")
     handoff_id: str | None = Field(None, description="The server's id of the handoff created from the event.")
-    validation_state: ValidationStateOut | None = Field(None, description="The same result in full.")
+    validation_state: Annotated[ValidationStateOut | None, Stored] = Field(None, description="The same result in full.")
     decision: str | None = Field(None, description="`block`, only if blocked.")
     hookSpecificOutput: PermissionOut | None = Field(  # noqa: N815
         None, description="For `PreToolUse`, if the answer is deny or ask: the format that the host expects."
@@ -174,9 +174,9 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
         sent = read_body(request, settings.MAX_BODY_BYTES)
     except Problem as refused:
         ruling = Ruling(Status.NOT_APPLICABLE, f"The event was not checked: {refused.detail}")
-        return serializers.json_response(status.make_answer(None, ruling))
+        return answer(HookOut, status.make_answer(None, ruling))
     given_key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
-    return serializers.json_response(handler.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
+    return answer(HookOut, handler.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
 
 
 def _seconds(request: HttpRequest) -> float:
@@ -205,4 +205,4 @@ def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id
     if found is None:
         said = retention_run.removal_message(tenant, Data.HOOK_EVENTS)
         raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.{said}")
-    return serializers.json_response(found)
+    return answer(ValidationStateOut, found)

@@ -1,23 +1,24 @@
 """API of handoff file reports, and of the policy that says which reports count as failed."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Query, Router, Schema
-from pydantic import Field
+from ninja import Query, Router
+from pydantic import BeforeValidator, Field, ValidationInfo
 
-from handoffaudit.accounts.models import Scope
-from handoffaudit.api import examples, policies, serializers
+from handoffaudit.accounts.models import Scope, Tenant
+from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import problem_response
 from handoffaudit.api.handoffs import NAMED
 from handoffaudit.api.requests import NEXT, PageQuery, ReportId, check_names, read_body, with_filters
 from handoffaudit.api.schemas import ProblemOut, RejectedOut
+from handoffaudit.api.serializers import Answer, Extended, Stored, answer, codes_link, links, receipt_of
 from handoffaudit.diagnostics import file_reports, retention_run
 from handoffaudit.diagnostics.file_reports import FileFilters
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.policy.handoff_files import FIELD, HandoffFilesModel
+from handoffaudit.policy.handoff_files import FIELD, HandoffFilesModel, HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
 from handoffaudit.policy.versions import Table
@@ -46,7 +47,7 @@ BODY = {
 }
 
 
-class IssueOfFileOut(Schema):
+class IssueOfFileOut(Answer):
     code: str = Field(description="The rule code of the finding.", examples=["files.handoff_file_missing"])
     path: str = Field(description="The place in the report.", examples=["file.exists"])
     message: str = Field(description="What is wrong, in one sentence.")
@@ -55,44 +56,38 @@ class IssueOfFileOut(Schema):
     column: int | None = Field(None, description="The column in that line.")
 
 
-class ListedOut(Schema):
-    id: str = Field(description="The report's id.")
-    handoff: str = Field(description="The id of the handoff that stores the report.")
-    timestamp: str = Field(description="When the file was checked.")
-    agent: str = Field(description="The agent expected to write the file.")
-    phase: str = Field(description="The phase of the run.")
-    runtime: str | None = Field(description="The runtime of the agent.")
-    run_id: str = Field(description="The id of the run.")
-    iteration: str | None = Field(description="The iteration of the phase.")
-    expected_path: str = Field(description="The expected path of the file.")
-    wrong_path: str | None = Field(description="The path where a file of that name was found; the nearest of several.")
-    source: str = Field(description="handoff_json or text_fallback", examples=["text_fallback"])
-    reason: str | None = Field(
-        description="file_missing, json_parse_error or schema_invalid", examples=["file_missing"]
-    )
-    fallback: str | None = Field(description="text_fallback_ok or text_fallback_fail; null if there was no text")
-    reasons: list[str] = Field(description="Both are set if the fallback ran.")
-    failed: bool = Field(description="Whether the phase should block.")
-    links: dict[str, str] = Field(
-        description="`self`, `handoff` and `page` of the report, and `codes`, the documentation of rule codes."
+def _links(pk: Any, info: ValidationInfo) -> dict[str, str]:
+    tenant: Any = info.context
+    return {
+        "self": f"/api/v1/handoff-files/{pk}",
+        "handoff": f"/api/v1/handoffs/{info.data['handoff']}",
+        "page": f"{settings.PUBLIC_URL}/t/{tenant.slug}/diagnostics/files/{pk}/",
+        "codes": codes_link(),
+    }
+
+
+class ListedOut(file_reports.ReportSummary):
+    links: Annotated[dict[str, str], BeforeValidator(_links)] = Field(
+        validation_alias="id",
+        description="`self`, `handoff` and `page` of the report, and `codes`, the documentation of rule codes.",
     )
 
 
 class ReportOut(ListedOut):
     handoff_id: str = Field(description="The sender's id of the handoff.")
-    policy: dict[str, Any] = Field(
+    policy: Annotated[dict[str, Any], Stored] = Field(
         description="The handoff file policy applied to the report, with its version.",
         examples=[{FIELD: False, "version": 0}],
     )
     why: str = Field(description="What was found, in one sentence.")
-    issues: list[IssueOfFileOut] = Field(description="The findings in the file or the report.")
+    issues: Annotated[list[IssueOfFileOut], Stored] = Field(description="The findings in the file or the report.")
     line: str = Field(
         description="The log line.",
         examples=["agent=planner phase=plan source=text_fallback reason=file_missing timestamp=2026-02-15T00:15:00Z"],
     )
 
 
-class ReportsOut(Schema):
+class ReportsOut(Answer):
     items: list[ListedOut] = Field(description="The reports, newest first.")
     next: str | None = Field(description=NEXT)
 
@@ -130,11 +125,11 @@ def report_file(request: HttpRequest, handoff_id: str | None = NAMED) -> HttpRes
     who = caller(request)
     sent = read_body(request, settings.MAX_BODY_BYTES)
     received = file_reports.receive_report(who.tenant, who.actor, sent, handoff_id or "")
-    receipt, slug = received.receipt, who.tenant.slug
-    if received.report is not None:
-        shown = file_reports.answer_of(received.report) | {"links": _links(received.report, slug)}
-        return serializers.json_response(shown, 201 if received.is_new else 200, Location=shown["links"]["self"])
-    kept = serializers.receipt_of(receipt) | {"links": serializers.links(receipt.id, slug)} if receipt.id else {}
+    receipt, report = received.receipt, received.report
+    if report is not None:
+        status = 201 if received.is_new else 200
+        return _answer(report, who.tenant, status, Location=f"/api/v1/handoff-files/{report.pk}")
+    kept = receipt_of(receipt) | {"links": links(receipt.id, who.tenant.slug)} if receipt.id else {}
     if receipt.status == 422:
         said = " ".join(issue.message for issue in receipt.issues)
         return problem_response(422, "Not a report of a handoff file", f"{said} It is stored as rejected.", **kept)
@@ -157,12 +152,7 @@ def list_reports(request: HttpRequest, query: Query[ReportsQuery]) -> HttpRespon
     page = file_reports.list_reports(
         who.tenant, FileFilters.from_query(request.GET), cursor=query.cursor, limit=query.limit
     )
-    return serializers.json_response(
-        {
-            "items": [file_reports.report_json(one) | {"links": _links(one, who.tenant.slug)} for one in page.items],
-            "next": page.next,
-        }
-    )
+    return answer(ReportsOut, page, context=who.tenant)
 
 
 @router.get(
@@ -185,20 +175,11 @@ def get_policy(request: HttpRequest) -> HttpResponse:
     openapi_extra=examples.policy_example("Text blocks do not count any more.", strict_handoff_files=True),
 )
 def put_policy(request: HttpRequest, change: FilePolicyIn) -> HttpResponse:
-    who = caller(request)
-    saved = file_policy.save(
-        tenant=who.tenant,
-        base_version=change.base_version,
-        rows=file_policy.parse([{FIELD: change.strict_handoff_files}]),
-        actor=who.named,
-        note=change.note,
-    )
-    return _policy(saved)
+    return _policy(policies.save_policy(request, file_policy, change, [{FIELD: change.strict_handoff_files}]))
 
 
-def _policy(table: Table[Any]) -> HttpResponse:
-    shown = {"version": table.version, **file_policy.plain(table.rows[0]), "changed_by": table.changed_by}
-    return serializers.json_response(shown | {"changed_at": serializers.moment(table.changed_at), "note": table.note})
+def _policy(table: Table[HandoffFilesPolicy]) -> HttpResponse:
+    return answer(FilePolicyOut, Extended(table, **file_policy.plain(table.rows[0])))
 
 
 @router.get(
@@ -215,13 +196,10 @@ def get_report(request: HttpRequest, report_id: ReportId) -> HttpResponse:
     except FileReport.DoesNotExist:
         said = retention_run.removal_message(who.tenant, Data.FILE_REPORTS)
         raise Http404(f"There is no report {report_id}.{said}") from None
-    return serializers.json_response(file_reports.answer_of(report) | {"links": _links(report, who.tenant.slug)})
+    return _answer(report, who.tenant)
 
 
-def _links(report: FileReport, slug: str) -> dict[str, str]:
-    return {
-        "self": f"/api/v1/handoff-files/{report.pk}",
-        "handoff": f"/api/v1/handoffs/{report.handoff}",
-        "page": f"{settings.PUBLIC_URL}/t/{slug}/diagnostics/files/{report.pk}/",
-        "codes": serializers.codes_link(),
-    }
+def _answer(report: FileReport, tenant: Tenant, status: int = 200, **headers: str) -> HttpResponse:
+    """Answer with a report: its row, and the rest of the answer that its sender got."""
+    shown = Extended(report, **file_reports.answer_of(report))
+    return answer(ReportOut, shown, status, context=tenant, **headers)

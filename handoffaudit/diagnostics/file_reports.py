@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
 import uuid_utils.compat
@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
@@ -182,25 +183,40 @@ def report_of_handoff(tenant: Tenant, handoff: uuid.UUID) -> FileReport | None:
     return reports_of(tenant).defer("content").filter(handoff=handoff).first()
 
 
-def report_json(report: FileReport) -> dict[str, Any]:
-    """Return the report as JSON values, in the form of lists."""
-    return {
-        "id": str(report.pk),
-        "handoff": str(report.handoff),
-        "timestamp": utc_text(report.at),
-        "agent": report.agent,
-        "phase": report.phase,
-        "runtime": report.runtime or None,
-        "run_id": report.run_id,
-        "iteration": report.iteration or None,
-        "expected_path": report.expected_path,
-        "wrong_path": report.wrong_path or None,
-        "source": report.source,
-        "reason": report.reason or None,
-        "fallback": report.fallback or None,
-        "reasons": [one for one in (report.reason, report.fallback) if one],
-        "failed": report.failed,
-    }
+_Text = Annotated[str, BeforeValidator(str)]
+
+# An empty text is null.
+_Given = Annotated[str | None, BeforeValidator(lambda text: text or None)]
+
+
+def _reasons(fallback: str, info: ValidationInfo) -> list[str]:
+    return [one for one in (info.data["reason"], fallback) if one]
+
+
+class ReportSummary(BaseModel):
+    """A report in the form of lists, read from its row."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: _Text = Field(description="The report's id.")
+    handoff: _Text = Field(description="The id of the handoff that stores the report.")
+    timestamp: Annotated[str, BeforeValidator(utc_text)] = Field(
+        validation_alias="at", description="When the file was checked."
+    )
+    agent: str = Field(description="The agent expected to write the file.")
+    phase: str = Field(description="The phase of the run.")
+    runtime: _Given = Field(description="The runtime of the agent.")
+    run_id: str = Field(description="The id of the run.")
+    iteration: _Given = Field(description="The iteration of the phase.")
+    expected_path: str = Field(description="The expected path of the file.")
+    wrong_path: _Given = Field(description="The path where a file of that name was found; the nearest of several.")
+    source: str = Field(description="handoff_json or text_fallback", examples=["text_fallback"])
+    reason: _Given = Field(description="file_missing, json_parse_error or schema_invalid", examples=["file_missing"])
+    fallback: _Given = Field(description="text_fallback_ok or text_fallback_fail; null if there was no text")
+    reasons: Annotated[list[str], BeforeValidator(_reasons)] = Field(
+        validation_alias="fallback", description="Both are set if the fallback ran."
+    )
+    failed: bool = Field(description="Whether the phase should block.")
 
 
 def answer_of(report: FileReport) -> dict[str, Any]:
@@ -337,7 +353,7 @@ def _read_time(document: Mapping[str, Any]) -> datetime:
 def _make_answer(
     report: FileReport, handoff_id: str, finding: FileFinding, line: HealthLine, strict: FilePolicy
 ) -> dict[str, Any]:
-    return report_json(report) | {
+    return ReportSummary.model_validate(report).model_dump() | {
         "handoff_id": handoff_id,
         "policy": {"strict_handoff_files": strict.strict, "version": strict.version},
         **describe_report(finding, strict=strict.strict),

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs.models import Handoff, State
 from tests.api.support import client, make_key, problem
 from tests.diagnostics.files.support import AT, BLOCK, GOOD, report
@@ -43,6 +44,15 @@ def test_the_answer_says_what_a_report_amounts_to(api: httpx.Client) -> None:
     assert httpx.URL(answer["links"]["handoff"]).path.endswith(str(handoff.pk))
     assert answer["links"]["codes"] == "/help/codes/{code}/"
     assert api.get(answer["links"]["self"].removeprefix("/api/v1")).json() == answer
+
+
+def test_findings_are_answered_as_they_were_stored(api: httpx.Client) -> None:
+    answer = sent(api, report(None))
+    row = FileReport.objects.get()
+    # Another version may have stored other fields.
+    FileReport.objects.update(content=row.content.replace('"hint"', '"advice":1,"hint"').replace('"version"', '"at"'))
+    shown = api.get(answer["links"]["self"].removeprefix("/api/v1")).json()
+    assert (shown["issues"][0]["advice"], shown["policy"]["at"]) == (1, 0)
 
 
 def test_where_json_breaks(api: httpx.Client) -> None:

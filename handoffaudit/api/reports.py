@@ -1,27 +1,33 @@
 """API of reports: compliance, reasons why handoff files were not used, and overturn rates of rule codes."""
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router, Schema
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics import codes as noise_of
-from handoffaudit.diagnostics.codes import CodeDecisions
-from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text, tally_json, window_json
+from handoffaudit.api.serializers import Answer, Extended, Nullable, Second, Text, answer, at
+from handoffaudit.diagnostics.codes import overturn_rates
+from handoffaudit.diagnostics.compliance_export import (
+    ComplianceOut,
+    FileTallyOut,
+    ReasonShareOut,
+    WindowOut,
+    as_csv,
+    as_text,
+)
 from handoffaudit.diagnostics.compliance_report import build_report, parse_expected_pairs
-from handoffaudit.diagnostics.file_stats import Change
-from handoffaudit.diagnostics.reasons import Matrix, Reasons, load_reasons
+from handoffaudit.diagnostics.file_stats import Change, FileTally
+from handoffaudit.diagnostics.reasons import Matrix, Row, load_reasons
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs.periods import Window, format_utc, window_of
-from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
+from handoffaudit.handoffs.periods import Window, window_of
 
 router = Router()
 
@@ -46,106 +52,31 @@ class ComplianceQuery(WindowQuery):
     expect: list[str] = Field([], description="Pairs `phase/agent` to list even if they never ran.")
 
 
-class WindowOut(Schema):
-    period: str | None = Field(description="The requested period; null if `since` or `until` was given.")
-    since: str = Field(description="Start of the period.")
-    until: str = Field(description="End of the period (exclusive).")
-    compared_since: str = Field(description="Start of the previous period of the same length.")
-    compared_until: str = Field(description="End of the previous period.")
-
-
-class ReasonShareOut(Schema):
-    number: int = Field(description="The number.")
-    percent: float | None = Field(description="Percent of all; null if the total is 0.")
-
-
-class FileTallyOut(Schema):
-    used: int = Field(description="How often the file was used.")
-    total: int = Field(description="The number of expected files.")
-    percent: float | None = Field(
-        description="File compliance in percent. Null for 0/0; 100 only if every file was used."
-    )
-    told: str = Field(description="The share in words: `199/200 (99.5%)`, `0/0 (n/a)`.")
-    reasons: dict[str, ReasonShareOut] = Field(description="Reasons why the file was not used, with counts.")
-    text_fallback_ok: int = Field(description="How often the text block in the response replaced the file.")
-    text_fallback_fail: int = Field(description="How often the response had no usable text block either.")
-
-
-class RuntimeOut(FileTallyOut):
-    runtime: str | None = Field(description="The runtime of the agents; null if not reported.")
-
-
-class PairOut(FileTallyOut):
-    phase: str = Field(description="The phase.")
-    agent: str = Field(description="The agent.")
-
-
-class FilesOut(Schema):
-    overall: FileTallyOut = Field(description="The totals.")
-    by_runtime: list[RuntimeOut] = Field(description="Totals by agent runtime.")
-    by_phase_and_agent: list[PairOut] = Field(description="Phase and agent pairs, lowest compliance first.")
-    others: FileTallyOut = Field(description="The sum of the pairs that are not listed.")
-
-
-class DecidedOut(Schema):
-    accepted: int = Field(description="Handoffs accepted without a person.")
-    total: int = Field(description="Settled final attempts: accepted, approved and blocked.")
-    percent: float | None = Field(description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if the total is 0.")
-    told: str = Field(description="The rate in words.")
-    approved: int = Field(description="Handoffs approved by a person.")
-    stopped: int = Field(description="Blocked: rejected, held or declined.")
-
-
-class JudgedLineOut(DecidedOut):
-    type: str | None = Field(None, description="The handoff type, in lines by type.")
-    source: str | None = Field(None, description="The source agent, in lines by source.")
-    target: str | None = Field(None, description="The target agent, in lines by target.")
-    code: str | None = Field(None, description="The rule code, in lines by code.")
-
-
-class JudgedLinesOut(Schema):
-    items: list[JudgedLineOut] = Field(description="Lines with the most handoffs first.")
-    others: DecidedOut = Field(description="The sum of the lines that are not listed.")
-
-
-class JudgedStretchOut(DecidedOut):
-    since: str = Field(description="Start of the time bucket.")
-    until: str = Field(description="End of the time bucket (exclusive).")
-
-
-class ValidationOut(Schema):
-    overall: DecidedOut = Field(description="The totals.")
-    compared: DecidedOut = Field(description="The totals of the previous period.")
-    by_type: JudgedLinesOut = Field(description="Totals by handoff type.")
-    by_source: JudgedLinesOut = Field(description="Totals by source agent.")
-    by_target: JudgedLinesOut = Field(description="Totals by target agent.")
-    by_source_target: JudgedLinesOut = Field(description="Totals by route.")
-    by_code: JudgedLinesOut = Field(description="Totals by rule code.")
-    over_time: list[JudgedStretchOut] = Field(description="Equal time buckets, oldest first.")
-
-
-class ComplianceOut(WindowOut):
-    tenant: str = Field(description="The tenant's name in addresses.")
-    made_at: str = Field(description="When the report was created.")
-    handoff_files: FilesOut = Field(description="Handoff file usage.")
-    validation: ValidationOut = Field(description="Outcomes of handoffs.")
-
-
-class ChangeOfShareOut(Schema):
+class ChangeOfShareOut(Answer):
     points: float | None = Field(description="Percentage points vs the previous period; null without earlier data.")
     direction: str = Field(description="better, worse, same or none.")
-    before: str = Field(description="The previous share in words.")
+    before: Text = Field(description="The previous share in words.")
+
+
+def _fewer_is_better(change: Change) -> Extended:
+    return Extended(change, direction=change.fewer)
 
 
 class ReasonOut(ReasonShareOut):
+    number: int = Field(validation_alias=at("change.now.part"), description="The number.")
+    percent: float | None = Field(
+        validation_alias=at("change.now.percent"), description="Percent of all; null if the total is 0."
+    )
     reason: str = Field(description="file_missing, json_parse_error or schema_invalid.")
-    change: ChangeOfShareOut = Field(description="Change vs the previous period.")
-    agents: dict[str, int] = Field(description="The agents concerned, with counts.")
+    change: Annotated[ChangeOfShareOut, BeforeValidator(_fewer_is_better)] = Field(
+        description="Change vs the previous period."
+    )
+    agents: Annotated[dict[str, int], BeforeValidator(dict)] = Field(description="The agents concerned, with counts.")
 
 
 class CellOut(FileTallyOut):
     phase: str = Field(description="The phase.")
-    main_reason: str | None = Field(description="The most frequent reason; null if there is none.")
+    main_reason: Nullable = Field(description="The most frequent reason; null if there is none.")
 
 
 class AgentFilesOut(FileTallyOut):
@@ -154,25 +85,39 @@ class AgentFilesOut(FileTallyOut):
     phases: list[CellOut] = Field(description="The phases in which the agent ran.")
 
 
+def _agents(matrix: Matrix) -> list[Extended]:
+    """Return the agents, each with its tallies in the phases in which it ran."""
+    return [
+        Extended(row, phases=[Extended(cell, phase=phase) for phase, cell in _cells(matrix, row)])
+        for row in matrix.rows
+    ]
+
+
+def _cells(matrix: Matrix, row: Row) -> Iterator[tuple[str, FileTally]]:
+    return ((phase, cell) for phase, cell in zip(matrix.phases, row.cells, strict=True) if cell)
+
+
 class FileStretchOut(FileTallyOut):
-    since: str = Field(description="Start of the time bucket.")
-    until: str = Field(description="End of the time bucket (exclusive).")
+    since: Second = Field(description="Start of the time bucket.")
+    until: Second = Field(description="End of the time bucket (exclusive).")
 
 
-class CodeNoiseOut(Schema):
+class CodeNoiseOut(Answer):
     code: str = Field(description="The rule code.")
     overturned: int = Field(
         description="Overturned decisions: a reviewer approved a handoff that the rule code blocked."
     )
     confirmed: int = Field(description="Upheld decisions: a reviewer confirmed the finding.")
-    percent: float | None = Field(description="Overturn rate in percent; null without decisions.")
+    percent: float | None = Field(
+        validation_alias=at("share.percent"), description="Overturn rate in percent; null without decisions."
+    )
     noisy: bool = Field(description="Whether reviewers overturn the rule code too often.")
-    types: dict[str, str] = Field(description="The handoff types, with the overturn rate of each in words.")
+    types: dict[str, Text] = Field(description="The handoff types, with the overturn rate of each in words.")
 
 
-class NoiseOut(Schema):
-    decisions: int = Field(description="Decisions of reviewers in the period.")
-    approved: int = Field(description="Of these, approvals.")
+class NoiseOut(Answer):
+    decisions: int = Field(validation_alias=at("decisions.total"), description="Decisions of reviewers in the period.")
+    approved: int = Field(validation_alias=at("decisions.part"), description="Of these, approvals.")
     codes: list[CodeNoiseOut] = Field(description="Rule codes with the highest overturn rate first.")
     sampled: bool = Field(description="Only the newest decisions are covered.")
 
@@ -180,11 +125,14 @@ class NoiseOut(Schema):
 class DiagnosticsOut(WindowOut):
     overall: FileTallyOut = Field(description="The totals.")
     change: ChangeOfShareOut = Field(description="Change vs the previous period.")
-    by_reason: list[ReasonOut] = Field(description="Most frequent reason first.")
-    by_agent: list[AgentFilesOut] = Field(
-        description="Lowest compliance first, without phases in which the agent did not run."
+    by_reason: list[ReasonOut] = Field(validation_alias="reasons", description="Most frequent reason first.")
+    by_agent: Annotated[list[AgentFilesOut], BeforeValidator(_agents)] = Field(
+        validation_alias="matrix",
+        description="Lowest compliance first, without phases in which the agent did not run.",
     )
-    others: FileTallyOut = Field(description="The sum of the agents that are not listed.")
+    others: FileTallyOut = Field(
+        validation_alias=at("matrix.others"), description="The sum of the agents that are not listed."
+    )
     over_time: list[FileStretchOut] = Field(description="Equal time buckets, oldest first.")
     noise: NoiseOut = Field(description="Overturn rates of the rule codes.")
 
@@ -207,7 +155,7 @@ def get_compliance(request: HttpRequest, query: Query[ComplianceQuery]) -> HttpR
         return HttpResponse(as_csv(report), content_type="text/csv; charset=utf-8")
     if query.format == Form.TEXT:
         return HttpResponse(as_text(report), content_type="text/plain; charset=utf-8")
-    return serializers.json_response(as_json(report))
+    return answer(ComplianceOut, report)
 
 
 @router.get(
@@ -220,75 +168,9 @@ def get_compliance(request: HttpRequest, query: Query[ComplianceQuery]) -> HttpR
 def get_diagnostics(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:
     check_names(request, WindowQuery)
     tenant, window = caller(request).tenant, _window(query)
-    found = load_reasons(tenant, window)
-    return serializers.json_response(
-        _reasons(found) | {"noise": _noise(noise_of.overturn_rates(tenant, window.since, window.until))}
-    )
+    noise = overturn_rates(tenant, window.since, window.until)
+    return answer(DiagnosticsOut, Extended(load_reasons(tenant, window), noise=noise))
 
 
 def _window(query: WindowQuery) -> Window:
     return window_of({"period": query.period, "since": query.since, "until": query.until}, timezone.now())
-
-
-def _reasons(found: Reasons) -> dict[str, Any]:
-    return {
-        **window_json(found.window),
-        "overall": tally_json(found.overall),
-        "change": _change(found.change, found.change.direction),
-        "by_reason": [
-            {
-                "reason": one.reason,
-                "number": one.change.now.part,
-                "percent": one.change.now.percent,
-                "change": _change(one.change, one.change.fewer),
-                "agents": dict(one.agents),
-            }
-            for one in found.reasons
-        ],
-        "by_agent": _agents(found.matrix),
-        "others": tally_json(found.matrix.others),
-        "over_time": [
-            {"since": format_utc(one.since), "until": format_utc(one.until), **tally_json(one.value)}
-            for one in found.over_time
-        ],
-    }
-
-
-def _agents(matrix: Matrix) -> list[dict[str, Any]]:
-    return [
-        {
-            "agent": row.agent,
-            **tally_json(row.tally),
-            "change": _change(row.change, row.change.direction),
-            "phases": [
-                {"phase": phase, "main_reason": tally.main_reason or None, **tally_json(tally)}
-                for phase, tally in zip(matrix.phases, row.cells, strict=True)
-                if tally
-            ],
-        }
-        for row in matrix.rows
-    ]
-
-
-def _change(change: Change, direction: str) -> dict[str, Any]:
-    return {"points": change.points, "direction": direction, "before": str(change.before)}
-
-
-def _noise(found: noise_of.OverturnRates) -> dict[str, Any]:
-    return {
-        "decisions": found.decisions.total,
-        "approved": found.decisions.part,
-        "codes": [_code(one) for one in found.codes],
-        "sampled": found.sampled,
-    }
-
-
-def _code(one: CodeDecisions) -> dict[str, Any]:
-    return {
-        "code": one.code,
-        "overturned": one.overturned,
-        "confirmed": one.confirmed,
-        "percent": one.share.percent,
-        "noisy": one.noisy,
-        "types": {name: str(types) for name, types in one.types.items()},
-    }

@@ -5,88 +5,170 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
-from handoffaudit.diagnostics.compliance_report import (
-    KINDS,
-    ComplianceReport,
-    FileCompliance,
-    HandoffAcceptance,
-    OutcomeLines,
-)
+from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+
+from handoffaudit.diagnostics.compliance_report import KINDS, ComplianceReport, OutcomeLines
 from handoffaudit.diagnostics.file_stats import OTHER, REASONS, FileTally
-from handoffaudit.handoffs.periods import Window, format_utc
+from handoffaudit.handoffs.periods import format_utc
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, OutcomeCounts, Share
+
+# A time in whole seconds, in UTC.
+Second = Annotated[str, BeforeValidator(format_utc)]
+
+Text = Annotated[str, BeforeValidator(str)]
+
+
+def counted(*place: str) -> AliasChoices:
+    """Return where a figure is read from: from an object that has counts and a name or a time, or from counts."""
+    holders = (("tally",), ("judged",), ("value",), ())
+    return AliasChoices(*(AliasPath(*holder, *place) for holder in holders))
+
+
+class Figures(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class WindowOut(Figures):
+    period: Annotated[str | None, BeforeValidator(lambda period: period or None)] = Field(
+        validation_alias=AliasPath("window", "period"),
+        description="The requested period; null if `since` or `until` was given.",
+    )
+    since: Second = Field(validation_alias=AliasPath("window", "since"), description="Start of the period.")
+    until: Second = Field(validation_alias=AliasPath("window", "until"), description="End of the period (exclusive).")
+    compared_since: Second = Field(
+        validation_alias=AliasPath("window", "before_since"),
+        description="Start of the previous period of the same length.",
+    )
+    compared_until: Second = Field(
+        validation_alias=AliasPath("window", "before_until"), description="End of the previous period."
+    )
+
+
+class ReasonShareOut(Figures):
+    number: int = Field(validation_alias="part", description="The number.")
+    percent: float | None = Field(description="Percent of all; null if the total is 0.")
+
+
+class FileTallyOut(Figures):
+    used: int = Field(validation_alias=counted("used"), description="How often the file was used.")
+    total: int = Field(validation_alias=counted("total"), description="The number of expected files.")
+    percent: float | None = Field(
+        validation_alias=counted("share", "percent"),
+        description="File compliance in percent. Null for 0/0; 100 only if every file was used.",
+    )
+    told: Text = Field(
+        validation_alias=counted("share"), description="The share in words: `199/200 (99.5%)`, `0/0 (n/a)`."
+    )
+    reasons: dict[str, ReasonShareOut] = Field(
+        validation_alias=counted("reason_shares"), description="Reasons why the file was not used, with counts."
+    )
+    text_fallback_ok: int = Field(
+        validation_alias=counted("fallback_ok"),
+        description="How often the text block in the response replaced the file.",
+    )
+    text_fallback_fail: int = Field(
+        validation_alias=counted("fallback_failed"),
+        description="How often the response had no usable text block either.",
+    )
+
+
+class RuntimeOut(FileTallyOut):
+    runtime: Annotated[str | None, BeforeValidator(lambda name: name or None)] = Field(
+        validation_alias="name", description="The runtime of the agents; null if not reported."
+    )
+
+
+class PairOut(FileTallyOut):
+    phase: str = Field(description="The phase.")
+    agent: str = Field(description="The agent.")
+
+
+class FilesOut(Figures):
+    overall: FileTallyOut = Field(description="The totals.")
+    by_runtime: list[RuntimeOut] = Field(validation_alias="runtimes", description="Totals by agent runtime.")
+    by_phase_and_agent: list[PairOut] = Field(
+        validation_alias="pairs", description="Phase and agent pairs, lowest compliance first."
+    )
+    others: FileTallyOut = Field(description="The sum of the pairs that are not listed.")
+
+
+class DecidedOut(Figures):
+    accepted: int = Field(validation_alias=counted("accepted"), description="Handoffs accepted without a person.")
+    total: int = Field(
+        validation_alias=counted("total"), description="Settled final attempts: accepted, approved and blocked."
+    )
+    percent: float | None = Field(
+        validation_alias=counted("share", "percent"),
+        description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if the total is 0.",
+    )
+    told: Text = Field(validation_alias=counted("share"), description="The rate in words.")
+    approved: int = Field(validation_alias=counted("decided"), description="Handoffs approved by a person.")
+    stopped: int = Field(validation_alias=counted("stopped"), description="Blocked: rejected, held or declined.")
+
+
+class JudgedLineOut(DecidedOut):
+    type: str | None = Field(None, description="The handoff type, in lines by type.")
+    source: str | None = Field(None, description="The source agent, in lines by source.")
+    target: str | None = Field(None, description="The target agent, in lines by target.")
+    code: str | None = Field(None, description="The rule code, in lines by code.")
+
+
+class JudgedLinesOut(Figures):
+    items: list[JudgedLineOut] = Field(description="Lines with the most handoffs first.")
+    others: DecidedOut = Field(description="The sum of the lines that are not listed.")
+
+
+class JudgedStretchOut(DecidedOut):
+    since: Second = Field(description="Start of the time bucket.")
+    until: Second = Field(description="End of the time bucket (exclusive).")
+
+
+def _lines(kind: str) -> BeforeValidator:
+    """Return the validator that picks the lines of a kind, each with its names under the names of their fields."""
+    names = kind.split("_")
+
+    def pick(by: dict[str, OutcomeLines]) -> dict[str, Any]:
+        items = [
+            SimpleNamespace(judged=line.judged, **dict(zip(names, line.names, strict=True))) for line in by[kind].lines
+        ]
+        return {"items": items, "others": by[kind].others}
+
+    return BeforeValidator(pick)
+
+
+class ValidationOut(Figures):
+    overall: DecidedOut = Field(description="The totals.")
+    compared: DecidedOut = Field(validation_alias="before", description="The totals of the previous period.")
+    by_type: Annotated[JudgedLinesOut, _lines("type")] = Field(
+        validation_alias="by", description="Totals by handoff type."
+    )
+    by_source: Annotated[JudgedLinesOut, _lines("source")] = Field(
+        validation_alias="by", description="Totals by source agent."
+    )
+    by_target: Annotated[JudgedLinesOut, _lines("target")] = Field(
+        validation_alias="by", description="Totals by target agent."
+    )
+    by_source_target: Annotated[JudgedLinesOut, _lines("source_target")] = Field(
+        validation_alias="by", description="Totals by route."
+    )
+    by_code: Annotated[JudgedLinesOut, _lines("code")] = Field(
+        validation_alias="by", description="Totals by rule code."
+    )
+    over_time: list[JudgedStretchOut] = Field(description="Equal time buckets, oldest first.")
+
+
+class ComplianceOut(WindowOut):
+    tenant: str = Field(description="The tenant's name in addresses.")
+    made_at: Second = Field(description="When the report was created.")
+    handoff_files: FilesOut = Field(validation_alias="files", description="Handoff file usage.")
+    validation: ValidationOut = Field(description="Outcomes of handoffs.")
 
 
 def as_json(report: ComplianceReport) -> dict[str, Any]:
-    return {
-        "tenant": report.tenant,
-        **window_json(report.window),
-        "made_at": format_utc(report.made_at),
-        "handoff_files": _json_files(report.files),
-        "validation": _json_validation(report.validation),
-    }
-
-
-def window_json(window: Window) -> dict[str, Any]:
-    """Return the window as JSON values, in whole hours; `until` and `compared_until` are exclusive."""
-    return {
-        "period": window.period or None,
-        "since": format_utc(window.since),
-        "until": format_utc(window.until),
-        "compared_since": format_utc(window.before_since),
-        "compared_until": format_utc(window.before_until),
-    }
-
-
-def share_json(share: Share, part: str) -> dict[str, Any]:
-    return {part: share.part, "total": share.total, "percent": share.percent, "told": str(share)}
-
-
-def tally_json(tally: FileTally) -> dict[str, Any]:
-    shares = tally.reason_shares
-    return {
-        **share_json(tally.share, "used"),
-        "reasons": {name: {"number": share.part, "percent": share.percent} for name, share in shares.items()},
-        "text_fallback_ok": tally.fallback_ok,
-        "text_fallback_fail": tally.fallback_failed,
-    }
-
-
-def judged_json(judged: OutcomeCounts) -> dict[str, Any]:
-    return {**share_json(judged.share, "accepted"), "approved": judged.decided, "stopped": judged.stopped}
-
-
-def _json_files(files: FileCompliance) -> dict[str, Any]:
-    return {
-        "overall": tally_json(files.overall),
-        "by_runtime": [{"runtime": one.name or None, **tally_json(one.tally)} for one in files.runtimes],
-        "by_phase_and_agent": [
-            {"phase": pair.phase, "agent": pair.agent, **tally_json(pair.tally)} for pair in files.pairs
-        ],
-        "others": tally_json(files.others),
-    }
-
-
-def _json_validation(validation: HandoffAcceptance) -> dict[str, Any]:
-    return {
-        "overall": judged_json(validation.overall),
-        "compared": judged_json(validation.before),
-        **{f"by_{kind}": _json_lines(kind, validation.by[kind]) for kind in KINDS},
-        "over_time": [
-            {"since": format_utc(one.since), "until": format_utc(one.until), **judged_json(one.value)}
-            for one in validation.over_time
-        ],
-    }
-
-
-def _json_lines(kind: str, lines: OutcomeLines) -> dict[str, Any]:
-    names = tuple(kind.split("_"))
-    return {
-        "items": [{**dict(zip(names, line.names, strict=True)), **judged_json(line.judged)} for line in lines.lines],
-        "others": judged_json(lines.others),
-    }
+    return ComplianceOut.model_validate(report).model_dump(exclude_unset=True)
 
 
 COLUMNS = (

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import reduce
-from operator import add
+from operator import add, attrgetter
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
@@ -77,6 +77,9 @@ FALLBACK_OK, FALLBACK_FAILED = Fallback.OK.value, Fallback.FAILED.value
 # All reasons of reports and log lines. Some logs of other tools give only the outcome of the fallback as the reason.
 GIVEN = (*REASONS, FALLBACK_OK, FALLBACK_FAILED, OTHER)
 
+# The numbers of a `FileTally` for these reasons.
+_numbers = attrgetter(*GIVEN)
+
 # A share of fewer files than this means little.
 FEW = 20
 
@@ -134,7 +137,7 @@ class FileTally:
 
     @property
     def unused(self) -> int:
-        return sum(self.reasons.values())
+        return sum(_numbers(self))
 
     @property
     def total(self) -> int:
@@ -151,7 +154,7 @@ class FileTally:
 
     @property
     def reasons(self) -> dict[str, int]:
-        return {reason: getattr(self, reason) for reason in GIVEN}
+        return dict(zip(GIVEN, _numbers(self), strict=True))
 
     @property
     def file_reasons(self) -> dict[str, int]:
@@ -169,7 +172,9 @@ class FileTally:
 
     @property
     def reason_shares(self) -> dict[str, Share]:
-        return {reason: self.reason_share(reason) for reason in self.reasons}
+        reasons = self.reasons
+        total = self.used + sum(reasons.values())
+        return {reason: Share(number, total) for reason, number in reasons.items()}
 
     @property
     def file_reason_shares(self) -> dict[str, Share]:

@@ -106,7 +106,9 @@ def _row(row: Any) -> str | None:
 def _value(field: str, value: Any) -> str:
     if field in PLAIN_ENOUGH:
         return format_field(field, value)
-    return f"{NAMES[field].lower()} {format_field(field, value)}"
+    name = NAMES[field]
+    in_sentence = name if name[:2].isupper() else name[:1].lower() + name[1:]
+    return f"{in_sentence} {format_field(field, value)}"
 
 
 @dataclass(frozen=True, slots=True)

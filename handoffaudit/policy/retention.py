@@ -25,6 +25,61 @@ class Data(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class KindText:
+    """The labels of a kind of data; `one` and `many` are its singular and plural."""
+
+    title: str
+    what: str
+    one: str
+    many: str
+
+
+KIND_TEXTS: Final = {
+    Data.LOGS: KindText(
+        "Log lines",
+        "Log lines as they were sent, also lines in no known format. The list of imports and all counts stay, "
+        "and the same lines sent again are not counted again.",
+        "line",
+        "lines",
+    ),
+    Data.FILE_REPORTS: KindText(
+        "Reports of handoff files",
+        "What was found where an agent's handoff file was expected, by the time that a report is about. Counts stay, "
+        "and so does the handoff that it arrived as.",
+        "report",
+        "reports",
+    ),
+    Data.HOOK_EVENTS: KindText(
+        "Hook events",
+        "What the gate was asked by agent hosts, its answers, and the validation states of phases. An event that is "
+        "sent again after that is a new one.",
+        "event",
+        "events",
+    ),
+    Data.MODEL_CALLS: KindText(
+        "Calls to the model",
+        "The record of each call: outcome, tokens, cost, time. The spending per day stays.",
+        "call",
+        "calls",
+    ),
+    Data.DELIVERIES: KindText(
+        "Deliveries",
+        "What was sent to webhooks and by e-mail, with its payload. What is still to be delivered stays.",
+        "delivery",
+        "deliveries",
+    ),
+    Data.DOCUMENTS: KindText(
+        "Documents of handoffs",
+        "What was sent: document, context and evidence. The handoff, its verdicts, which may quote it, its events and "
+        "decisions stay for good, and so does the hash of what was sent. Nothing goes of handoffs that wait, are held, "
+        "rejected, not ended or not verified.",
+        "document",
+        "documents",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Retention:
     """A retention rule; `days` is None if the data is kept forever."""
 

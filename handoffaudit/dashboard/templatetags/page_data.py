@@ -7,12 +7,11 @@ from django.template.context import RequestContext
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.review.item import Box, box_of
-from handoffaudit.dashboard.settings.retention import KIND_TEXTS
 from handoffaudit.diagnostics import retention_run, sample_tenants
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.sample_tenants import Progress
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.policy.retention import Data
+from handoffaudit.policy.retention import KIND_TEXTS, Data
 
 register = Library()
 

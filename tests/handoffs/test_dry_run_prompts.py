@@ -13,6 +13,7 @@ from handoffaudit.handoffs.models import Handoff, ModelAnswer, ModelBreaker, Mod
 from handoffaudit.policy.kinds import prompts, strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.validation.config import Strictness, TypePolicy
+from handoffaudit.validation.prompts.question import Use, default_prompt
 from tests.handoffs.support import NOT_JSON, checked, doubts, payload, submit
 from tests.handoffs.support import judged as judged_only
 from tests.messages_api.requests import Request
@@ -67,7 +68,7 @@ def test_both_prompts_are_asked_and_flips_are_counted(tenant: Tenant, model: Mes
     # What is in force was asked when they were judged, and its answers are kept.
     assert len(model.requests) == asked_before + 3
     assert set(ModelCall.objects.filter(cached=False).values_list("prompt", flat=True)) == {
-        "grounding-1",
+        default_prompt(Use.GROUNDING).name,
         f"grounding prompts-draft type:{TYPE}",
     }
     assert all(handoff.state == "accepted" for handoff in Handoff.objects.all())

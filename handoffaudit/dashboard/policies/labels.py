@@ -13,7 +13,7 @@ from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.versions import WHOLE_ROW, Change
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator, When
 from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.prompts.question import VERSION, Use, default_prompt, prompt
+from handoffaudit.validation.prompts.question import FRAME, Use, answer_name, default_prompt, prompt
 from handoffaudit.validation.rule_evaluation import threshold_text, when_text
 
 LONGEST_RULE_NAME = 120
@@ -220,7 +220,7 @@ class ShippedParts:
 
 
 def shipped_parts(use: Use) -> ShippedParts:
-    return ShippedParts(GIVEN[use], prompt(f"frame-{VERSION}"), prompt(f"{use.value}-answer-{VERSION}"))
+    return ShippedParts(GIVEN[use], prompt(FRAME), prompt(answer_name(use)))
 
 
 def shipped_text(use: Use) -> str:

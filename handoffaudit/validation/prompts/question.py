@@ -245,15 +245,28 @@ def _escape(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
+_TEXTS = files("handoffaudit.validation.prompts") / "texts"
+
+
+@cache
+def _newest_numbers() -> dict[str, int]:
+    """Return the highest number of each text. `texts/` has the texts as `<name>-<number>.txt`."""
+    numbers: dict[str, int] = {}
+    for file in _TEXTS.iterdir():
+        name, _, number = file.name.removesuffix(".txt").rpartition("-")
+        numbers[name] = max(numbers.get(name, 0), int(number))
+    return numbers
+
+
 @cache
 def prompt(name: str) -> str:
-    """Return the text of `<name>.txt`."""
-    return (files("handoffaudit.validation.prompts") / "texts" / f"{name}.txt").read_text(encoding="utf-8").strip()
+    """Return the newest text with this name."""
+    return (_TEXTS / f"{name}-{_newest_numbers()[name]}.txt").read_text(encoding="utf-8").strip()
 
-
-VERSION = "1"
 
 LONGEST_PROMPT = 20_000
+
+FRAME = "frame"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +281,17 @@ class Prompt:
 
 
 def default_prompt(use: Use) -> Prompt:
-    """Return the shipped prompt for a use."""
-    name = f"{use.value}-{VERSION}"
-    return Prompt(name, prompt(name))
+    """Return the shipped prompt for a use.
+
+    Its version is the highest number of the texts that the instructions consist of.
+    """
+    version = max(_newest_numbers()[name] for name in (use.value, FRAME, answer_name(use)))
+    return Prompt(f"{use.value}-{version}", prompt(use.value))
+
+
+def answer_name(use: Use) -> str:
+    """Return the name of the text that tells the form of the answer."""
+    return f"{use.value}-answer"
 
 
 def build_instructions(use: Use, chosen: Prompt) -> str:
@@ -280,4 +301,4 @@ def build_instructions(use: Use, chosen: Prompt) -> str:
     """
     # A character that cannot be sent would keep every question from being asked.
     text = chosen.text[:LONGEST_PROMPT].encode("utf-8", "replace").decode()
-    return "\n\n".join((text, prompt(f"frame-{VERSION}"), prompt(f"{use.value}-answer-{VERSION}")))
+    return "\n\n".join((text, prompt(FRAME), prompt(answer_name(use))))

@@ -8,7 +8,7 @@ import pytest
 from handoffaudit.validation.config import CritiquePolicy
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, critique
-from handoffaudit.validation.prompts.question import Reason, Role, Unavailable, Use
+from handoffaudit.validation.prompts.question import Reason, Role, Unavailable, Use, default_prompt
 from handoffaudit.validation.times import utc_text
 from handoffaudit.validation.verdict import PENDING, LayerStatus, Verdict, verdict_to_dict
 
@@ -111,7 +111,8 @@ def test_any_format_where_the_type_asks_for_it() -> None:
 def test_what_is_asked() -> None:
     _, model = criticised(GOOD, critique_model=Role.CAREFUL, critique_max_usd=0.02)
     (question,) = model.asked
-    assert (question.role, question.max_cost_usd, question.prompt) == (Role.CAREFUL, 0.02, "critique-1")
+    prompt = default_prompt(Use.CRITIQUE)
+    assert (question.role, question.max_cost_usd, question.prompt) == (Role.CAREFUL, 0.02, prompt.name)
     assert ["<output>" in question.content, "<evidence>" in question.content, "<context>" in question.content] == [
         True
     ] * 3
@@ -131,7 +132,7 @@ def test_what_the_verdict_keeps() -> None:
         "latency_ms": 5.0,
         "timestamp": utc_text(NOW),
     }
-    assert dict(verdict.prompts) == {"critique": "critique-1"}
+    assert dict(verdict.prompts) == {"critique": default_prompt(Use.CRITIQUE).name}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from handoffaudit.validation.prompts.question import (
     Role,
     Unavailable,
     Use,
+    default_prompt,
 )
 from handoffaudit.validation.verdict import PENDING, LayerStatus, Verdict, verdict_to_dict
 
@@ -74,11 +75,12 @@ def test_a_strict_type_is_asked_about_with_all_that_it_rests_on() -> None:
         envelope={"context": {"brief": "b-1"}, "evidence": [{"source": "s-1"}]},
         policy={"layers_off": frozenset({"evidence"})},
     )
-    assert (question.use, question.role, question.prompt) == (Use.GROUNDING, Role.FAST, "grounding-1")
+    prompt = default_prompt(Use.GROUNDING).name
+    assert (question.use, question.role, question.prompt) == (Use.GROUNDING, Role.FAST, prompt)
     assert [part in question.content for part in ("b-1", "s-1", "Three of five suppliers")] == [True] * 3
     assert verdict.outcome == "accepted"
     assert verdict.validator_model == "model-1"
-    assert dict(verdict.prompts) == {"semantic": "grounding-1"}
+    assert dict(verdict.prompts) == {"semantic": default_prompt(Use.GROUNDING).name}
     assert layer(verdict).status is LayerStatus.PASSED
 
 

@@ -1,13 +1,16 @@
 """Tests of the question that is sent for each use, and of reading its answer."""
 
 import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.issues import Severity, make
-from handoffaudit.validation.prompts import layer_questions
+from handoffaudit.validation.prompts import layer_questions, question
 from handoffaudit.validation.prompts.layer_questions import Doubt, Doubted, Grounding, Objective
 from handoffaudit.validation.prompts.question import (
     MalformedAnswer,
@@ -30,10 +33,31 @@ def between(content: str, tag: str) -> str:
 @pytest.mark.parametrize("use", Use)
 def test_shipped_prompts_have_a_version_and_ask_for_json(use: Use) -> None:
     prompt = default_prompt(use)
-    assert prompt.name == f"{use}-1"
+    assert re.fullmatch(rf"{use}-\d+", prompt.name)
     told = build_instructions(use, prompt)
     assert told.startswith(prompt.text)
     assert "one JSON object and nothing else" in told
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Replace the folder of the shipped texts."""
+    monkeypatch.setattr(question, "_TEXTS", tmp_path)
+    for cached in (question.prompt, question._newest_numbers):
+        cached.cache_clear()
+    yield tmp_path
+    for cached in (question.prompt, question._newest_numbers):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("newer", ["grounding-10.txt", "grounding-answer-10.txt", "frame-10.txt"])
+def test_the_newest_text_is_sent_and_gives_the_prompt_its_version(texts: Path, newer: str) -> None:
+    for name in ("grounding-1.txt", "grounding-9.txt", "grounding-answer-1.txt", "frame-1.txt"):
+        (texts / name).write_text("old")
+    (texts / newer).write_text("new")
+    prompt = default_prompt(Use.GROUNDING)
+    assert prompt.name == "grounding-10"
+    assert build_instructions(Use.GROUNDING, prompt).split("\n\n").count("new") == 1
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,7 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
 from handoffaudit.handoffs.webhooks.client import Answer
-from handoffaudit.handoffs.webhooks.subscriptions import EVENTS, VERDICTS, EventType, SubscriptionValues
-
-MEANING = {
-    EventType.VERDICT: "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
-    EventType.DECISION: "a person approves or declines one",
-    EventType.ALERT: "an alert opens, still stands, or closes",
-    EventType.GROUP: "a muted finding has grown and came back",
-}
+from handoffaudit.handoffs.webhooks.subscriptions import EVENTS, MEANING, VERDICTS, EventType, SubscriptionValues
 
 
 @dataclass(slots=True)

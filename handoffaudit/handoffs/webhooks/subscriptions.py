@@ -38,6 +38,13 @@ class EventType(StrEnum):
     GROUP = "group"
 
 
+MEANING = {
+    EventType.VERDICT: "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
+    EventType.DECISION: "a person approves or declines one",
+    EventType.ALERT: "an alert opens, still stands, or closes",
+    EventType.GROUP: "a muted finding has grown and came back",
+}
+
 # People cannot subscribe to verdicts by e-mail, because nobody would read a mail for each verdict.
 EVENTS = {
     SubscriberKind.WEBHOOK: tuple(EventType),

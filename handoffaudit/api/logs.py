@@ -23,7 +23,7 @@ from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.logs.upload import BadGzip, TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.filter_fields import LONGEST, FilterError, TextFilter
-from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
+from handoffaudit.validation.logs.lines import Kind, Line, TraceLine, fields_of
 
 router = Router()
 
@@ -97,20 +97,8 @@ class ImportsOut(Answer):
     next: str | None = Field(description=NEXT)
 
 
-_NAMES: dict[type[Line], tuple[str, ...]] = {
-    HealthLine: ("agent", "phase", "source", "reason", "fallback", "runtime", "iteration", "run_id"),
-    GateLine: ("event_type", "component", "details"),
-    TraceLine: (
-        *("trace_id", "span_id", "parent_span_id", "event_type", "level", "workflow", "phase", "duration_ms"),
-        "details",
-    ),
-    BadLine: (),
-}
-
-
 def _fields(line: Line) -> dict[str, Any]:
-    named = {name: getattr(line, name) for name in _NAMES[type(line)]}
-    found = line.extra | named if isinstance(line, TraceLine) else named
+    found = line.extra | fields_of(line) if isinstance(line, TraceLine) else fields_of(line)
     return {name: value for name, value in found.items() if value not in ("", None)}
 
 

@@ -36,7 +36,10 @@ from handoffaudit.validation.logs.lines import (
     Line,
     TraceLine,
     agents_of,
+    events_of,
+    fields_of,
     level_of,
+    phase_of,
 )
 from handoffaudit.validation.times import utc_text
 
@@ -122,12 +125,15 @@ def row_of(tenant: Tenant, found: FoundLine) -> LogRow:
 
 @singledispatch
 def glance(line: Line) -> Glance:
-    raise TypeError(type(line))
+    """Return the short form of a line. Forms without a function of their own show the names that are searchable."""
+    tone = _GATE_TONES.get(level_of(line).upper(), "quiet")
+    return Glance(", ".join(agents_of(line)), phase_of(line), ", ".join(events_of(line)), tone, "")
 
 
 @singledispatch
 def facts_of(line: Line) -> list[Fact]:
-    raise TypeError(type(line))
+    """Return the fields of a line. Forms without a function of their own show each known field under its name."""
+    return [_fact(name.replace("_", " "), _json(value)) for name, value in fields_of(line).items()]
 
 
 @glance.register

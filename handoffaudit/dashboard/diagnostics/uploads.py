@@ -28,12 +28,11 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.diagnostics.logs import search, upload
-from handoffaudit.diagnostics.logs.filters import KINDS
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.logs.upload import BadGzip, TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.validation.logs.lines import Kind
+from handoffaudit.validation.logs.lines import KIND_TEXTS, Kind
 from handoffaudit.validation.text import clean, pluralize
 
 # A running worker starts to read an import within this time.
@@ -41,14 +40,6 @@ LATE = timedelta(seconds=30)
 
 # A bad line may have up to 64 KB, so the page cuts the text.
 MOST_TEXT = 500
-
-NOTES = {
-    Kind.HEALTH: "agent=… phase=…",
-    Kind.OLDER: "… | phase=…",
-    Kind.GATE: "[time] [event] …",
-    Kind.TRACE: "JSON",
-    Kind.BAD: "in no known format",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +130,9 @@ class ShownImport:
     @property
     def kinds(self) -> Iterator[KindStat]:
         numbers = {Kind.BAD.value: self.row.bad} | self.row.kinds
-        for kind, note in NOTES.items():
+        for kind, text in KIND_TEXTS.items():
             query = urlencode({"source": self.row.source, "kind": kind.value})
-            yield KindStat(KINDS[kind], note, numbers.get(kind.value, 0), query)
+            yield KindStat(text.title, text.form, numbers.get(kind.value, 0), query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,17 @@ from django import forms
 
 from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
-from handoffaudit.validation.logs.lines import BadLine, Kind, Line, agents_of, events_of, level_of, phase_of, trace_of
+from handoffaudit.validation.logs.lines import (
+    KIND_TEXTS,
+    BadLine,
+    Kind,
+    Line,
+    agents_of,
+    events_of,
+    level_of,
+    phase_of,
+    trace_of,
+)
 from handoffaudit.validation.text import clean, is_uuid
 
 # Lists with more values than this would save nothing, because they could be as long as the block.
@@ -69,13 +79,7 @@ _PLAIN = re.compile(rf"[A-Za-z0-9_.:-]{{1,{LONGEST_VALUE - 1}}}")
 HEALTH_KINDS = frozenset({Kind.HEALTH.value, Kind.OLDER.value})
 
 
-KINDS = {
-    Kind.HEALTH.value: "Health",
-    Kind.OLDER.value: "Older health",
-    Kind.GATE.value: "Gate",
-    Kind.TRACE.value: "Trace",
-    Kind.BAD.value: "Bad",
-}
+KINDS = {kind.value: text.title for kind, text in KIND_TEXTS.items()}
 
 LEVELS = ("debug", "info", "warning", "error")
 

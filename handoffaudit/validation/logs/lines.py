@@ -1,7 +1,7 @@
 """The types of log lines, and the agents, phase, events, level and trace that a line names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Final
@@ -35,6 +35,23 @@ class Kind(StrEnum):
     GATE = "gate"
     TRACE = "trace"
     BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class KindText:
+    """The title of a form of lines, and the characters by which a person recognises it."""
+
+    title: str
+    form: str
+
+
+KIND_TEXTS: Final = {
+    Kind.HEALTH: KindText("Health", "agent=… phase=…"),
+    Kind.OLDER: KindText("Older health", "… | phase=…"),
+    Kind.GATE: KindText("Gate", "[time] [event] …"),
+    Kind.TRACE: KindText("Trace", "JSON"),
+    Kind.BAD: KindText("Bad", "in no known format"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +132,9 @@ AGENT_FIELDS: Final = frozenset(
     f"{name}{end}" for name in ("agent", "source_agent", "target_agent", "source", "target") for end in ("", "_id")
 )
 
+# Fields that say when and how a line was written, and fields that are shown elsewhere.
+_NOT_SAID: Final = frozenset({"at", "older", "extra", "why"})
+
 GATE_LEVELS: Final = {"ERROR": "error", "WARNING": "warning", "INFO": "info", "DEBUG": "debug"}
 
 _SAME_LEVEL: Final = {"warn": "warning", "err": "error"}
@@ -139,6 +159,22 @@ def agents_named(fields: Mapping[str, Any]) -> list[str]:
     return [
         fields[name] for name in sorted(AGENT_FIELDS & fields.keys()) if isinstance(fields[name], str) and fields[name]
     ]
+
+
+def fields_of(line: Line) -> dict[str, Any]:
+    """Return the known fields of a line by name, without its time; a bad line has none."""
+    return {one.name: getattr(line, one.name) for one in fields(line) if one.name not in _NOT_SAID}
+
+
+def component_of(line: Line) -> str:
+    """Return the name that a line is counted under: its agent, its component, or its phase."""
+    match line:
+        case HealthLine():
+            return line.agent
+        case GateLine():
+            return line.component
+        case _:
+            return phase_of(line)
 
 
 def phase_of(line: Line) -> str:

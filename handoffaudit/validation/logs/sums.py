@@ -9,11 +9,11 @@ from typing import Any, Final
 from handoffaudit.validation.logs.lines import (
     GATE_LEVELS,
     BadLine,
-    GateLine,
     HealthLine,
     Kind,
     Line,
     agents_of,
+    component_of,
     events_of,
     level_of,
     parse_level,
@@ -131,8 +131,8 @@ class Tally:
             self.counts.add_health(line.kind.value, key_of(line))
             self.runs.add(line.run_id)
         else:
-            component = line.component if isinstance(line, GateLine) else line.phase
-            self.counts.add_line((hour_of(line.at), line.kind.value, line.event_type, level, component))
+            event = next(iter(events), "")
+            self.counts.add_line((hour_of(line.at), line.kind.value, event, level, component_of(line)))
         self.agents.update(agents_of(line))
         self.phases.add(phase_of(line))
         self.events.update(events)

@@ -64,15 +64,16 @@ def refuse_damaged() -> None:
 def refuse_emptied() -> None:
     """Raise `Stop` for an SQLite file of 0 bytes that had tables before. A first start that was killed may start again.
 
-    Static files are collected after the tables are made, and SQLite writes its log after the head of the file.
+    The lock of the migration has a text once the tables are made. Folders of older versions show their use by their
+    static files. SQLite writes its log after the head of the file.
     """
     if connection.vendor != "sqlite":
         return
     file = Path(connection.settings_dict["NAME"])
     if not file.is_file() or file.stat().st_size:
         return
-    log = Path(f"{file}-wal")
-    if (settings.DATA_FOLDER / "static").is_dir() or (log.is_file() and log.stat().st_size):
+    had_content = (one.is_file() and one.stat().st_size for one in (_migrate_lock(), Path(f"{file}-wal")))
+    if any(had_content) or (settings.DATA_FOLDER / "static").is_dir():
         raise Stop(
             f"The database {file} has 0 bytes, but the data folder was in use before: {REMEDY} To begin anew instead,"
             " remove that file and those beside it."
@@ -129,11 +130,19 @@ def is_behind() -> bool:
 
 def migrate() -> None:
     """Migrate the database, one process at a time, because parallel migrations of an SQLite file conflict."""
-    with hold_lock(settings.DATA_FOLDER / "migrate.lock"):
+    with hold_lock(_migrate_lock()):
         if connection.vendor == "sqlite" and not connection.introspection.table_names():
             create_tables()
         elif is_behind():
             call_command("migrate", interactive=False, verbosity=0)
+        if connection.vendor == "sqlite" and not _migrate_lock().stat().st_size:
+            _migrate_lock().write_text(f"The tables of {connection.settings_dict['NAME']} are made.\n")
+
+
+def _migrate_lock() -> Path:
+    """Return the lock of the migration in the data folder. The file has a text once an SQLite file has its tables."""
+    folder: Path = settings.DATA_FOLDER
+    return folder / "migrate.lock"
 
 
 def create_tables() -> None:

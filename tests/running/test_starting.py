@@ -180,6 +180,22 @@ def test_a_database_that_was_emptied_is_refused_with_the_remedies(folder):
     assert "has 0 bytes" in refused(folder)
 
 
+def test_an_emptied_database_is_refused_where_the_static_files_are_elsewhere(tmp_path):
+    data = tmp_path / "data"
+    prepare = [sys.executable, "-m", "handoffaudit.cli.serve.setup"]
+    env = clean_environment(HANDOFFAUDIT_DATA=str(data), HANDOFFAUDIT_STATIC=str(tmp_path / "static"))
+    assert subprocess.run(prepare, env=env, capture_output=True, check=False).returncode == 0
+    database = data / "handoffaudit.sqlite3"
+    for end in ("-wal", "-shm"):
+        Path(f"{database}{end}").unlink(missing_ok=True)
+    os.truncate(database, 0)
+    done = subprocess.run(prepare, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, database.stat().st_size) == (2, 0)
+    assert "has 0 bytes, but the data folder was in use before: restore a backup" in done.stderr
+    database.unlink()
+    assert subprocess.run(prepare, env=env, capture_output=True, check=False).returncode == 0
+
+
 def test_a_first_start_that_was_killed_starts_again(tmp_path):
     # What there is before the tables are.
     (tmp_path / "queue" / "messages").mkdir(parents=True)

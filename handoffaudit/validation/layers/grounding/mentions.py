@@ -11,7 +11,7 @@ import orjson
 from handoffaudit.validation.claims import Claim
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.grounding.values import TextValue, values_in
-from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS
+from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS
 from handoffaudit.validation.record import Record
 
 _MAX_NAMES = 20_000
@@ -28,12 +28,20 @@ _TRAILING = ".:!?*_…"
 
 _AROUND = "".join(_BREAKS) + _TRAILING + " \t\n"
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[!-~]+", re.IGNORECASE)
+# Without a letter after the scheme, the address would be any number: a://4711.
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://(?=[!-~]*[a-z])[!-~]+", re.IGNORECASE)
 
 # Scripts without blanks between words are excluded, because a whole sentence would look like an identifier.
 _LATIN = "a-zA-ZÀ-ÖØ-öø-ɏ"
 
 _IDENTIFIER = re.compile(rf"(?=.*[0-9_/@.#])(?:[{_LATIN}]|(?=.*[{_LATIN}]{{4}}))[{_LATIN}0-9_/@.#-]{{1,100}}")
+
+# A figure with its unit (500-person, 4711/annum) or after an abbreviation (approx.4711), or a quarter (Q3-2099).
+_QUANTITY = re.compile(
+    rf"\d[\d.]*(?:bn|[kmb])?[-_/][{_LATIN}]+|[{_LATIN}]{{1,6}}\.\d[\d.]*"
+    r"|[qh][1-4][-_/.]?(?:19|20)\d\d|(?:19|20)\d\d[-_/.]?[qh][1-4]",
+    re.IGNORECASE,
+)
 
 _PATH = re.compile(r"/|\.[a-z]{2,5}$")
 
@@ -43,11 +51,20 @@ _UNITS: Final = frozenset(
     {"aud", "brl", "cad", "chf", "cny", "czk", "dkk", "eur", "gbp", "hkd", "huf", "inr", "jpy", "krw", "mxn", "nok"}
     | {"nzd", "pln", "rmb", "ron", "rub", "sek", "sgd", "try", "twd", "usd", "zar", "dollar", "dollars", "euro"}
     | {"euros", "pound", "pounds", "mio", "mrd", "pct", "per", "percent", "day", "days", "month", "months", "year"}
-    | {"years", *(unit for unit in MULTIPLIERS if len(unit) > 1)}
+    | {"years", "fy", *MONTHS, *(unit for unit in MULTIPLIERS if len(unit) > 1)}
 )
 
+# Alone, such a letter can name a source (m-7); after a unit it multiplies an amount (EUR5m).
+_MULTIPLIER_LETTERS: Final = frozenset(unit for unit in MULTIPLIERS if len(unit) == 1)
+
 # The year of a title, as in "Annual Report 2025"; "Founded in 2025" is a statement.
-_TITLE_WITH_YEAR = re.compile(r"\D*[^\W\d_]{4,} (?:19|20)\d\d")
+_TITLE_WITH_YEAR = re.compile(r"(?:\D*[\W_])?([^\W\d_]{4,}) (?:19|20)\d\d")
+
+# Before a year, these words and participles state a time: "profitable since 2099", "founded 2099".
+_TIME_WORDS: Final = frozenset(
+    {"about", "after", "around", "before", "beyond", "circa", "during", "from", "since", "through", "till", "until"}
+    | {"year", "years", "seit", "nach", "jahr", "depuis", "avant", "apr\u00e8s", "desde", "hasta", *MONTHS}
+)
 
 _WORD = re.compile(r"\w+")
 
@@ -84,7 +101,7 @@ class SourceNames:
 
     The sender chooses the names and could choose a whole statement as a name. Therefore, an identifier must be written
     in Latin letters and must not be the whole claim, unless it is a path or an address. Any other name supports only
-    the year at its end.
+    the year at its end, if the name is a title.
     """
 
     __slots__ = ("_identifiers", "_phrases", "names")
@@ -140,7 +157,7 @@ class SourceNames:
             for name, where in self._phrases.get(word[0], ()) if word else ():
                 end = start + len(name)
                 if lowered.startswith(name, start) and not lowered[end : end + 1].isalnum():
-                    yield Mention(start, end, where, bool(_TITLE_WITH_YEAR.fullmatch(name)))
+                    yield Mention(start, end, where, _is_title_with_year(name))
 
 
 def _covers(mention: Mention, value: TextValue) -> bool:
@@ -154,7 +171,16 @@ def _covers(mention: Mention, value: TextValue) -> bool:
 def _is_identifier(name: str) -> bool:
     if _ADDRESS.fullmatch(name):
         return not any(map(_is_break, name))
-    return bool(_IDENTIFIER.fullmatch(name)) and not _UNITS.issuperset(_LETTERS.findall(name.lower()))
+    if not _IDENTIFIER.fullmatch(name) or _QUANTITY.fullmatch(name):
+        return False
+    words = set(_LETTERS.findall(name.lower())) - _MULTIPLIER_LETTERS
+    return not words or not words <= _UNITS
+
+
+def _is_title_with_year(name: str) -> bool:
+    """Return whether a name in lower case is a title that ends with a year."""
+    title = _TITLE_WITH_YEAR.fullmatch(name)
+    return title is not None and title[1] not in _TIME_WORDS and not title[1].endswith("ed")
 
 
 def _is_whole(text: str, token: str) -> bool:

@@ -142,13 +142,17 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM}
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE | re.ASCII)
 
 
+# A home folder, a Windows share, or a folder that a variable of the sender's machine names: $HOME, %USERPROFILE%.
+_SENDERS_PLACE = re.compile(r"~|\\|\$|%\w+%")
+
+
 @dataclass(frozen=True, slots=True)
 class RootedFiles:
     """The files below some folders; only their existence is checked.
 
     The sender chooses the path, so no path outside the folders is accessed. Some paths always yield None, even if the
-    file exists: paths to another folder, machine or drive, to a home folder or to a web address, paths with `..`, and
-    paths that leave the folders through a symbolic link.
+    file exists: paths to another folder, machine or drive, to a home folder or to a web address, paths that begin with
+    a variable, paths with `..`, and paths that leave the folders through a symbolic link.
     """
 
     roots: tuple[Path, ...]
@@ -174,7 +178,7 @@ def _local_path(path: str) -> str | None:
     """Return the local path that a path or a `file:` URI names, or None if it names a place elsewhere."""
     scheme, colon, rest = path.partition(":")
     if not colon or not _SCHEME.fullmatch(scheme):
-        return None if path.startswith(("~", "\\")) else path
+        return None if _SENDERS_PLACE.match(path) else path
     if scheme.lower() != "file":
         return None
     if rest.startswith("//"):

@@ -1,5 +1,6 @@
 """The references layer: the files that the document refers to, whether they exist, and whether they will last."""
 
+import re
 from collections.abc import Iterable
 from itertools import chain
 from typing import Final
@@ -49,6 +50,8 @@ _TEMPORARY = (
     "${tmpdir}/",
     "$env:temp/",
 )
+# The machine of a file URI can be absent or localhost (file:/tmp, file://localhost/tmp); a drive can follow a slash.
+_FILE_URI: Final = re.compile(r"file:(?://(?:localhost(?=/))?)?(?:/(?=[a-z]:/))?")
 _TEMPORARY_INSIDE = "/appdata/local/temp/"
 
 
@@ -72,7 +75,9 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 
 def _ephemeral(reference: Reference) -> Iterable[Issue]:
-    path = reference.path[:400].replace("\\", "/").lower().removeprefix("file://")
+    plain = reference.path[:400].replace("\\", "/").lower()
+    uri = _FILE_URI.match(plain)
+    path = plain[uri.end() :] if uri else plain
     if f"{path}/".startswith(_TEMPORARY) or _TEMPORARY_INSIDE in path:
         yield make(
             EPHEMERAL,

@@ -235,6 +235,9 @@ LATE_SECONDS: Final = 0.5
 
 MOST_LATE: Final = 16
 
+# While no writer gets ahead and the late ones are enough, another writer waits this long only.
+STUCK_SECONDS: Final = 0.05
+
 
 class WriteTurn:
     """A lock for the writers of this process. A writer waits for it no longer than for a lock of the SQLite file."""
@@ -243,12 +246,14 @@ class WriteTurn:
         self._lock = threading.RLock()
         self._patient = threading.Semaphore(MOST_LATE)
         self._turns = 0
+        # The number of turns when a writer was last refused, because no other writer got ahead.
+        self._stuck_at = -1
         self._limits: list[AbstractContextManager[None]] = []
 
     def __enter__(self) -> None:
         turns = self._turns
         limit: AbstractContextManager[None] = nullcontext()
-        if not self._lock.acquire(timeout=LATE_SECONDS):
+        if not self._lock.acquire(timeout=STUCK_SECONDS if turns == self._stuck_at else LATE_SECONDS):
             limit = lock_wait(self._wait(turns))
         try:
             limit.__enter__()
@@ -273,6 +278,7 @@ class WriteTurn:
                 stuck, turns = self._turns == turns, self._turns
                 left = until - time.monotonic()
                 if left <= 0 or (stuck and not patient):
+                    self._stuck_at = turns if stuck else self._stuck_at
                     raise LockTimeout("database is locked")
                 if self._lock.acquire(timeout=min(LATE_SECONDS, left)):
                     return max(1, int(1000 * (until - time.monotonic())))

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,31 @@ def test_our_own_bugs_are_no_faults_of_the_database(file: sqlite3.Connection) ->
     assert fault_of(raised(lambda: file.execute("SELECT * FROM nothing"))) is None
     assert fault_of(IntegrityError("twice")) is None
     assert fault_of(KeyError("x")) is None
+
+
+def test_a_writer_is_refused_sooner_while_no_writer_gets_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_faults, "_busy_timeout", lambda: 4000)
+    monkeypatch.setattr(database_faults, "MOST_LATE", 0)
+    turn = database_faults.WriteTurn()
+    waits: list[float] = []
+
+    def write() -> None:
+        began = time.monotonic()
+        with pytest.raises(database_faults.LockTimeout), turn:
+            pass
+        waits.append(time.monotonic() - began)
+
+    def try_writing() -> float:
+        writer = threading.Thread(target=write)
+        writer.start()
+        writer.join()
+        return waits[-1]
+
+    with turn:
+        assert try_writing() >= database_faults.LATE_SECONDS
+        assert try_writing() < database_faults.LATE_SECONDS
+    with turn:
+        assert try_writing() >= database_faults.LATE_SECONDS
 
 
 def server(url: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> DatabaseWrapper:

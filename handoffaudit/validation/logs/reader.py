@@ -211,9 +211,9 @@ def _health(line: str) -> HealthLine:
 
 
 def _why(fields: dict[str, str]) -> tuple[Reason | None, Fallback | None]:
-    """Return the reason and the fallback, ignoring case. Some lines give the fallback as the reason."""
+    """Return the reason and the fallback, ignoring case. Some lines give the fallback as the reason, or as both."""
     reason, fallback = fields.get("reason", ""), fields.get("fallback", "")
-    if reason.lower() in _FALLBACKS and not fallback:
+    if reason.lower() in _FALLBACKS and fallback.lower() in ("", reason.lower()):
         reason, fallback = "", reason
     return (
         None if reason.lower() in _NO_REASON else _reason(reason),

@@ -45,6 +45,7 @@ def test_how_the_fallback_went_may_stand_as_the_reason() -> None:
     assert isinstance(line, HealthLine)
     assert (line.reason, line.fallback) == (None, Fallback.FAILED)
     assert read_line(HEALTH.replace("schema_invalid", "TEXT_FALLBACK_FAIL")) == line
+    assert read_line(HEALTH.replace("schema_invalid", "text_fallback_fail") + " fallback=text_fallback_fail") == line
 
 
 def test_a_reason_and_a_fallback_are_read_in_any_case() -> None:

@@ -42,7 +42,7 @@ def test_it_says_what_the_lines_are(acme: Tenant, tmp_path: Path) -> None:
         ["health", "1"],
         ["bad", "1"],
     ]
-    assert "line 4: A line like agent=" in done.stdout
+    assert "line 4: Expected agent=" in done.stdout
     assert LogImport.objects.get().source == str(path)
 
 

@@ -1,9 +1,14 @@
 """Token counts of texts, from a real tokenizer if one is installed, or else estimated."""
 
 import threading
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 ENCODING = "o200k_base"
+
+CHARACTERS_PER_TOKEN: Final = 4
+
+# How findings and repair notes name the estimate.
+ESTIMATE_FORMULA: Final = f"characters / {CHARACTERS_PER_TOKEN}"
 
 # Every special token of the encoding begins with these characters.
 _SPECIAL = "<|"
@@ -19,7 +24,7 @@ ESTIMATED_TEXT = "tiktoken unavailable. Using estimation."
 class TokenCounter(Protocol):
     """A counter of the tokens in a text.
 
-    `estimated` is true if the counts are characters / 4.
+    `estimated` is true if the counts are estimated from the number of characters.
     """
 
     @property
@@ -30,14 +35,14 @@ class TokenCounter(Protocol):
 
 
 def estimate(text: str) -> float:
-    """Estimate the tokens as characters / 4, like senders without a tokenizer."""
-    return len(text) / 4
+    """Estimate the tokens from the number of characters, like senders without a tokenizer."""
+    return len(text) / CHARACTERS_PER_TOKEN
 
 
 class CharacterCounter:
-    """A counter that estimates characters / 4, rounded."""
+    """A counter that rounds the estimate."""
 
-    name = "characters/4"
+    name = f"characters/{CHARACTERS_PER_TOKEN}"
     estimated = True
 
     def count(self, text: str) -> int:

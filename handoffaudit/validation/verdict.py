@@ -105,7 +105,7 @@ class SectionCount:
 class TokenCounts:
     """The tokens of the compact document.
 
-    `estimated` is true if the counts are characters / 4, because no tokenizer was installed.
+    `estimated` is true if the counts are estimated, because no tokenizer was installed.
     """
 
     total: int

@@ -15,6 +15,7 @@ import pytest
 import handoffaudit
 from handoffaudit.validation.agents import discover
 from handoffaudit.validation.handoff_files import write_handoff
+from handoffaudit.validation.tokenizers import CharacterCounter
 from handoffaudit.validation.verdict import Outcome
 
 from .formats.documents import EXAMPLES
@@ -86,14 +87,14 @@ def test_schema_files_missing_what_is_required_is_still_asked_for(without_schema
     assert sorted(code for code, *_ in issues[1:]) == ["structure.missing_field", "structure.wrong_type"]
 
 
-def test_tokenizer_missing_characters_by_four() -> None:
+def test_without_a_tokenizer_the_characters_are_counted() -> None:
     document = payload()
     no_tokenizer = 'sys.modules["splintr"] = None'
     ((_, outcome, issues, tokens),) = judged_apart([document], PACKAGE.parent, no_tokenizer)
     assert outcome == Outcome.ACCEPTED
     assert ["tokens.estimated", "tiktoken unavailable. Using estimation.", "info"] in issues
-    length = len(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
-    assert tokens == [round(length / 4), "characters/4"]
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    assert tokens == [CharacterCounter().count(text), CharacterCounter.name]
 
 
 def test_one_skills_front_matter_unreadable_it_is_left_out() -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
+from handoffaudit.validation.tokenizers import CHARACTERS_PER_TOKEN, CharacterCounter, default_counter
 from tests.elapsed import grows_linearly
 
 
@@ -26,8 +26,8 @@ def test_half_a_surrogate_pair_is_counted() -> None:
     assert default_counter().count("a\ud800b") > 0
 
 
-def test_the_estimate_is_a_quarter_of_the_characters() -> None:
-    assert CharacterCounter().count("x" * 10) == 2
+def test_the_estimate_is_a_share_of_the_characters() -> None:
+    assert CharacterCounter().count("x" * 10 * CHARACTERS_PER_TOKEN) == 10
     assert CharacterCounter().estimated
 
 

@@ -8,7 +8,13 @@ from handoffaudit.validation.formats.base import Section, declared_token_count
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.tokenizers import ESTIMATED_TEXT, TokenCounter, estimate
+from handoffaudit.validation.tokenizers import (
+    CHARACTERS_PER_TOKEN,
+    ESTIMATE_FORMULA,
+    ESTIMATED_TEXT,
+    TokenCounter,
+    estimate,
+)
 from handoffaudit.validation.verdict import SectionCount, TokenCounts
 
 name: Final = "tokens"
@@ -25,16 +31,17 @@ COUNT_DRIFT: Final = Code(
     "tokens.count_drift",
     Severity.WARNING,
     "Declared token count is wrong",
-    what="The declared count differs by more than 30 % from the estimate (characters / 4), both of the document as "
-    "sent and of its compact JSON.",
+    what=f"The declared count differs by more than 30 % from the estimate ({ESTIMATE_FORMULA}), both of the document "
+    "as sent and of its compact JSON.",
     why="A receiver that plans its context by the declared count exceeds its limit, or drops content needlessly.",
-    hint="Recount after the last change of the document: divide the characters of its compact JSON by 4.",
+    hint="Recount after the last change of the document: divide the characters of its compact JSON by "
+    f"{CHARACTERS_PER_TOKEN}.",
 )
 ESTIMATED: Final = Code(
     "tokens.estimated",
     Severity.INFO,
     "Tokens estimated",
-    what="No tokenizer was available, so tokens were estimated as characters / 4.",
+    what=f"No tokenizer was available, so tokens were estimated as {ESTIMATE_FORMULA}.",
     why="An estimate may be off by a third, so handoffs near their budget may be accepted or rejected wrongly.",
     hint="The sender cannot fix this. An operator should install the tokenizer (splintr-rs).",
 )
@@ -128,7 +135,7 @@ def _drift(declared: int, estimated: float, sent: bytes | None, location: tuple[
     yield make(
         COUNT_DRIFT,
         location=location,
-        message=f"The declared token count, {declared:,}, is {off} the estimate of {rounded:,} (characters / 4).",
+        message=f"The declared token count, {declared:,}, is {off} the estimate of {rounded:,} ({ESTIMATE_FORMULA}).",
         hint=f"Declare {rounded:,}, and recount after every change of the document.",
         expected=rounded,
         actual=declared,

@@ -11,7 +11,7 @@ from handoffaudit.validation.formats.base import Document, integer
 from handoffaudit.validation.json_text import compact, sha256_hex
 from handoffaudit.validation.layers.consistency import integrity_issues
 from handoffaudit.validation.paths import Location, at
-from handoffaudit.validation.tokenizers import estimate
+from handoffaudit.validation.tokenizers import ESTIMATE_FORMULA, estimate
 
 
 def place_value(document: Any, location: Location, value: Any) -> Any:
@@ -165,7 +165,7 @@ def _recount_tokens(document: Document, form: str) -> Change | None:
     if place is None or integer(declared) is None:
         return None
     count = token_count(document, place)
-    return replacement(place, declared, count, "recounted (characters / 4)") if count != declared else None
+    return replacement(place, declared, count, f"recounted ({ESTIMATE_FORMULA})") if count != declared else None
 
 
 def token_count(document: Document, place: Location) -> int:

@@ -5,6 +5,7 @@ import pytest
 
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
+from handoffaudit.validation.tokenizers import estimate as estimate_of
 
 from ..support import codes, judge, payload, universal
 
@@ -45,8 +46,8 @@ def test_without_a_tokenizer_it_is_estimated_and_said() -> None:
     assert verdict.token_counts.estimated
 
 
-def test_drift_is_measured_against_a_quarter_of_the_characters() -> None:
-    estimate = len(compact(universal(meta={"token_count": 100})).decode()) / 4
+def test_drift_is_measured_against_the_estimate() -> None:
+    estimate = estimate_of(compact(universal(meta={"token_count": 100})).decode())
     for share, expected in [(1.29, []), (0.71, []), (1.31, ["tokens.count_drift"]), (0.69, ["tokens.count_drift"])]:
         assert codes(judge(universal(meta={"token_count": round(estimate * share)}))) == expected, share
 
@@ -64,9 +65,9 @@ def test_outputs_have_a_budget_of_their_own() -> None:
 
 def test_the_count_of_the_document_as_sent_is_right_too() -> None:
     document = universal(meta={"token_count": 1000})
-    compacted = len(compact(document).decode()) / 4
+    compacted = estimate_of(compact(document).decode())
     indented = orjson.dumps(document, option=orjson.OPT_INDENT_2)
-    estimate = len(indented.decode()) / 4
+    estimate = estimate_of(indented.decode())
     assert estimate > 1.31 * compacted
     for count, expected in [
         (compacted, []),

@@ -19,7 +19,7 @@ from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.repair import Means, budget_of, repair, repair_to_dict
 from handoffaudit.validation.repair.edit import ABSENT, place_value
 from handoffaudit.validation.repair.edit import remove_field as dropped
-from handoffaudit.validation.tokenizers import default_counter
+from handoffaudit.validation.tokenizers import default_counter, estimate
 from handoffaudit.validation.verdict import Verdict
 from tests.elapsed import grows_linearly
 from tests.scale import examples
@@ -44,7 +44,7 @@ def test_the_defaults_of_missing_fields() -> None:
     assert handoff["timestamp"] == "2026-02-01T08:01:00Z"
     assert handoff["trace_id"] == record_of(document).trace_id
     assert handoff["meta"]["confidence"] == "medium"
-    assert handoff["meta"]["token_count"] == round(len(compact(candidate(found)).decode()) / 4)
+    assert handoff["meta"]["token_count"] == round(estimate(compact(candidate(found)).decode()))
     assert found.repaired is not None
     assert found.repaired.number == 1
     assert codes(found.repaired.verdict) == []
@@ -97,7 +97,7 @@ def test_a_hint_is_followed(section: str, change: Any, path: tuple[str, ...], ex
 @pytest.mark.parametrize("wrong", ["12", 12.5, -3, 4000, None, [], {}, 10**30])
 def test_the_token_count_is_recounted(wrong: Any) -> None:
     document = candidate(repaired(universal(meta={"token_count": wrong})))
-    assert document["handoff"]["meta"]["token_count"] == round(len(compact(document)) / 4)
+    assert document["handoff"]["meta"]["token_count"] == round(estimate(compact(document).decode()))
 
 
 @pytest.mark.parametrize(

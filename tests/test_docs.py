@@ -1,6 +1,6 @@
 """What is there is documented, and what is documented is there.
 
-`python -m tests.test_docs` writes docs/codes.md anew from the catalogue.
+`python -m tests.test_docs` writes docs/codes.md anew from the catalogue, and docs/examples/ from the formats.
 """
 
 import json
@@ -20,6 +20,7 @@ from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Outcome
+from tests.validation.formats.documents import render_examples
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -138,3 +139,5 @@ def test_the_checks_have_ids_of_their_own():
 
 if __name__ == "__main__":
     (DOCS / "codes.md").write_text(codes_page())
+    for name, text in render_examples().items():
+        (DOCS / "examples" / f"{name}.json").write_text(text)

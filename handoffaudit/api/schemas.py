@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WrapValidator
 from handoffaudit.accounts.models import Person
 from handoffaudit.api.requests import CODES, LINKS
 from handoffaudit.api.serializers import Answer, Moment, Nullable, Stored, Text, links
+from handoffaudit.validation.formats import describe_names
 
 
 class IssueOut(Answer):
@@ -227,10 +228,7 @@ class SummaryOut(Answer):
         description="The sender's id, unique in the tenant. The server's id if the sender gave none, or if the "
         "document was unreadable and a later attempt took the sender's id."
     )
-    format: str = Field(
-        description="payload, universal, output, delegation, claude-code or handoff-file; empty if the document is "
-        "unreadable."
-    )
+    format: str = Field(description=f"{describe_names()}; empty if the document is unreadable.")
     handoff_type: str = Field(description="The handoff type, which selects the row of the strictness table.")
     source_agent_id: str = Field(description="The source agent.")
     target_agent_id: str = Field(description="The target agent.")

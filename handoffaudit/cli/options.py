@@ -69,11 +69,24 @@ def receiver_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-# The list is written out, because importing the formats would slow down `--help`. A test compares the list with the
-# formats.
-FORMATS = ("universal", "output", "payload", "claude-code", "delegation", "handoff-file")
+class FormatChoice(click.Choice[str]):
+    """A choice of formats that imports the formats only when a command needs their names."""
 
-format_option = click.option("--format", "form", type=click.Choice(FORMATS), help="Format of bare documents.")
+    def __init__(self) -> None:
+        super().__init__(())
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        from handoffaudit.validation.formats import BY_NAME
+
+        return tuple(BY_NAME)
+
+    @choices.setter
+    def choices(self, _: tuple[str, ...]) -> None:
+        """Ignore the choices that the base class sets."""
+
+
+format_option = click.option("--format", "form", type=FormatChoice(), help="Format of bare documents.")
 
 strictness_option = click.option(
     "--type-policy", type=click.Choice(["strict", "lenient"]), help="Judge every handoff type as strict or as lenient."

@@ -1,18 +1,19 @@
-"""The formats of a handoff in one table; a new format is one module and one entry of the table."""
+"""The formats of a handoff: each module of this package that declares a `FORMAT`."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from itertools import islice
+from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from handoffaudit.validation.formats import claude_code, delegation, handoff_file, output, payload, universal
-from handoffaudit.validation.formats.base import Format, obj
+from handoffaudit.validation.formats.base import Format
 from handoffaudit.validation.formats.messages import not_an_object
-from handoffaudit.validation.formats.schema_check import SCHEMA_NAMES, schema
+from handoffaudit.validation.formats.schema_check import load_schema
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
 from handoffaudit.validation.record import Envelope, Reading, Record
-from handoffaudit.validation.text import clean_or_empty, closest, show
+from handoffaudit.validation.text import clean_or_empty, closest, either, show
 
 UNRECOGNISED_FORMAT: Final = Code(
     "structure.unrecognised_format",
@@ -23,13 +24,39 @@ UNRECOGNISED_FORMAT: Final = Code(
     hint="Name the format of the submission, and fill in the fields of that format.",
 )
 
+__all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "describe_names", "read", "schema", "workflow_of"]
 
-__all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "read", "schema"]
+
+def _find_formats() -> tuple[Format, ...]:
+    modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+    declared = [module.FORMAT for module in modules if isinstance(getattr(module, "FORMAT", None), Format)]
+    return tuple(sorted(declared, key=lambda form: (form.order, form.name)))
+
 
 # The formats are tried in this order if a submission does not name its format.
-FORMATS: tuple[Format, ...] = (universal, output, payload, claude_code, delegation, handoff_file)
+FORMATS: Final[tuple[Format, ...]] = _find_formats()
 
-BY_NAME: Mapping[str, Format] = MappingProxyType({form.NAME: form for form in FORMATS})
+BY_NAME: Final[Mapping[str, Format]] = MappingProxyType({form.name: form for form in FORMATS})
+
+# The format that most senders start with comes first.
+_PUBLISHED: Final[tuple[Format, ...]] = tuple(sorted(FORMATS, key=lambda form: form.name != "payload"))
+
+SCHEMA_NAMES: Final = tuple(variant.shape.name for form in _PUBLISHED for variant in form.variants)
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of that name, as a separate copy for each caller.
+
+    Raises KeyError if no format has a schema of that name, OSError if the file of the schema is missing.
+    """
+    if name not in SCHEMA_NAMES:
+        raise KeyError(name)
+    return load_schema(name)
+
+
+def describe_names() -> str:
+    """Return the names of all formats as `a, b or c`, names of one word first."""
+    return either(sorted((form.name for form in _PUBLISHED), key=lambda name: "-" in name))
 
 
 def read(document: object, declared_format: str | None, envelope: Envelope) -> Reading:
@@ -47,7 +74,7 @@ def read(document: object, declared_format: str | None, envelope: Envelope) -> R
     form = BY_NAME[declared_format] if declared_format is not None else _find_format(document)
     if form is None:
         return Reading(None, (_report_unrecognised(document),))
-    return Reading(form.read(document, envelope), format=form.NAME)
+    return Reading(form.read(document, envelope), format=form.name)
 
 
 def _find_format(document: dict[str, object]) -> Format | None:
@@ -75,10 +102,7 @@ def _report_unrecognised(document: dict[str, object]) -> Issue:
     return make(
         UNRECOGNISED_FORMAT,
         message=f"The document matches none of the supported formats: {_list_formats()}. Its fields: {fields}.",
-        hint='A universal document has one field, "handoff"; a payload has "source_agent_id", "target_agent_id" and '
-        '"call_chain"; an output "parsed_output" and "envelope"; a delegation "tool" or "tool_name"; a handoff file '
-        '"status", "artifacts", "next" and "summary". If you name the format of the submission, the server lists the '
-        "missing fields.",
+        hint=f"{_describe_fields()}. If you name the format of the submission, the server lists the missing fields.",
         expected=list(BY_NAME),
         tried=list(BY_NAME),
     )
@@ -88,19 +112,20 @@ def _list_formats() -> str:
     return ", ".join(BY_NAME)
 
 
+def _describe_fields() -> str:
+    """Return in a sentence the fields that each format is recognised by."""
+    # A clause without a verb takes the verb of the clause before it.
+    clues = sorted((form.clue for form in FORMATS if form.clue), key=lambda clue: " has " not in clue)
+    sentence = "; ".join(clues)
+    return sentence[:1].upper() + sentence[1:]
+
+
 def workflow_of(record: Record) -> str:
     """Return the id of the workflow as senders write it, empty if no workflow is named.
 
-    `universal` has the id in the source of the handoff, `delegation` beside the tool call. In any format, the context
-    may name the id. A trace or a session is one run, not a workflow.
+    Some formats have a field for the id. In any format, the context may name the id. A trace or a session is one run,
+    not a workflow.
     """
-    found = (_find_workflow_id(record), record.context.get("workflow_id"))
+    form = BY_NAME.get(record.format)
+    found = (form.workflow(record.document) if form else None, record.context.get("workflow_id"))
     return next((text for text in map(clean_or_empty, found) if text), "")
-
-
-def _find_workflow_id(record: Record) -> object:
-    if record.format == universal.NAME:
-        return obj(obj(record.document.get("handoff")).get("source")).get("workflow_id")
-    if record.format == delegation.NAME:
-        return record.document.get("workflow_id" if delegation.is_hook(record.document) else "workflowId")
-    return None

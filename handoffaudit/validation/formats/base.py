@@ -1,10 +1,11 @@
-"""The interface of a format: a module of this package that satisfies `Format`."""
+"""The declaration of a format, and functions that several formats use."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from handoffaudit.validation.formats.messages import BAD_FORMAT, EMPTY, TOO_LONG
+from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.issues import Issue, make
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.record import Envelope, Record
@@ -18,6 +19,7 @@ class Places:
     """The locations of the fields that the layers read; None if a format has no such field."""
 
     target: Location
+    source: Location | None = None
     chain: Location | None = None
     confidence: Location | None = None
     timestamp: Location | None = None
@@ -53,50 +55,108 @@ class Seal:
     size_location: Location
 
 
-class Format(Protocol):
-    """A format of handoffs.
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A shape of the documents of a format, with an example that `docs/examples/` and the tests use."""
 
-    `DEMANDS_Z` is True if times must be written with `Z`. `SOURCE_LEADS_CHAIN` is True if the source is the first entry
-    of the chain.
+    shape: Shape
+    example: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """The parts of a format's document that compression may remove or shorten.
+
+    First, the parts in `dropped` are removed, in this order. Instead of being removed, the part `session` can be stored
+    as a file in the folder named at `session_path`. Then `summary` is shortened, `prompts` are reduced to their key
+    phrases, and the long texts under `texts` are cut after whole sentences.
     """
 
-    @property
-    def NAME(self) -> str: ...  # noqa: N802  (a constant of the module)
-    @property
-    def PLACES(self) -> Places: ...  # noqa: N802
-    @property
-    def DEMANDS_Z(self) -> bool: ...  # noqa: N802
-    @property
-    def SOURCE_LEADS_CHAIN(self) -> bool: ...  # noqa: N802
+    dropped: tuple[Location, ...] = ()
+    session: Location | None = None
+    session_path: Location = ()
+    files: Location = ()
+    summary: Location | None = None
+    prompts: tuple[Location, ...] = ()
+    texts: tuple[Location, ...] = ()
 
-    def recognise(self, document: Document) -> bool:
-        """Return whether the document has this shape, even if details are wrong."""
-        ...
 
-    def read(self, document: Document, envelope: Envelope) -> Record:
-        """Return the record, with defaults for absent or unusable fields; never raise for any JSON object."""
-        ...
+@dataclass(frozen=True, slots=True)
+class RepairRules:
+    """The fields of a format's document that a repair keeps or shortens.
 
-    def check(self, record: Record) -> Iterable[Issue]:
-        """Return the structure issues of the record's document."""
-        ...
+    An LLM never changes the `protected` fields, because a change would bypass a check: the LLM could invent an approval
+    or a reason, remove a loop from the chain, or adjust a hash. Checks also depend on the fields
+    `protected_unless_faulty`, or only the sender knows their values: an LLM may change such a field only if its format
+    is wrong. `compression` must keep evidence, context, references and the sender's schema, because other fields are
+    checked against them.
+    """
 
-    def sections(self, document: Document) -> Mapping[str, Section]:
-        """Return the parts whose tokens are counted separately."""
-        ...
+    protected: tuple[Location, ...]
+    protected_unless_faulty: tuple[Location, ...] = ()
+    compression: Compression = Compression()
 
-    def references(self, document: Document) -> Iterable[Reference]:
-        """Return the files that the document refers to."""
-        ...
 
-    def seal(self, document: Document) -> Seal | None:
-        """Return the part of the document that the sender hashed or measured, or None if there is none."""
-        ...
+def fields(*paths: str, within: Location = ()) -> tuple[Location, ...]:
+    """Return the locations of fields that are named by dotted paths below `within`.
+
+    >>> fields("next", "file.path", within=("report",))
+    (('report', 'next'), ('report', 'file', 'path'))
+    """
+    return tuple((*within, *path.split(".")) for path in paths)
+
+
+def _no_references(_: Document) -> Iterable[Reference]:
+    return ()
+
+
+def _no_seal(_: Document) -> Seal | None:
+    return None
+
+
+def _no_workflow(_: Document) -> object:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The declaration of a format. Each module of this package with a constant `FORMAT` declares one.
+
+    If a submission does not name its format, the formats are tried in the order of `order`.
+
+    - `recognise` returns whether a document has this shape, even if details are wrong.
+    - `read` returns the record, with defaults for absent or unusable fields, and never raises for any JSON object.
+    - `check` returns the structure issues of the record's document.
+    - `sections` returns the parts whose tokens are counted separately.
+    - `references` returns the files that a document refers to.
+    - `seal` returns the part of a document that the sender hashed or measured, or None if there is none.
+    - `workflow` returns the id of the workflow that a document names, or None.
+
+    `clue` tells senders the fields by which documents are recognised, as a clause of a sentence in which the verb `has`
+    may be left out. `demands_z` is True if times must be written with `Z`. `source_leads_chain` is True if the source
+    is the first entry of the chain.
+    """
+
+    name: str
+    order: int
+    variants: tuple[Variant, ...]
+    places: Places
+    recognise: Callable[[Document], bool]
+    read: Callable[[Document, Envelope], Record]
+    check: Callable[[Record], Iterable[Issue]]
+    sections: Callable[[Document], Mapping[str, Section]]
+    repair: RepairRules
+    references: Callable[[Document], Iterable[Reference]] = _no_references
+    seal: Callable[[Document], Seal | None] = _no_seal
+    workflow: Callable[[Document], object] = _no_workflow
+    clue: str = ""
+    demands_z: bool = False
+    source_leads_chain: bool = False
 
 
 def declared_token_count(form: Format, document: Document) -> int | None:
     """Return the token count that the sender declares, or None if there is none."""
-    place = form.PLACES.token_count
+    place = form.places.token_count
     return integer(at(document, place)) if place else None
 
 

@@ -9,12 +9,15 @@ from itertools import chain
 from typing import Any, Final
 
 from handoffaudit.validation.formats.base import (
+    Compression,
     Document,
+    Format,
     Places,
-    Reference,
-    Seal,
+    RepairRules,
     Section,
+    Variant,
     envelope_fields,
+    fields,
     id_issues,
     obj,
 )
@@ -25,9 +28,6 @@ from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty
 
 NAME: Final = "claude-code"
-PLACES: Final = Places(target=("tool_input", "subagent_type"))
-DEMANDS_Z: Final = False
-SOURCE_LEADS_CHAIN: Final = False
 TYPE: Final = "delegation"
 MAIN: Final = "main"
 """The name of the main thread of a session, which has no name of its own."""
@@ -128,9 +128,36 @@ def sections(document: Document) -> Mapping[str, Section]:
     return {**{name: Section(value) for name, value in found.items() if value is not None}, "rest": Section(rest)}
 
 
-def references(document: Document) -> Iterable[Reference]:
-    return ()
+_TOOL_EXAMPLE: Final[Document] = {
+    "hook_event_name": "PreToolUse",
+    "session_id": "session-17",
+    "tool_name": "Agent",
+    "tool_use_id": "toolu_01",
+    "tool_input": {"prompt": "List the open invoices.", "subagent_type": "bookkeeper", "description": "Open invoices"},
+}
+_SUBAGENT_EXAMPLE: Final[Document] = {
+    "hook_event_name": "SubagentStop",
+    "session_id": "session-17",
+    "agent_id": "a1b2c3",
+    "agent_type": "bookkeeper",
+    "stop_hook_active": False,
+    "last_assistant_message": "Two are open: 2026-003 and 2026-007.",
+}
 
-
-def seal(document: Document) -> Seal | None:
-    return None
+FORMAT: Final = Format(
+    name=NAME,
+    order=40,
+    variants=(Variant(_TOOL, _TOOL_EXAMPLE), Variant(_SUBAGENT, _SUBAGENT_EXAMPLE)),
+    places=Places(target=("tool_input", "subagent_type")),
+    recognise=recognise,
+    read=read,
+    check=check,
+    sections=sections,
+    repair=RepairRules(
+        protected=(
+            *fields("hook_event_name", "session_id", "workflow_id", "agent_id", "agent_type"),
+            *fields("tool_name", "tool_use_id", "tool_input", "tool_response"),
+        ),
+        compression=Compression(texts=fields(_TEXT)),
+    ),
+)

@@ -6,13 +6,16 @@ from itertools import chain
 from typing import Any, Final
 
 from handoffaudit.validation.formats.base import (
+    Compression,
     Document,
+    Format,
     Places,
-    Reference,
-    Seal,
+    RepairRules,
     Section,
+    Variant,
     entries,
     envelope_fields,
+    fields,
     id_issues,
     obj,
 )
@@ -23,10 +26,6 @@ from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty
 
 NAME: Final = "delegation"
-# The target is always the orchestrator, which no field names.
-PLACES: Final = Places(target=())
-DEMANDS_Z: Final = False
-SOURCE_LEADS_CHAIN: Final = False
 TARGET: Final = "orchestrator"
 TYPE: Final = "delegation"
 DELEGATION_TOOLS: Final = frozenset({"Task", "SubagentTask", "AgentTask", "Agent"})
@@ -147,9 +146,44 @@ def sections(document: Document) -> Mapping[str, Section]:
     return {**{name: Section(value) for name, value in found.items() if value is not None}, "rest": Section(rest)}
 
 
-def references(document: Document) -> Iterable[Reference]:
-    return ()
+def workflow(document: Document) -> object:
+    return document.get("workflow_id" if is_hook(document) else "workflowId")
 
 
-def seal(document: Document) -> Seal | None:
-    return None
+_CALL_EXAMPLE: Final[Document] = {
+    "tool": {
+        "name": "Task",
+        "parameters": {"prompt": "List the open invoices.", "subagent_type": "bookkeeper"},
+        "result": "Two are open: 2026-003 and 2026-007.",
+    },
+    "sessionId": "session-17",
+    "workflowId": "month-end",
+}
+_HOOK_EXAMPLE: Final[Document] = {
+    "hook_event_name": "PostToolUse",
+    "session_id": "session-17",
+    "tool_name": "Task",
+    "tool_input": {"prompt": "List the open invoices.", "subagent_type": "bookkeeper", "description": "Open invoices"},
+    "tool_response": "Two are open: 2026-003 and 2026-007.",
+}
+
+FORMAT: Final = Format(
+    name=NAME,
+    order=50,
+    variants=(Variant(_CALL, _CALL_EXAMPLE), Variant(_HOOK, _HOOK_EXAMPLE)),
+    clue='a delegation "tool" or "tool_name"',
+    # The target is always the orchestrator, which no field names.
+    places=Places(target=()),
+    recognise=recognise,
+    read=read,
+    check=check,
+    sections=sections,
+    workflow=workflow,
+    repair=RepairRules(
+        protected=(
+            *fields("tool.name", "tool.parameters", "sessionId", "workflowId"),
+            *fields("hook_event_name", "tool_name", "tool_input", "session_id", "workflow_id"),
+        ),
+        compression=Compression(texts=fields("tool.result", "tool_response")),
+    ),
+)

@@ -5,13 +5,17 @@ from itertools import chain
 from typing import Any, Final
 
 from handoffaudit.validation.formats.base import (
+    Compression,
     Document,
+    Format,
     Places,
     Reference,
-    Seal,
+    RepairRules,
     Section,
+    Variant,
     entries,
     envelope_fields,
+    fields,
     id_issues,
     obj,
 )
@@ -36,9 +40,6 @@ STRICT: Final = Code(
 
 
 NAME: Final = "handoff-file"
-PLACES: Final = Places(target=("next",))
-DEMANDS_Z: Final = False
-SOURCE_LEADS_CHAIN: Final = False
 TYPE: Final = "phase_result"
 END: Final = "end"
 
@@ -155,5 +156,36 @@ def references(document: Document) -> Iterable[Reference]:
             yield Reference(("artifacts", index, *place), path)
 
 
-def seal(document: Document) -> Seal | None:
-    return None
+_FILE_EXAMPLE: Final[Document] = {
+    "status": "complete",
+    "artifacts": ["plan.md"],
+    "next": "plan_review",
+    "summary": "The plan is written.",
+}
+_REPORT_EXAMPLE: Final[Document] = {
+    "run_id": "run-17",
+    "agent": "planner",
+    "phase": "plan",
+    "expected_path": "run-17/planner/handoff.json",
+    "file": {"exists": False},
+    "response_text": "Done.\n---HANDOFF---\nSTATUS: complete\nARTIFACTS: plan.md\nNEXT: plan_review\n"
+    "SUMMARY: The plan is written.",
+}
+
+FORMAT: Final = Format(
+    name=NAME,
+    order=60,
+    variants=(Variant(FILE_SHAPE, _FILE_EXAMPLE), Variant(_REPORT, _REPORT_EXAMPLE)),
+    clue='a handoff file "status", "artifacts", "next" and "summary"',
+    places=Places(target=("next",)),
+    recognise=recognise,
+    read=read,
+    check=check,
+    sections=sections,
+    references=references,
+    repair=RepairRules(
+        protected=fields("agent", "run_id", "next"),
+        protected_unless_faulty=fields("artifacts"),
+        compression=Compression(texts=fields("summary")),
+    ),
+)

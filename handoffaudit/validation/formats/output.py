@@ -5,15 +5,18 @@ from itertools import chain
 from typing import Any, Final
 
 from handoffaudit.validation.formats.base import (
+    Compression,
     Document,
+    Format,
     Places,
-    Reference,
-    Seal,
+    RepairRules,
     Section,
+    Variant,
     blank_issues,
     confidence,
     entries,
     envelope_fields,
+    fields,
     id_issues,
     obj,
 )
@@ -23,9 +26,6 @@ from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty
 
 NAME: Final = "output"
-PLACES: Final = Places(target=("target_agent_id",), confidence=("parsed_output", "confidence"))
-DEMANDS_Z: Final = False
-SOURCE_LEADS_CHAIN: Final = False
 
 _BASICS: Basics = {
     ("parsed_output",): "object",
@@ -97,9 +97,46 @@ def sections(document: Document) -> Mapping[str, Section]:
     return {**found, "rest": Section({**others, "envelope": rest})}
 
 
-def references(document: Document) -> Iterable[Reference]:
-    return ()
+_EXAMPLE: Final[Document] = {
+    "parsed_output": {
+        "_output_type": "Signal",
+        "direction": "LONG",
+        "rationale": "Revenue grew by 12 % in 2025.",
+        "confidence": 0.8,
+        "evidence_refs": {"rationale": "report-2025"},
+        "assumptions": ["direction"],
+    },
+    "envelope": {
+        "envelope_id": "env-17",
+        "trace_id": "d53a8f7e-049d-4f0d-910f-824ba3bf6e11",
+        "agent_id": "analyst",
+        "agent_type": "research",
+        "tenant_id": "default",
+        "instructions": "Judge the account.",
+        "context": {"question": "Does revenue grow?"},
+        "retrieved_evidence": [{"source": "report-2025", "content": "Revenue grew by 12 % in 2025.", "relevance": 0.9}],
+        "expected_output_schema": {"type": "object", "required": ["rationale"]},
+    },
+    "target_agent_id": "trader",
+}
 
-
-def seal(document: Document) -> Seal | None:
-    return None
+FORMAT: Final = Format(
+    name=NAME,
+    order=20,
+    variants=(Variant(_SHAPE, _EXAMPLE),),
+    clue='an output "parsed_output" and "envelope"',
+    places=Places(target=("target_agent_id",), confidence=("parsed_output", "confidence")),
+    recognise=recognise,
+    read=read,
+    check=check,
+    sections=sections,
+    repair=RepairRules(
+        protected=(
+            *fields("target_agent_id", "parsed_output._output_type", "envelope.envelope_id", "envelope.trace_id"),
+            *fields("envelope.agent_id", "envelope.tenant_id", "envelope.context", "envelope.retrieved_evidence"),
+            *fields("envelope.expected_output_schema"),
+        ),
+        protected_unless_faulty=fields("envelope", "parsed_output.confidence"),
+        compression=Compression(prompts=fields("envelope.instructions"), texts=fields("parsed_output")),
+    ),
+)

@@ -5,14 +5,17 @@ from itertools import chain
 from typing import Final
 
 from handoffaudit.validation.formats.base import (
+    Compression,
     Document,
+    Format,
     Places,
-    Reference,
-    Seal,
+    RepairRules,
     Section,
+    Variant,
     blank_issues,
     confidence,
     envelope_fields,
+    fields,
     id_issues,
     names,
     obj,
@@ -35,15 +38,6 @@ SOURCE_NOT_IN_CHAIN: Final = Code(
 
 
 NAME: Final = "payload"
-PLACES: Final = Places(
-    target=("target_agent_id",),
-    chain=("call_chain",),
-    confidence=("confidence",),
-    timestamp=("timestamp",),
-)
-# Most payloads are written with isoformat() of Python, which writes +00:00.
-DEMANDS_Z: Final = False
-SOURCE_LEADS_CHAIN: Final = False
 
 _BASICS: Basics = {
     ("source_agent_id",): "string",
@@ -129,9 +123,39 @@ def sections(document: Document) -> Mapping[str, Section]:
     return {**found, "rest": Section(rest)}
 
 
-def references(document: Document) -> Iterable[Reference]:
-    return ()
+_EXAMPLE: Final[Document] = {
+    "source_agent_id": "researcher",
+    "target_agent_id": "writer",
+    "tenant_id": "default",
+    "call_chain": ["planner", "researcher"],
+    "handoff_type": "research_result",
+    "data": {"text": "Three of five suppliers answered; the median price is 12.40 EUR."},
+}
 
-
-def seal(document: Document) -> Seal | None:
-    return None
+FORMAT: Final = Format(
+    name=NAME,
+    order=30,
+    variants=(Variant(_SHAPE, _EXAMPLE),),
+    clue='a payload has "source_agent_id", "target_agent_id" and "call_chain"',
+    places=Places(
+        target=("target_agent_id",),
+        source=("source_agent_id",),
+        chain=("call_chain",),
+        confidence=("confidence",),
+        timestamp=("timestamp",),
+    ),
+    # Most payloads are written with isoformat() of Python, which writes +00:00.
+    demands_z=False,
+    recognise=recognise,
+    read=read,
+    check=check,
+    sections=sections,
+    repair=RepairRules(
+        protected=(
+            *fields("handoff_id", "source_agent_id", "target_agent_id", "tenant_id", "handoff_type", "call_chain"),
+            *fields("handoff_reason", "user_approved"),
+        ),
+        protected_unless_faulty=fields("confidence", "timestamp", "context_refs"),
+        compression=Compression(texts=fields("data")),
+    ),
+)

@@ -26,19 +26,7 @@ SCHEMA_MISSING: Final = Code(
     hint="The sender cannot fix this. An operator should reinstall handoffaudit with its schema files.",
 )
 
-# The files of the JSON Schemas (draft 2020-12) in `schemas/`.
-SCHEMA_NAMES = (
-    "payload",
-    "universal-3.0",
-    "universal-2.0",
-    "output",
-    "claude-code",
-    "claude-code-subagent",
-    "delegation",
-    "delegation-hook",
-    "handoff-file",
-    "handoff-file-report",
-)
+# The files of the JSON Schemas (draft 2020-12).
 FOLDER: Final = Path(__file__).parent / "schemas"
 SCHEMA_MISSING_TEXT = "Schema not found. Basic validation only."
 
@@ -59,13 +47,11 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 _NAMES = {"string": "a string", "object": "an object", "array": "a list", "number": "a number", "boolean": "a boolean"}
 
 
-def schema(name: str, folder: Path = FOLDER) -> dict[str, Any]:
+def load_schema(name: str, folder: Path = FOLDER) -> dict[str, Any]:
     """Return the JSON Schema of that name, as a separate copy for each caller.
 
-    Raises KeyError if there is no schema of that name, OSError if its file is missing.
+    Raises OSError if the file of the schema is missing.
     """
-    if name not in SCHEMA_NAMES:
-        raise KeyError(name)
     loaded: dict[str, Any] = orjson.loads(_load_shipped(name) if folder is FOLDER else _text(name, folder))
     return loaded
 
@@ -123,9 +109,9 @@ class Shape:
     """
 
     def __init__(self, name: str, basics: Basics, folder: Path = FOLDER) -> None:
-        self._name, self._basics = name, basics
+        self.name, self.basics = name, basics
         try:
-            self._schema = schema(name, folder)
+            self._schema = load_schema(name, folder)
         except (OSError, orjson.JSONDecodeError):
             self._validator = None
             return
@@ -143,7 +129,7 @@ class Shape:
         If there are very many issues, only the first are returned, one more than the number that is listed.
         """
         if self._validator is None:
-            return basic_issues(self._name, document, self._basics)
+            return basic_issues(self.name, document, self.basics)
         try:
             if self._validator.is_valid(document):
                 return []

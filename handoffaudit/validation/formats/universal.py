@@ -6,14 +6,19 @@ from typing import Any, Final
 from uuid import UUID
 
 from handoffaudit.validation.formats.base import (
+    Compression,
     Document,
+    Format,
     Places,
     Reference,
+    RepairRules,
     Seal,
     Section,
+    Variant,
     confidence,
     entries,
     envelope_fields,
+    fields,
     id_issues,
     integer,
     names,
@@ -45,23 +50,12 @@ GENERATED_TRACE_ID: Final = Code(
     hint="Send a trace_id, and use the same one for all handoffs of a piece of work.",
 )
 
-
 FROM: Final = "2.0"
-
-TO: Final = "3.0"
-
+VERSION: Final = "3.0"
 _MAX_SUMMARY = 500
-
 _MOST_TOKENS = 2000
-
-_CONFIDENCE = "medium"
-
-_PHASE = "unknown"
-
 _CARRIED = ("source", "target", "context", "payload", "meta")
-
 _AS_THEY_ARE = ("timestamp", "expires_at", "tracing")
-
 _KNOWN = frozenset((*_CARRIED, *_AS_THEY_ARE, "version", "schema_type", "trace_id"))
 
 # Values that the sender computed from the document before the lift.
@@ -82,11 +76,11 @@ def lift(document: Document, trace_id: str) -> Document:
     }
     payload = _payload(handoff, strangers)
     lifted: dict[str, Any] = {
-        "version": TO,
+        "version": VERSION,
         "schema_type": "universal",
         **{name: handoff[name] for name in _AS_THEY_ARE if handoff.get(name) is not None},
         "trace_id": handoff.get("trace_id") or trace_id,
-        "source": {"phase": _PHASE, **obj(handoff.get("source"))},
+        "source": {"phase": "unknown", **obj(handoff.get("source"))},
         "target": obj(handoff.get("target")),
         "context": _context(obj(handoff.get("context"))),
         "payload": payload,
@@ -95,11 +89,6 @@ def lift(document: Document, trace_id: str) -> Document:
     whole = {"handoff": lifted}
     lifted["meta"]["token_count"] = min(round(estimate(compact(whole).decode("utf-8", "replace"))), _MOST_TOKENS)
     return whole
-
-
-def usable_trace_id(given: str | None) -> str | None:
-    """Return the trace id of the submission if version 3.0 accepts it, or None."""
-    return given if given and is_uuid(given) else None
 
 
 def _context(context: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,69 +118,35 @@ def _merge_working(working: dict[str, Any], strangers: dict[str, Any]) -> dict[s
 def _meta(meta: Mapping[str, Any], *, kept: bool) -> dict[str, Any]:
     """Return the metadata in version 3.0; keep the hash and the size only if the payload is unchanged."""
     dropped = ("token_count",) if kept else _OF_THE_OLD
-    return {"confidence": _CONFIDENCE, **{name: value for name, value in meta.items() if name not in dropped}}
+    return {"confidence": "medium", **{name: value for name, value in meta.items() if name not in dropped}}
 
 
 NAME: Final = "universal"
-
-PLACES: Final = Places(
-    target=("handoff", "target", "skill"),
-    chain=("handoff", "meta", "handoff_chain"),
-    confidence=("handoff", "meta", "confidence"),
-    timestamp=("handoff", "timestamp"),
-    expires_at=("handoff", "expires_at"),
-    trace_id=("handoff", "trace_id"),
-    token_count=("handoff", "meta", "token_count"),
-)
-
-DEMANDS_Z: Final = True
-
-SOURCE_LEADS_CHAIN: Final = True
-
-VERSION: Final = "3.0"
-
+_HANDOFF: Final = ("handoff",)
+_TRACE_ID: Final = ("handoff", "trace_id")
+_SOURCE_TEXTS = ("source.skill", "source.workflow_id", "source.session_path", "source.phase")
 _BASICS: Basics = {
-    ("handoff",): "object",
-    ("handoff", "version"): "string",
-    ("handoff", "schema_type"): "string",
-    ("handoff", "timestamp"): "string",
-    ("handoff", "trace_id"): "string",
+    _HANDOFF: "object",
+    **dict.fromkeys(fields("version", "schema_type", "timestamp", "trace_id", within=_HANDOFF), "string"),
     ("handoff", "source"): "object",
-    ("handoff", "source", "skill"): "string",
-    ("handoff", "source", "workflow_id"): "string",
-    ("handoff", "source", "session_path"): "string",
-    ("handoff", "source", "phase"): "string",
+    **dict.fromkeys(fields(*_SOURCE_TEXTS, within=_HANDOFF), "string"),
     ("handoff", "target"): "object",
     ("handoff", "target", "skill"): "string",
     ("handoff", "context"): "object",
-    ("handoff", "context", "summary"): "string",
-    ("handoff", "context", "problem_type"): "string",
-    ("handoff", "payload"): "object",
-    ("handoff", "payload", "working"): "object",
-    ("handoff", "meta"): "object",
+    **dict.fromkeys(fields("context.summary", "context.problem_type", within=_HANDOFF), "string"),
+    **dict.fromkeys(fields("payload", "payload.working", "meta", within=_HANDOFF), "object"),
     ("handoff", "meta", "token_count"): "number",
     ("handoff", "meta", "confidence"): "string",
 }
-
 _NOT_IN_2 = {"schema_type", "trace_id", "phase", "summary", "payload", "meta"}
-
 _SHAPE = Shape("universal-3.0", _BASICS)
-
 _BASICS_2: Basics = {
     **{place: wanted for place, wanted in _BASICS.items() if not _NOT_IN_2.intersection(place)},
     ("handoff", "context", "original_prompt"): "string",
 }
-
 _SHAPE_2 = Shape("universal-2.0", _BASICS_2)
-
-_IDS = (
-    ("handoff", "source", "skill"),
-    ("handoff", "target", "skill"),
-    ("handoff", "meta", "handoff_chain"),
-)
-
+_IDS = fields("source.skill", "target.skill", "meta.handoff_chain", within=_HANDOFF)
 _MAX_REASON = 2000
-
 _METADATA = ("version", "schema_type", "timestamp", "trace_id", "expires_at")
 
 
@@ -202,8 +157,8 @@ def recognise(document: Document) -> bool:
 def read(document: Document, envelope: Envelope) -> Record:
     """Return the record of the document; with `envelope.adapt`, lift a document of version 2.0 first."""
     if envelope.adapt and obj(document.get("handoff")).get("version") == FROM:
-        trace_id = usable_trace_id(envelope.trace_id) or derive_trace_id(document)
-        lifted = lift(document, trace_id)
+        given = envelope.trace_id
+        lifted = lift(document, given if given and is_uuid(given) else derive_trace_id(document))
         return _record(lifted, envelope, arrived=document)
     return _record(document, envelope)
 
@@ -263,7 +218,7 @@ def check(record: Record) -> Iterable[Issue]:
         return (_version_mismatch(arrived["version"]),)
     shape = _SHAPE.check(record.document)
     if isinstance(arrived, dict) and _lacks_trace_id(arrived, lifted=record.original_document is not None):
-        shape = [issue for issue in shape if issue.location != PLACES.trace_id]
+        shape = [issue for issue in shape if issue.location != _TRACE_ID]
         shape.append(_generated_trace_id(record))
     return chain(old, shape, id_issues(record.document, _IDS))
 
@@ -303,7 +258,7 @@ def _generated_trace_id(record: Record) -> Issue:
     source = f"The source {show(record.source_agent_id)}" if record.source_agent_id else "Its source"
     return make(
         GENERATED_TRACE_ID,
-        location=("handoff", "trace_id"),
+        location=_TRACE_ID,
         message=f"Generated trace_id for legacy handoff. {source} gave none; {record.trace_id} was {origin}.",
         hint='Add "trace_id": a UUID of version 4, the same one for every handoff of a piece of work.',
         trace_id=record.trace_id,
@@ -358,3 +313,84 @@ def seal(document: Document) -> Seal | None:
         declared_size=size,
         size_location=("handoff", "meta", "payload_size_bytes"),
     )
+
+
+def workflow(document: Document) -> object:
+    return obj(obj(document.get("handoff")).get("source")).get("workflow_id")
+
+
+_SOURCE: Final = {"skill": "researcher", "workflow_id": "suppliers", "session_path": "sessions/17"}
+_EXAMPLE: Final[Document] = {
+    "handoff": {
+        "version": "3.0",
+        "schema_type": "universal",
+        "timestamp": "2026-02-01T08:00:00Z",
+        "trace_id": "d53a8f7e-049d-4f0d-910f-824ba3bf6e11",
+        "source": {**_SOURCE, "phase": "research"},
+        "target": {"skill": "writer"},
+        "context": {"summary": "The suppliers' prices are compared.", "problem_type": "research"},
+        "payload": {"working": {"answered": 3, "asked": 5}},
+        "meta": {"token_count": 115, "confidence": "high"},
+    }
+}
+_EXAMPLE_2: Final[Document] = {
+    "handoff": {
+        "version": "2.0",
+        "timestamp": "2026-02-01T08:00:00Z",
+        "source": _SOURCE,
+        "target": {"skill": "writer"},
+        "context": {"original_prompt": "Compare the suppliers' prices.", "problem_type": "research"},
+        "findings": {"answered": 3, "asked": 5},
+    }
+}
+FORMAT: Final = Format(
+    name=NAME,
+    order=10,
+    variants=(Variant(_SHAPE, _EXAMPLE), Variant(_SHAPE_2, _EXAMPLE_2)),
+    clue='a universal document has one field, "handoff"',
+    places=Places(
+        target=(*_HANDOFF, "target", "skill"),
+        source=(*_HANDOFF, "source", "skill"),
+        chain=(*_HANDOFF, "meta", "handoff_chain"),
+        confidence=(*_HANDOFF, "meta", "confidence"),
+        timestamp=(*_HANDOFF, "timestamp"),
+        expires_at=(*_HANDOFF, "expires_at"),
+        trace_id=_TRACE_ID,
+        token_count=(*_HANDOFF, "meta", "token_count"),
+    ),
+    demands_z=True,
+    source_leads_chain=True,
+    recognise=recognise,
+    read=read,
+    check=check,
+    sections=sections,
+    references=references,
+    seal=seal,
+    workflow=workflow,
+    repair=RepairRules(
+        protected=fields(
+            *("trace_id", "source.skill", "target.skill", "context.problem_type", "tracing.parent_span_id"),
+            *("meta.handoff_chain", "meta.handoff_reason", "meta.user_approved"),
+            *("meta.payload_hash", "meta.payload_size_bytes"),
+            within=_HANDOFF,
+        ),
+        protected_unless_faulty=fields(
+            *("timestamp", "expires_at", "source", "target", "context", "payload.references"),
+            *("payload.session.artifacts", "meta", "tracing"),
+            within=_HANDOFF,
+        ),
+        compression=Compression(
+            dropped=fields(
+                *("expires_at", "target.invocation", "target.expected_phase", "context.original_prompt"),
+                *("context.success_criteria", "payload.session", "tracing.tags"),
+                within=_HANDOFF,
+            ),
+            session=(*_HANDOFF, "payload", "session"),
+            session_path=(*_HANDOFF, "source", "session_path"),
+            files=(*_HANDOFF, "payload", "references", "files"),
+            summary=(*_HANDOFF, "context", "summary"),
+            prompts=fields("context.original_prompt", within=_HANDOFF),
+            texts=fields("payload.working", within=_HANDOFF),
+        ),
+    ),
+)

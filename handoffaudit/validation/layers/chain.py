@@ -190,7 +190,7 @@ def _chain_issues(subject: Subject) -> Iterable[Issue]:
 
 def _places(subject: Subject) -> tuple[Location, Location]:
     """Return the locations of the target and of the chain in the document."""
-    places = BY_NAME[subject.record.format].PLACES
+    places = BY_NAME[subject.record.format].places
     return places.target, places.chain or ()
 
 
@@ -259,7 +259,7 @@ def _reason_hint(subject: Subject) -> str | None:
 
 def instead_of(record: Record, field: str) -> str | None:
     """Return the name of the field next to the chain that was probably meant as `field`, or None."""
-    holder = at(record.document, (BY_NAME[record.format].PLACES.chain or ())[:-1])
+    holder = at(record.document, (BY_NAME[record.format].places.chain or ())[:-1])
     if not isinstance(holder, dict) or holder.get(field) not in (None, ""):
         return None
     return misspelt_field(field, holder)
@@ -328,7 +328,7 @@ def _agrees(declared: tuple[str, ...], history: History) -> bool:
 
 def _source_first(subject: Subject) -> Iterable[Issue]:
     record = subject.record
-    if not BY_NAME[record.format].SOURCE_LEADS_CHAIN or not record.call_chain:
+    if not BY_NAME[record.format].source_leads_chain or not record.call_chain:
         return
     first, source = record.call_chain[0], record.source_agent_id
     if first != source:

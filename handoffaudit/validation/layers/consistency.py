@@ -202,14 +202,14 @@ def skip(subject: Subject) -> str | None:
 
 def check(subject: Subject) -> Iterable[Issue]:
     form = BY_NAME[subject.record.format]
-    yield from _expiry(subject, form.PLACES)
-    for place in (form.PLACES.timestamp, form.PLACES.expires_at):
+    yield from _expiry(subject, form.places)
+    for place in (form.places.timestamp, form.places.expires_at):
         if place:
-            yield from _utc(place, at(subject.record.document, place), demands_z=form.DEMANDS_Z)
-    yield from _skew(subject, form.PLACES)
-    yield from _trace_id(subject, form.PLACES)
+            yield from _utc(place, at(subject.record.document, place), demands_z=form.demands_z)
+    yield from _skew(subject, form.places)
+    yield from _trace_id(subject, form.places)
     yield from integrity_issues(form.seal(subject.record.document))
-    yield from _confidence(subject, form.PLACES)
+    yield from _confidence(subject, form.places)
 
 
 def _expiry(subject: Subject, places: Places) -> Iterable[Issue]:

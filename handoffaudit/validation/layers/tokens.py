@@ -74,7 +74,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     if total > counts.budget:
         yield _over_budget(counts)
     if counts.declared is not None:
-        yield from _drift(counts.declared, estimate(text), subject.sent, form.PLACES.token_count or ())
+        yield from _drift(counts.declared, estimate(text), subject.sent, form.places.token_count or ())
 
 
 def _is_near(declared: int, estimated: float) -> bool:

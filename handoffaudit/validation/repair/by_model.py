@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Final
 
-from handoffaudit.validation import formats
 from handoffaudit.validation.diff import difference, same
+from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, python_compact
@@ -64,66 +63,10 @@ def repair_question(
 
 _ABSENT: Final = object()
 
-_HANDOFF: Final = "handoff"
-
-_META: Final = (_HANDOFF, "meta")
-
-# Changing these fields would bypass a check: the LLM could invent an approval or a reason, remove a loop from the
-# chain, or adjust a hash.
-ALWAYS: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
-    {
-        "payload": (
-            *(("handoff_id",), ("source_agent_id",), ("target_agent_id",), ("tenant_id",), ("handoff_type",)),
-            *(("call_chain",), ("handoff_reason",), ("user_approved",)),
-        ),
-        "universal": (
-            *((_HANDOFF, "trace_id"), (_HANDOFF, "source", "skill"), (_HANDOFF, "target", "skill")),
-            *((_HANDOFF, "context", "problem_type"), (_HANDOFF, "tracing", "parent_span_id")),
-            *((*_META, "handoff_chain"), (*_META, "handoff_reason"), (*_META, "user_approved")),
-            *((*_META, "payload_hash"), (*_META, "payload_size_bytes")),
-        ),
-        "output": (
-            *(("target_agent_id",), ("parsed_output", "_output_type"), ("envelope", "envelope_id")),
-            *(("envelope", "trace_id"), ("envelope", "agent_id"), ("envelope", "tenant_id")),
-            *(("envelope", "context"), ("envelope", "retrieved_evidence"), ("envelope", "expected_output_schema")),
-        ),
-        "claude-code": (
-            *(("hook_event_name",), ("session_id",), ("workflow_id",), ("agent_id",), ("agent_type",)),
-            *(("tool_name",), ("tool_use_id",), ("tool_input",), ("tool_response",)),
-        ),
-        "delegation": (
-            *(("tool", "name"), ("tool", "parameters"), ("sessionId",), ("workflowId",)),
-            *(("hook_event_name",), ("tool_name",), ("tool_input",), ("session_id",), ("workflow_id",)),
-        ),
-        "handoff-file": (("agent",), ("run_id",), ("next",)),
-    }
-)
-
-# Checks depend on these fields, or only the sender knows their values. The LLM may change a field only if its format is
-# wrong.
-UNLESS_FAULTY: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
-    {
-        "payload": (("confidence",), ("timestamp",), ("context_refs",)),
-        "universal": (
-            *((_HANDOFF, "timestamp"), (_HANDOFF, "expires_at"), (_HANDOFF, "source"), (_HANDOFF, "target")),
-            *(
-                (_HANDOFF, "context"),
-                (_HANDOFF, "payload", "references"),
-                (_HANDOFF, "payload", "session", "artifacts"),
-            ),
-            *(_META, (_HANDOFF, "tracing")),
-        ),
-        "output": (("envelope",), ("parsed_output", "confidence")),
-        "claude-code": (),
-        "delegation": (),
-        "handoff-file": (("artifacts",),),
-    }
-)
-
 
 def may_be_mended(issue: Issue, form: str) -> bool:
     """Return whether the issue concerns a place that an LLM may change."""
-    return not any(_holds(place, issue.location) for place in ALWAYS[form])
+    return not any(_holds(place, issue.location) for place in BY_NAME[form].repair.protected)
 
 
 def restore_protected(answer: Document, before: Document, form: str, issues: Iterable[Issue]) -> Document:
@@ -132,9 +75,10 @@ def restore_protected(answer: Document, before: Document, form: str, issues: Ite
     `issues` are the issues found in `before`.
     """
     faulty = [issue.location for issue in issues if _is_of_form(issue)]
-    for place in UNLESS_FAULTY[form]:
+    rules = BY_NAME[form].repair
+    for place in rules.protected_unless_faulty:
         answer = _restore(answer, before, place, faulty)
-    for place in ALWAYS[form]:
+    for place in rules.protected:
         answer = _restore(answer, before, place, ())
     return answer
 
@@ -356,4 +300,4 @@ def _read(answer: Answer, before: Document, form: str) -> Document | None:
 
 
 def _format(document: Document) -> str:
-    return formats.read(document, None, Envelope()).format
+    return read(document, None, Envelope()).format

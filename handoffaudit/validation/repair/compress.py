@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from handoffaudit.validation.diff import Change, addition, removal, replacement
-from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats.base import Compression, Document, Format, Places
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.paths import Location, at, dotted_path
 from handoffaudit.validation.ports import FileStore, Summarizer
@@ -20,65 +20,6 @@ from handoffaudit.validation.repair.edit import (
     within,
 )
 from handoffaudit.validation.tokenizers import TokenCounter
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The parts of a format's document that compression may remove or shorten.
-
-    First, the parts in `dropped` are removed, in this order. Instead of being removed, the part `session` can be stored
-    as a file in the folder named at `session_path`. Then `summary` is shortened, `prompts` are reduced to their key
-    phrases, and the long texts under `texts` are cut after whole sentences.
-    """
-
-    dropped: tuple[Location, ...] = ()
-    session: Location | None = None
-    session_path: Location = ()
-    files: Location = ()
-    summary: Location | None = None
-    prompts: tuple[Location, ...] = ()
-    texts: tuple[Location, ...] = ()
-    source: Location = ()
-    target: Location = ()
-    chain: Location | None = None
-
-
-_HANDOFF = "handoff"
-
-_UNIVERSAL = Plan(
-    dropped=(
-        (_HANDOFF, "expires_at"),
-        (_HANDOFF, "target", "invocation"),
-        (_HANDOFF, "target", "expected_phase"),
-        (_HANDOFF, "context", "original_prompt"),
-        (_HANDOFF, "context", "success_criteria"),
-        (_HANDOFF, "payload", "session"),
-        (_HANDOFF, "tracing", "tags"),
-    ),
-    session=(_HANDOFF, "payload", "session"),
-    session_path=(_HANDOFF, "source", "session_path"),
-    files=(_HANDOFF, "payload", "references", "files"),
-    summary=(_HANDOFF, "context", "summary"),
-    prompts=((_HANDOFF, "context", "original_prompt"),),
-    texts=((_HANDOFF, "payload", "working"),),
-    source=(_HANDOFF, "source", "skill"),
-    target=(_HANDOFF, "target", "skill"),
-    chain=(_HANDOFF, "meta", "handoff_chain"),
-)
-
-# Evidence, context, references and the sender's schema stay, because other fields are checked against them.
-PLANS: Mapping[str, Plan] = MappingProxyType(
-    {
-        "universal": _UNIVERSAL,
-        "payload": Plan(
-            texts=(("data",),), source=("source_agent_id",), target=("target_agent_id",), chain=("call_chain",)
-        ),
-        "output": Plan(prompts=(("envelope", "instructions"),), texts=(("parsed_output",),)),
-        "claude-code": Plan(texts=(("last_assistant_message",),)),
-        "delegation": Plan(texts=(("tool", "result"), ("tool_response",))),
-        "handoff-file": Plan(texts=(("summary",),)),
-    }
-)
 
 LONG_TEXT = 500
 
@@ -175,13 +116,15 @@ class _Press:
 
     def run(self) -> None:
         given = self.document
-        for _ in self._steps(PLANS.get(self.form, Plan())):
+        form = BY_NAME.get(self.form)
+        for _ in self._steps(form) if form else ():
             if self._meets_budget(given):
                 return
 
-    def _steps(self, plan: Plan) -> Iterator[None]:
+    def _steps(self, form: Format) -> Iterator[None]:
         """Run one step per iteration, in order. The caller stops when the budget is met."""
-        self._cut_chain(plan)
+        plan = form.repair.compression
+        self._cut_chain(form.places)
         yield
         for location in plan.dropped:
             if location != plan.session:
@@ -259,18 +202,19 @@ class _Press:
         summary = self.summarizer.shorten(text, LONG_TEXT) if self.summarizer else None
         return summary if summary and fits(summary) else whole_sentences(text, fits)
 
-    def _cut_chain(self, plan: Plan) -> None:
-        chain = at(self.document, plan.chain) if plan.chain else None
-        if plan.chain is None or not isinstance(chain, list):
+    def _cut_chain(self, places: Places) -> None:
+        chain = at(self.document, places.chain) if places.chain else None
+        if places.chain is None or not isinstance(chain, list):
             return
-        kept = (at(self.document, plan.source), at(self.document, plan.target))
+        kept = (at(self.document, places.source or ()), at(self.document, places.target))
         shorter = cut_chain(chain, self.budget.chain_length, kept)
         if shorter is not chain:
             why = "the middle of a long chain cut to meet the token budget"
-            change = replacement(plan.chain, chain, shorter, why)
-            self._record_step("cut the chain", place_value(self.document, plan.chain, shorter), change, chain, shorter)
+            change = replacement(places.chain, chain, shorter, why)
+            document = place_value(self.document, places.chain, shorter)
+            self._record_step("cut the chain", document, change, chain, shorter)
 
-    def _store_session(self, plan: Plan) -> str | None:
+    def _store_session(self, plan: Compression) -> str | None:
         """Store the session as a file that the document refers to. Return the reason on failure, or else None.
 
         The reason is empty if there is no store, or no session.

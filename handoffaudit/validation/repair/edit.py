@@ -160,7 +160,7 @@ def _seal_changes(before: Document, after: Document, form: str) -> Iterator[Chan
 
 
 def _recount_tokens(document: Document, form: str) -> Change | None:
-    place = BY_NAME[form].PLACES.token_count
+    place = BY_NAME[form].places.token_count
     declared = at(document, place, _ABSENT) if place else _ABSENT
     if place is None or integer(declared) is None:
         return None

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from handoffaudit.validation.coerce import as_checksum, as_storable, as_utc, as_uuid, convert
-from handoffaudit.validation.formats import BY_NAME, messages, payload, universal
+from handoffaudit.validation.formats import BY_NAME, FORMATS, messages, payload, universal
 from handoffaudit.validation.formats.base import Places
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import consistency
@@ -20,7 +20,7 @@ _META: Final[Location] = ("handoff", "meta")
 _ALIKE: Final = 0.7
 # Maps each chain to the field of the source, which the chain must contain.
 _SOURCES: Final[Mapping[Location, Location]] = MappingProxyType(
-    {("call_chain",): ("source_agent_id",), ("handoff", "meta", "handoff_chain"): ("handoff", "source", "skill")}
+    {form.places.chain: form.places.source for form in FORMATS if form.places.chain and form.places.source}
 )
 
 Mend = Callable[[Draft, Issue, Work], Draft | None]
@@ -37,7 +37,7 @@ def follow(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 
 
 def _places(work: Work) -> Places:
-    return BY_NAME[work.form].PLACES
+    return BY_NAME[work.form].places
 
 
 def _missing(draft: Draft, issue: Issue, work: Work) -> Draft | None:

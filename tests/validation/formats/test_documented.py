@@ -9,22 +9,26 @@ import pytest
 from handoffaudit.validation.formats import BY_NAME, SCHEMA_NAMES
 
 from ..support import codes, universal
-from .documents import EXAMPLES, checked, example
+from .documents import EXAMPLES, FORMAT_OF, checked, example, render_examples
 
 PAGE = (EXAMPLES.parent / "formats.md").read_text()
 SHOWN = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
 WARNED = {"universal-2.0": ["structure.generated_trace_id"], "handoff-file-report": ["files.text_fallback"]}
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)
-def test_each_example_is_shown_and_accepted(path) -> None:
-    assert example(path.stem) in SHOWN
-    verdict = checked(example(path.stem), envelope={"adapt": True})
-    assert (verdict.outcome, codes(verdict)) == ("accepted", WARNED.get(path.stem, []))
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_each_example_is_shown_and_accepted(name: str) -> None:
+    assert example(name) in SHOWN
+    verdict = checked(example(name), envelope={"adapt": True})
+    assert (verdict.outcome, codes(verdict)) == ("accepted", WARNED.get(name, []))
 
 
 def test_every_document_shown_is_an_example() -> None:
-    assert len(SHOWN) == len(list(EXAMPLES.glob("*.json")))
+    assert len(SHOWN) == len(FORMAT_OF)
+
+
+def test_the_files_of_the_examples_are_generated() -> None:
+    assert {path.stem: path.read_text() for path in EXAMPLES.glob("*.json")} == render_examples()
 
 
 def test_every_format_and_schema_is_named() -> None:

@@ -15,9 +15,9 @@ from tests.scale import examples
 
 from ..support import subject_of
 from ..test_properties import OBJECTS, VALUES, broken, shuffled
-from .documents import EXAMPLES, checked, example
+from .documents import FORMAT_OF, checked, example
 
-NAMES = sorted(path.stem for path in EXAMPLES.glob("*.json"))
+NAMES = sorted(FORMAT_OF)
 FORMS = st.sampled_from([None, *BY_NAME])
 
 
@@ -59,8 +59,8 @@ def test_nothing_raises(document: dict[str, Any], form: str | None, adapt: bool)
 @given(document=BROKEN | MIXED, adapt=st.booleans(), seed=st.integers(0, 99))
 def test_the_order_of_keys_does_not_matter(document: dict[str, Any], adapt: bool, seed: int) -> None:
     other = shuffled(document, random.Random(seed))  # noqa: S311
-    form = next((one.NAME for one in FORMATS if one.recognise(document)), None)
-    assert form == next((one.NAME for one in FORMATS if one.recognise(other)), None)
+    form = next((one.name for one in FORMATS if one.recognise(document)), None)
+    assert form == next((one.name for one in FORMATS if one.recognise(other)), None)
     if form is None:
         return
     first, second = (subject_of(one, form, envelope={"adapt": adapt}) for one in (document, other))

@@ -10,7 +10,7 @@ from handoffaudit.validation.formats import BY_NAME, FORMATS, read
 from handoffaudit.validation.record import Envelope
 
 from ..support import payload, record_of, universal
-from .documents import EXAMPLES, example
+from .documents import FORMAT_OF, example
 
 
 def test_the_shape_tells_the_format() -> None:
@@ -28,7 +28,7 @@ def test_a_declared_format_is_taken_at_its_word() -> None:
 def test_no_format_fits() -> None:
     reading = read({"from": "a"}, None, Envelope())
     assert reading.record is None
-    assert reading.issues[0].metadata["tried"] == [form.NAME for form in FORMATS]
+    assert reading.issues[0].metadata["tried"] == [form.name for form in FORMATS]
 
 
 def test_a_format_that_is_not_read() -> None:
@@ -98,25 +98,19 @@ def test_universal_sections_have_their_targets() -> None:
     assert sections["payload, other"].value == {"extra": 1}
 
 
-SAMPLES = sorted(path.stem for path in EXAMPLES.glob("*.json"))
-FORMAT_OF = {
-    "universal-2.0": "universal",
-    "claude-code-subagent": "claude-code",
-    "delegation-hook": "delegation",
-    "handoff-file-report": "handoff-file",
-}
+SAMPLES = sorted(FORMAT_OF)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_right_format_recognises_each_document_first(name: str) -> None:
-    assert read(example(name), None, Envelope()).format == FORMAT_OF.get(name, name)
+    assert read(example(name), None, Envelope()).format == FORMAT_OF[name]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_document_that_lacks_a_field_is_still_recognised(name: str) -> None:
     """The sender must learn which field is missing; a document with a single field left may have any format."""
     whole = example(name)
-    if FORMAT_OF.get(name, name) == "claude-code":
+    if FORMAT_OF[name] == "claude-code":
         # Its name is all that tells an event from a call.
         rest = {key: value for key, value in whole.items() if key in ("hook_event_name", "session_id")}
         assert read(rest, None, Envelope()).format == "claude-code"
@@ -125,7 +119,7 @@ def test_a_document_that_lacks_a_field_is_still_recognised(name: str) -> None:
         return
     for field in whole:
         rest = {key: value for key, value in whole.items() if key != field}
-        assert read(rest, None, Envelope()).format in (FORMAT_OF.get(name, name), ""), field
+        assert read(rest, None, Envelope()).format in (FORMAT_OF[name], ""), field
         if name not in ("output", "delegation", "handoff-file-report"):
             assert read(rest, None, Envelope()).record is not None
 
@@ -141,8 +135,8 @@ def test_common_words_are_no_format(document: dict[str, Any]) -> None:
 def test_sections_hold_the_whole_document_once(name: str) -> None:
     """Every text of the document is in exactly one section."""
     document = example(name)
-    sections = BY_NAME[FORMAT_OF.get(name, name)].sections(document)
-    if FORMAT_OF.get(name, name) == "universal":
+    sections = BY_NAME[FORMAT_OF[name]].sections(document)
+    if FORMAT_OF[name] == "universal":
         document = {"handoff": {key: value for key, value in document["handoff"].items() if key != "findings"}}
     held = sorted(text for section in sections.values() for text in leaves(section.value))
     assert held == sorted(leaves(document))

@@ -1,29 +1,18 @@
 """Tests that required fields and their types are checked even without a schema file."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from handoffaudit.validation.formats import BY_NAME, claude_code, delegation, handoff_file, output, payload, universal
-from handoffaudit.validation.formats.file_report import FILE_BASICS
-from handoffaudit.validation.formats.schema_check import Basics, Shape, schema
+from handoffaudit.validation.formats import schema
+from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.paths import Location, at
 
-from .documents import example
+from .documents import example, variants
 
-TABLES: dict[str, tuple[str, Basics]] = {
-    "payload": ("payload", payload._BASICS),
-    "universal-3.0": ("universal", universal._BASICS),
-    "universal-2.0": ("universal-2.0", universal._BASICS_2),
-    "output": ("output", output._BASICS),
-    "claude-code": ("claude-code", claude_code._TOOL_BASICS),
-    "claude-code-subagent": ("claude-code-subagent", claude_code._SUBAGENT_BASICS),
-    "delegation": ("delegation", delegation._CALL_BASICS),
-    "delegation-hook": ("delegation-hook", delegation._HOOK_BASICS),
-    "handoff-file": ("handoff-file", FILE_BASICS),
-    "handoff-file-report": ("handoff-file-report", handoff_file._REPORT_BASICS),
-}
+TABLES = {variant.shape.name: (variant.example, variant.shape.basics) for _, variant in variants().values()}
 EACH = pytest.mark.parametrize("name", TABLES)
 
 
@@ -43,7 +32,7 @@ def test_the_table_is_what_the_schema_requires(name: str) -> None:
 @EACH
 def test_a_good_document_only_warns(name: str, tmp_path: Path) -> None:
     document, table = TABLES[name]
-    (issue,) = Shape(name, table, tmp_path).check(example(document))
+    (issue,) = Shape(name, table, tmp_path).check(document)
     assert (issue.code, issue.severity, issue.message) == (
         "structure.schema_missing",
         "warning",
@@ -56,20 +45,16 @@ def test_each_field_that_is_missing_or_of_another_type_is_found(name: str, tmp_p
     document, table = TABLES[name]
     shape = Shape(name, table, tmp_path)
     for place, wanted in table.items():
-        without = example(document)
+        without = copy.deepcopy(document)
         del at(without, place[:-1])[place[-1]]
         assert ("structure.missing_field", place) in [(issue.code, issue.location) for issue in shape.check(without)]
         if wanted != "any":
-            wrong = example(document)
+            wrong = copy.deepcopy(document)
             at(wrong, place[:-1])[place[-1]] = None
             assert ("structure.wrong_type", place) in [(issue.code, issue.location) for issue in shape.check(wrong)]
 
 
 def test_a_file_that_is_no_json_is_no_schema(tmp_path: Path) -> None:
     (tmp_path / "payload.schema.json").write_text("{")
-    found = Shape("payload", payload._BASICS, tmp_path).check(example("payload"))
+    found = Shape("payload", TABLES["payload"][1], tmp_path).check(example("payload"))
     assert [issue.code for issue in found] == ["structure.schema_missing"]
-
-
-def test_every_format_has_its_tables() -> None:
-    assert {name.split("-")[0] for name in TABLES} == {name.split("-")[0] for name in BY_NAME}

@@ -29,7 +29,7 @@ MANY = settings(
 
 def form_for(document: dict[str, Any], form: str | None) -> str:
     """Return the format to judge a document by: an unrecognised document has a verdict only under a named format."""
-    recognised = (one.NAME for one in BY_NAME.values() if one.recognise(document))
+    recognised = (one.name for one in BY_NAME.values() if one.recognise(document))
     return form or next(recognised, "payload")
 
 

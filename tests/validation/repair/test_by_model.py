@@ -16,8 +16,7 @@ from handoffaudit.validation.issues import make
 from handoffaudit.validation.prompts.question import Answer, MalformedAnswer, Prompt, Question, Reason, Unavailable
 from handoffaudit.validation.prompts.secrets import MASKED
 from handoffaudit.validation.repair import Means, Repair, budget_of, repair, tries_with
-from handoffaudit.validation.repair.by_model import ALWAYS, UNLESS_FAULTY, LostSecretError, restore_secrets
-from handoffaudit.validation.repair.compress import PLANS
+from handoffaudit.validation.repair.by_model import LostSecretError, restore_secrets
 from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Verdict
 from tests.validation.support import NOW, judge, payload, record_of, universal
@@ -205,9 +204,9 @@ def test_what_a_universal_document_says_of_itself_is_put_back() -> None:
 
 @pytest.mark.parametrize("form", BY_NAME)
 def test_each_format_says_what_is_kept(form: str) -> None:
-    assert ALWAYS[form]
-    assert form in PLANS
-    assert not set(ALWAYS[form]) & set(UNLESS_FAULTY[form])
+    rules = BY_NAME[form].repair
+    assert rules.protected
+    assert not set(rules.protected) & set(rules.protected_unless_faulty)
 
 
 def test_a_model_that_changes_only_what_it_may_not_has_changed_nothing() -> None:

@@ -6,17 +6,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.formats import BY_NAME, FORMATS
+from handoffaudit.validation.formats.base import RepairRules
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.library.models import RemediationPolicy
-from handoffaudit.validation.paths import dotted_path
+from handoffaudit.validation.paths import Location, dotted_path
 from handoffaudit.validation.remediation import Facts, RemediationLog, decide
 from handoffaudit.validation.repair import Means, budget_of, repair
-from handoffaudit.validation.repair.by_model import ALWAYS, LONGEST_DOCUMENT, UNLESS_FAULTY
-from handoffaudit.validation.repair.compress import PLANS
+from handoffaudit.validation.repair.by_model import LONGEST_DOCUMENT
 from handoffaudit.validation.tokenizers import default_counter
 from tests.validation.support import NOW, judge
 
-PAGE = (Path(__file__).parents[3] / "docs" / "repair.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "repair.md").read_text()
+FORMATS_PAGE = (DOCS / "formats.md").read_text()
 
 
 def test_the_example_is_repaired_as_it_says() -> None:
@@ -46,18 +49,25 @@ def _shown(value: object) -> str:
 def test_what_is_dropped_is_listed_in_its_order() -> None:
     listed = PAGE.partition("removed, one after another:")[2].partition("The session is not lost")[0]
     assert re.findall(r"`([a-z_.]+)`", listed) == [
-        dotted_path(place).removeprefix("handoff.") for place in PLANS["universal"].dropped
+        dotted_path(place).removeprefix("handoff.") for place in BY_NAME["universal"].repair.compression.dropped
     ]
 
 
-def test_what_a_model_may_not_change_is_listed() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)`[^|]*\| ([^|]+)\|([^|]+)\|$", PAGE.partition("## Repair by an LLM")[2], re.M)
-    for number, table in enumerate((ALWAYS, UNLESS_FAULTY), 1):
-        told = {row[0]: re.findall(r"`([^`]+)`", row[number]) for row in rows}
-        assert told == {
-            form: [dotted_path(place).removeprefix("handoff.") for place in places] for form, places in table.items()
-        }
+def test_the_fields_that_a_repair_keeps_or_shortens_are_listed() -> None:
+    section = FORMATS_PAGE.partition("## Fields in repairs")[2]
+    rows = re.findall(r"^\| `([a-z-]+)`[^|]*\| ([^|]+)\|([^|]+)\|([^|]+)\|$", section, re.MULTILINE)
+    told = {name: [re.findall(r"`([^`]+)`", cell) for cell in cells] for name, *cells in rows}
+    assert told == {form.name: [_names(places) for places in _repair_fields(form.repair)] for form in FORMATS}
     assert f"more than {LONGEST_DOCUMENT:,} characters" in PAGE
+
+
+def _repair_fields(rules: RepairRules) -> tuple[tuple[Location, ...], ...]:
+    shortened = (*rules.compression.texts, *rules.compression.prompts)
+    return rules.protected, rules.protected_unless_faulty, shortened
+
+
+def _names(places: tuple[Location, ...]) -> list[str]:
+    return [dotted_path(place).removeprefix("handoff.") for place in places]
 
 
 def test_the_actions_of_a_failure_without_end() -> None:

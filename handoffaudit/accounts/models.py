@@ -49,7 +49,7 @@ class Role(models.TextChoices):
         return [role for role in cls if role.includes(other)]
 
 
-# The roles whose rights each role has. Nothing demands that one of two roles includes the other.
+# Each role has the rights of these roles. Two roles may differ without one including the other.
 INCLUDED: Final = {
     Role.VIEWER: {Role.VIEWER},
     Role.REVIEWER: {Role.VIEWER, Role.REVIEWER},

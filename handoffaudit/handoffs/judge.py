@@ -230,7 +230,7 @@ class WorkLease(Protocol):
     """The methods of a lease that `finish` needs."""
 
     def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
-        """Lock the handoffs until the transaction ends; return the judged handoffs whose verdict may be stored."""
+        """Lock the handoffs until the transaction ends. Return those whose verdict may be stored."""
 
     def end(self) -> None:
         """End the lease. Call after the verdicts are stored, in the same transaction."""

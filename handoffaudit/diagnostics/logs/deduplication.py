@@ -110,7 +110,7 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
 
 
 def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails") -> None:
-    """Plan a new block of the lines that follow a tail whose lines retention has removed.
+    """Plan a new block of the lines after a tail. Retention has removed the lines of the tail itself.
 
     If the last line of the tail had no line end, the line was counted with the tail, and its rest is left out.
     """

@@ -78,7 +78,7 @@ def find_gone(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> set[UUID]:
-    """Return the ids among `ids` whose handoffs no longer wait in the view.
+    """Return the `ids` of the handoffs that no longer wait in the view.
 
     The other arguments are those of `list_queue`.
     """

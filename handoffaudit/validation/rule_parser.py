@@ -21,7 +21,7 @@ from handoffaudit.validation.business_rules import (
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import dotted_path
-from handoffaudit.validation.rule_evaluation import conditions_of
+from handoffaudit.validation.rule_conditions import conditions_of
 from handoffaudit.validation.selectors import PathError, parse_path
 from handoffaudit.validation.text import closest, either, show, type_name, unknown_field_hint
 

@@ -23,7 +23,7 @@ from handoffaudit.validation.business_rules import (
     Operator,
     When,
 )
-from handoffaudit.validation.rule_evaluation import conditions_of
+from handoffaudit.validation.rule_conditions import conditions_of
 
 MATCH = "when_match"
 

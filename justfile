@@ -6,6 +6,7 @@ lint:
     ruff check .
     ruff format --check .
     HANDOFFAUDIT_DATA="$(mktemp -d)" mypy
+    cd client && mypy
     lint-imports
     djlint templates --lint --quiet
 
@@ -21,7 +22,7 @@ test *arguments:
 # Write the generated documentation anew.
 generate:
     python -m tests.test_docs
-    python manage.py export_openapi_schema --api handoffaudit.api.app.api --indent 2 --sorted --output docs/openapi.json
+    HANDOFFAUDIT_DATA="$(mktemp -d)" python manage.py export_openapi_schema --api handoffaudit.api.app.api --indent 2 --sorted --output docs/openapi.json
 
 # Start the product with sample data, in a folder of its own.
 sample:

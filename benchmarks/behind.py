@@ -60,7 +60,7 @@ class Behind:
         gravest = any(severity == GRAVE for _, severity in found)
         for code, severity in found:
             self._attributions.append([tenant, trace, pk, at, source, code, PATH, "", True, None])
-            place = group_key(code, PATH, source, target)
+            place = group_key(code, PATH)
             self._count(place, at)
             self._members.append((place, pk, severity == GRAVE or not gravest))
 

@@ -207,7 +207,7 @@ class _Filler:
         is_met_first = index >= self.number - NEWEST or (state == State.HELD and self.held <= FIRST_IN_THE_QUEUE)
         if (index % BODY_OF_EVERY == 0 or is_met_first) and state != State.RECEIVED:
             sample = self.random.choice(self.samples)
-            rows.bodies.append([pk, sample.original, sample.context, sample.evidence, None])
+            rows.bodies.append([pk, sample.original, sample.context, sample.evidence, None, ""])
             rows.verdicts.append([uuid.UUID(int=pk.int ^ 1), tenant, pk, "accepted", 1, at, sample.verdict])
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from itertools import groupby, pairwise
 from typing import Any
@@ -11,20 +13,24 @@ import orjson
 
 from handoffaudit.evaluation.items import KINDS as PRODUCT_KINDS
 from handoffaudit.evaluation.items import Beside, Item, Kind, Kinds, Label, Line, payload
+from handoffaudit.validation.claims import Source
 from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.tokenizers import estimate
+from handoffaudit.validation.tool_results import capture, label_of, sources_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceLabel(Label):
     """The label of a handoff in a failed trace, with its distance from the decisive mistake.
 
-    `distance` is a number of steps, 0 for the handoff with the mistake. `by_culprit` is true if the source agent made
-    the mistake. `group` names the part of the data that holds the trace.
+    `distance` is a number of steps, 0 for the handoff with the mistake. `either_distance` is the distance from the
+    nearest mistake of two annotations, if other people annotated the trace, too. `by_culprit` is true if the source
+    agent made the mistake. `group` names the part of the data that holds the trace.
     """
 
     distance: int
+    either_distance: int
     by_culprit: bool
     group: str = ""
 
@@ -112,9 +118,13 @@ def _holds_mistake(block: Block, mistake: int) -> bool | None:
 
 
 def _label(line: Line, block: Block, mistake: int) -> TraceLabel:
+    second = (line.get("second_annotation") or {}).get("failures", ())
+    mistakes = [mistake, *(int(failure["step"]) for failure in second if failure["is_root_cause"])]
+    distances = [min(abs(step - one) for step in block.steps) for one in mistakes]
     return TraceLabel(
         _holds_mistake(block, mistake),
-        distance=min(abs(step - mistake) for step in block.steps),
+        distance=distances[0],
+        either_distance=min(distances),
         by_culprit=block.agent == line.get("mistake_agent"),
         group=str(line.get("split") or ""),
     )
@@ -144,6 +154,55 @@ def tau_items(line: Line, beside: Beside) -> Iterable[Item]:
             label=Label(_is_named(block, faulty, succeeded=line["success"] is True)),
             envelope=Envelope(context=context, trace_id=trace_id, step=block.steps[-1]),
         )
+
+
+class Given(StrEnum):
+    """How the results of tools reach the judging of an agent's answers."""
+
+    NONE = "none"
+    CONTEXT = "context"
+    EVIDENCE = "evidence"
+
+
+def tau_answers(line: Line, beside: Beside, *, given: Given) -> Iterable[Item]:
+    """Return the answers of the agent to the customer in a customer service run.
+
+    The sender knows the policy and what the customer said, and the host what the tools returned.
+    """
+    trace_id = str(line["trace_id"])
+    succeeded = line["success"] is True
+    faulty = {int(failure["step"]) for failure in (line.get("annotation") or {}).get("failures", ())}
+    policy = beside(str(line["policy"])) if line.get("policy") else None
+    blocks = blocks_of(line["turns"])
+    results = dict(_results(blocks))
+    for border in borders_of(blocks):
+        block = border.block
+        if (block.agent, border.after.agent) != ("assistant", "user"):
+            continue
+        known = [results[one.steps[0]] for one in border.earlier if one.steps[0] in results]
+        context: dict[str, Any] = {"policy": policy} if policy else {}
+        context["customer"] = [one.text for one in border.earlier if one.agent == "user"]
+        if given is Given.CONTEXT:
+            context["tool_results"] = [text for text, _ in known]
+        evidence = tuple(source for _, sources in known for source in sources) if given is Given.EVIDENCE else ()
+        yield Item(
+            name=f"{trace_id} step {block.steps[-1]}",
+            document=payload(block.agent, "user", "answer", _data(block)),
+            label=Label(_is_named(block, faulty, succeeded=succeeded)),
+            envelope=Envelope(context=context, trace_id=trace_id, step=block.steps[-1]),
+            trace_evidence=evidence,
+        )
+
+
+def _results(blocks: list[Block]) -> Iterator[tuple[int, tuple[str, tuple[Source, ...]]]]:
+    """Yield the first step of each block of a tool, with its text and the sources that the host captured."""
+    for before, block in pairwise(blocks):
+        if block.turns[0].get("role") != "tool":
+            continue
+        arguments = [_arguments(call) for call in before.calls]
+        found = capture(block.text, arguments)
+        sources = sources_of(label_of(block.agent, f"step-{block.steps[0]}"), found.evidence, found.values)
+        yield block.steps[0], (block.text, tuple(sources))
 
 
 def _data(block: Block) -> dict[str, Any]:
@@ -238,3 +297,9 @@ KINDS = Kinds(
         Kind("tasks", is_task, task_items),
     )
 )
+
+
+def kinds_with(given: Given) -> Kinds:
+    """Return the kinds, with only the answers of customer service runs."""
+    answers = Kind("tau", is_tau, partial(tau_answers, given=given))
+    return Kinds(tuple(answers if kind.name == "tau" else kind for kind in KINDS.table))

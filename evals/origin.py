@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from evals.kinds import TraceLabel
 from handoffaudit.evaluation.judge import Judged, record_of
-from handoffaudit.validation.origins import Sign, suspects
+from handoffaudit.evaluation.stats import wilson_interval
+from handoffaudit.validation.origins import Sign, notes_values, suspects
 from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, flaws_of, step_of
 from handoffaudit.validation.text import pluralize
 
@@ -59,7 +60,8 @@ class OriginTally:
             return
         chat = self._chats.setdefault(trace_id, Chat())
         flaws = flaws_of(issue.to_dict() for issue in judged.found)
-        chat.steps.append(step_of(judged.item.name, record_of(judged.item), flaws))
+        is_noted = notes_values(issue.to_dict() for issue in judged.noted)
+        chat.steps.append(step_of(judged.item.name, record_of(judged.item), flaws, is_noted=is_noted))
         chat.labels.append(label)
 
     def figures(self) -> dict[str, Any]:
@@ -86,16 +88,26 @@ class OriginTally:
                 f"{group['mistake_in_a_handoff']:,} with the mistake in a handoff"
             )
             first = max(map(len, group["methods"]))
-            headings = ("near", "exact", "agent", "exact in 2", "exact in 3", "near in 2", "flags")
+            headings = (*_COLUMNS, "flags", "near either", "exact either")
             yield "  ".join([f"  {'the first flag is':<{first}}", *headings])
             for method, one in group["methods"].items():
-                shares = [one["near"], one["exact"], one["agent"], one["exact_within"][2], one["exact_within"][3]]
-                cells = [
-                    *(f"{share:.3f}" for share in [*shares, one["near_within"][2]]),
-                    f"{one['flags_per_chat']:.1f}",
-                ]
-                padded = [f"{cell:>{len(heading)}}" for cell, heading in zip(cells, headings, strict=True)]
+                padded = [f"{cell:>{len(heading)}}" for cell, heading in zip(_cells(one), headings, strict=True)]
                 yield "  ".join([f"  {method:<{first}}", *padded])
+
+
+_COLUMNS: Final = ("near", "exact", "agent", "exact in 2", "exact in 3", "near in 2")
+
+
+def _cells(one: dict[str, Any]) -> list[str]:
+    shares = [one["near"], one["exact"], one["agent"], one["exact_within"][2], one["exact_within"][3]]
+    interval = one.get("exact_either_interval")
+    between = f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else ""
+    return [
+        *(f"{share:.3f}" for share in [*shares, one["near_within"][2]]),
+        f"{one['flags_per_chat']:.1f}",
+        f"{one['near_either']:.3f}",
+        f"{one['exact_either']:.3f}{between}",
+    ]
 
 
 def _figures(chats: Sequence[Chat]) -> dict[str, Any]:
@@ -103,6 +115,7 @@ def _figures(chats: Sequence[Chat]) -> dict[str, Any]:
         "chats": len(chats),
         "handoffs": sum(len(chat.steps) for chat in chats),
         "mistake_in_a_handoff": sum(any(one.distance == 0 for one in chat.labels) for chat in chats),
+        "mistake_of_either_in_a_handoff": sum(any(one.either_distance == 0 for one in chat.labels) for chat in chats),
         "methods": {
             "suspects, ranked": _method_figures(chats, [chat.rank_suspects() for chat in chats]),
             "suspects, signs chosen in 5 folds": _method_figures(chats, _cross_validate(chats)),
@@ -128,15 +141,25 @@ def _is_no_loop(flaw: Flaw) -> bool:
 
 
 def _method_figures(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the shares of all chats, including chats without a flag."""
+    """Return the shares of all chats, including chats without a flag, and intervals (95 %) of the shares.
+
+    For a chat that two groups of people annotated, `near_either` and `exact_either` count both annotations.
+    """
     pairs = list(zip(chats, flags, strict=True))
     tops = [chat.labels[some[0]] if some else None for chat, some in pairs]
+    found = [top for top in tops if top is not None]
+    hits = {
+        "near": sum(top.distance <= NEAR for top in found),
+        "exact": sum(top.distance == 0 for top in found),
+        "agent": sum(top.by_culprit for top in found),
+        "near_either": sum(top.either_distance <= NEAR for top in found),
+        "exact_either": sum(top.either_distance == 0 for top in found),
+    }
     return {
-        "flagged_chats": sum(top is not None for top in tops),
+        "flagged_chats": len(found),
         "flags_per_chat": mean(len(some) for some in flags),
-        "near": mean(top is not None and top.distance <= NEAR for top in tops),
-        "exact": mean(top is not None and top.distance == 0 for top in tops),
-        "agent": mean(top is not None and top.by_culprit for top in tops),
+        **{name: number / len(tops) for name, number in hits.items()},
+        **{f"{name}_interval": wilson_interval(number, len(tops)) for name, number in hits.items()},
         "exact_within": {
             number: mean(any(chat.labels[at].distance == 0 for at in some[:number]) for chat, some in pairs)
             for number in FIRST_FEW
@@ -166,6 +189,8 @@ def _expected_figures(chats: Sequence[Chat]) -> dict[str, Any]:
         "near": share(is_near),
         "exact": share(is_exact),
         "agent": share(lambda one: one.by_culprit),
+        "near_either": share(lambda one: one.either_distance <= NEAR),
+        "exact_either": share(lambda one: one.either_distance == 0),
         "exact_within": {number: share(is_exact, number) for number in FIRST_FEW},
         "near_within": {number: share(is_near, number) for number in FIRST_FEW},
     }

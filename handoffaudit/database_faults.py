@@ -192,7 +192,7 @@ class ServerWatch:
         self._fault: Fault | None = None
 
     def look(self) -> Fault | None:
-        """Return the fault of the server. Look at the server where the last look is old."""
+        """Return the fault of the server. Check the server again if the last check is old."""
         with self._looking:
             if time.monotonic() >= self._look_at:
                 self._fault = find_fault()
@@ -229,13 +229,13 @@ class LockTimeout(OperationalError):
     """Another writer of this process held the SQLite file for too long."""
 
 
-# Writers that waited this long are late, and are counted. At most this many of them wait on while no writer gets
-# ahead: the other threads of the process must stay free for readers and `/readyz`.
+# A writer that has waited this long is late. While no writer gets the lock, at most `MOST_LATE` late writers keep
+# waiting, because the other threads of the process must stay free for readers and `/readyz`.
 LATE_SECONDS: Final = 0.5
 
 MOST_LATE: Final = 16
 
-# While no writer gets ahead and the late ones are enough, another writer waits this long only.
+# While no writer gets the lock and `MOST_LATE` writers are late, a further writer waits only this long.
 STUCK_SECONDS: Final = 0.05
 
 
@@ -246,7 +246,7 @@ class WriteTurn:
         self._lock = threading.RLock()
         self._patient = threading.Semaphore(MOST_LATE)
         self._turns = 0
-        # The number of turns when a writer was last refused, because no other writer got ahead.
+        # The number of turns when a writer was last refused, because no other writer got the lock.
         self._stuck_at = -1
         self._limits: list[AbstractContextManager[None]] = []
 
@@ -367,7 +367,7 @@ class DamageWatch:
         self._found = ""
 
     def is_there(self) -> bool:
-        """Return whether the file is damaged. Look at the file where the last look is old."""
+        """Return whether the file is damaged. Check the file again if the last check is old."""
         if connection.vendor != "sqlite":
             return False
         if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):

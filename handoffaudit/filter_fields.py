@@ -48,7 +48,7 @@ class FilterError(Exception):
 
 
 class FilterField(forms.Field):
-    """A filter of a list, as a form field whose value an address can carry.
+    """A form field that filters a list, and that reads its value from an address and writes it back.
 
     `label` names the filter on the page; a filter without a label is not shown there. `help_text` describes the
     parameter of the API, with `example`. `name` is the name of the parameter, by default the name of the attribute.

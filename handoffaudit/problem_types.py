@@ -35,10 +35,10 @@ _TYPES = (
     ProblemType("Bad length", 400, "Content-Length is not a number.", "Leave it to your HTTP library."),
     ProblemType("Body cut off", 400, "The connection ended before the whole body had arrived.", "Send it again."),
     ProblemType(
-        "Damaged gzip",
+        "Damaged compression",
         400,
-        "The body is declared as gzip, but can't be unpacked.",
-        "Pack the body again, or send it unpacked.",
+        "The body is declared as gzip or zstd, but can't be unpacked.",
+        "Pack the body again with a window of at most 8 MiB, or send it without Content-Encoding.",
     ),
     ProblemType("No body", 400, "This call needs a body.", "Send the document as JSON."),
     ProblemType(
@@ -65,6 +65,12 @@ _TYPES = (
         "The document names a tenant that the key does not belong to.",
         "Put the key's tenant into tenant_id, or use a key of that tenant.",
     ),
+    ProblemType(
+        "Another agent",
+        403,
+        "The document or a tool result names an agent that the key may not speak for. Nothing is stored.",
+        "Use a key of that agent. An administrator changes the agents of a key under Settings, Keys.",
+    ),
     ProblemType("Not found", 404, "Your tenant has nothing with this id.", "Check the id, and the tenant of the key."),
     ProblemType("No such schema", 404, "No format or result has that name.", "The detail lists the existing names."),
     ProblemType(
@@ -80,6 +86,14 @@ _TYPES = (
         "Look at the state and the rule codes of the handoff.",
     ),
     ProblemType(
+        "The approval can't be used",
+        409,
+        "No valid approval of the handoff waits: it is not approved, or the approval was used, expired, or came before "
+        "the policy changed.",
+        "Do not start the next agent. Send the document again with retry_of, so that it is judged anew.",
+        known_as="the-approval",
+    ),
+    ProblemType(
         "Nothing to repair", 409, "Only rejected handoffs can be repaired.", "Look at the state of the handoff."
     ),
     ProblemType(
@@ -89,7 +103,10 @@ _TYPES = (
         "Use a new handoff_id, or send the same content. For another attempt, set retry_of.",
     ),
     ProblemType(
-        "Body too large", 413, "The body is larger than the limit.", "The detail names the limit. Send a smaller body."
+        "Body too large",
+        413,
+        "The body is larger than the limit. The size of a packed body is its size after unpacking.",
+        "The detail names the limit. Send a smaller body.",
     ),
     ProblemType(
         "Document too large",
@@ -101,10 +118,16 @@ _TYPES = (
         "Too many items", 413, "The batch has more items than the limit.", "Send the items in several batches."
     ),
     ProblemType(
+        "Too many tool results",
+        413,
+        "The tool results of the batch have more bytes than the limit.",
+        "Send the handoff again with another batch.",
+    ),
+    ProblemType(
         "An encoding that is not known",
         415,
-        "Bodies may be gzip or plain.",
-        "Leave Content-Encoding out, or pack with gzip.",
+        "A body may be packed with gzip or zstd, once.",
+        "Pack with gzip or zstd, or leave Content-Encoding out.",
     ),
     ProblemType("An empty batch", 422, "The batch has no items.", "Send at least one item."),
     ProblemType(
@@ -112,6 +135,20 @@ _TYPES = (
         422,
         "The batch is not a JSON array.",
         "Fix the array, or send one document per line (NDJSON), so that a bad document does not affect the others.",
+    ),
+    ProblemType(
+        "The trace export can't be read",
+        422,
+        "The body is not JSON, or has no list data of spans.",
+        "Send what the trace exporter of OpenAI Agents posts.",
+        known_as="trace-export",
+    ),
+    ProblemType(
+        "The tool results can't be read",
+        422,
+        "A tool result has a wrong or missing field, is nested too deep, or belongs to no trace. Nothing is stored.",
+        "The detail names each field.",
+        known_as="tool-results",
     ),
     ProblemType("No reviewer", 422, "Nobody is named who decides.", "Name the reviewer."),
     ProblemType(

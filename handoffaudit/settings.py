@@ -192,7 +192,7 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 # What each worker does every SWEEP_SECONDS, in this order.
 PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
-    "handoffaudit.diagnostics.workers.record_heartbeat",
+    "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
     "handoffaudit.diagnostics.tasks.look_for_logs",
     "handoffaudit.diagnostics.tasks.look_for_thresholds",

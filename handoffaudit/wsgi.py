@@ -23,6 +23,8 @@ from handoffaudit.handoffs.db import limit_waits, release_connection, replace_cl
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
 
 API_PREFIX = "/api/v1/"
+# Addresses at which programs of others post, with the address of the call that answers them.
+ALIASES = {"/v1/traces/ingest": "/api/v1/openai-agents/traces"}
 API_PAGES = ("/api/v1/docs",)
 # Forms are small. Without a limit, Django would hold large forms in memory and files of any size on the disk, for
 # anybody.
@@ -59,6 +61,8 @@ connection_created.connect(limit_lock_waits)
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     path = environ.get("PATH_INFO", "")
+    if path in ALIASES:
+        path = environ["PATH_INFO"] = ALIASES[path]
     for_api = path.startswith(API_PREFIX) and not path.startswith(API_PAGES)
     announced = environ.get("CONTENT_LENGTH") or "0"
     if (

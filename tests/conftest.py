@@ -65,6 +65,8 @@ REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15
 GROUPS = ("decisions in the browser", "pages in the browser", "services")
 # These tests and the other browser tests take about as long, each with a product of their own.
 DECISIONS = tuple(f"tests/browser/test_{name}.py" for name in ("along", "groups", "keyboard", "live", "review", "way"))
+# Each of these files prepares for all of its tests what takes seconds.
+SHARING_SETUP = ("tests/packaging/test_wheel.py", "tests/surface/test_scenario.py")
 SHARING_REDIS = ("tests/resilience/", "tests/running/test_full_way.py", "tests/handoffs/test_long_poll.py")
 
 
@@ -121,7 +123,7 @@ def group_of(nodeid: str) -> str:
         return GROUPS[0] if nodeid.startswith(DECISIONS) else GROUPS[1]
     if nodeid.startswith(SHARING_REDIS) and not nodeid.endswith("[embedded]"):
         return GROUPS[2]
-    return ""
+    return nodeid.partition("::")[0] if nodeid.startswith(SHARING_SETUP) else ""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -203,7 +205,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the wakes and stops of the webhook worker instead of starting threads that would outlive the test."""
     asked: list[str] = []
     stand_in = SimpleNamespace(wake=lambda: asked.append("wake"), stop=lambda: asked.append("stop"))
-    monkeypatch.setattr("handoffaudit.diagnostics.workers.webhook_worker", stand_in)
+    monkeypatch.setattr("handoffaudit.diagnostics.status.webhook_worker", stand_in)
     return asked
 
 

@@ -1,11 +1,15 @@
 """What is there is documented, and what is documented is there.
 
-`python -m tests.test_docs` writes docs/codes.md anew from the catalogue, and docs/examples/ from the formats.
+`python -m tests.test_docs` writes docs/codes.md anew from the catalogue, docs/examples/ from the formats, and the
+tables of `TABLES` from their declarations.
 """
 
 import json
+import os
 import re
+import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +22,7 @@ from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Outcome
 from tests.validation.formats.documents import render_examples
@@ -48,6 +53,47 @@ def codes_page() -> str:
         what = f"**{entry.title}.** {entry.what} *{entry.why}*"
         rows.append(f"| `{entry.code}` | {severity}{remark} | {what} | {entry.hint} |\n")
     return CODES_HEAD + "".join(rows)
+
+
+def event_rows() -> list[str]:
+    from handoffaudit.handoffs.webhooks.subscriptions import EVENT_TEXTS
+
+    return [f"| `{event}` | {text.meaning}.{text.note and f' {text.note}'} |" for event, text in EVENT_TEXTS.items()]
+
+
+def event_field_rows() -> list[str]:
+    from handoffaudit.handoffs.webhooks.subscriptions import EVENT_TEXTS
+
+    return [f"| `{event}` | {text.fields} |" for event, text in EVENT_TEXTS.items()]
+
+
+def retention_rows() -> list[str]:
+    from handoffaudit.policy.retention import AS_SHIPPED, KIND_TEXTS, LEAST
+
+    return [
+        f"| `{row.name}` | **{KIND_TEXTS[row.name].title}.** {KIND_TEXTS[row.name].what} | "
+        f"{pluralize(row.days, 'day') if row.days else 'forever'} | {pluralize(LEAST[row.name], 'day')} |"
+        for row in AS_SHIPPED
+    ]
+
+
+# The generated tables, by page and head of the table.
+TABLES: dict[tuple[str, str], Callable[[], list[str]]] = {
+    ("webhooks.md", "| event | sent when |"): event_rows,
+    ("webhooks.md", "| event | fields |"): event_field_rows,
+    ("retention.md", "| kind | what is deleted, and what stays | kept by default | minimum |"): retention_rows,
+}
+
+
+def with_tables(page: str) -> str:
+    """Return the text of a page with the rows of its generated tables."""
+    text = (DOCS / page).read_text()
+    for (name, head), rows in TABLES.items():
+        if name == page:
+            before, _, table = text.partition(f"{head}\n")
+            line, after = table.partition("\n")[0], table.partition("\n\n")[2]
+            text = "\n".join((f"{before}{head}", line, *rows(), "", after))
+    return text
 
 
 def leaves(group: click.Group, path: str) -> dict[str, click.Command]:
@@ -87,6 +133,13 @@ def test_every_variable_is_documented_and_no_other():
 
 def test_the_page_of_codes_is_the_catalogue():
     assert (DOCS / "codes.md").read_text() == codes_page()
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _ in TABLES}))
+def test_the_tables_of_a_page_are_the_declarations(page: str) -> None:
+    text = (DOCS / page).read_text()
+    assert all(f"\n{head}\n" in text for name, head in TABLES if name == page)
+    assert text == with_tables(page)
 
 
 def test_every_call_of_the_api_is_documented_and_no_other():
@@ -138,6 +191,13 @@ def test_the_checks_have_ids_of_their_own():
 
 
 if __name__ == "__main__":
+    import django
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"HANDOFFAUDIT_DATA": folder, "DJANGO_SETTINGS_MODULE": "handoffaudit.settings"}
+        django.setup()
+        for name in sorted({page for page, _ in TABLES}):
+            (DOCS / name).write_text(with_tables(name))
     (DOCS / "codes.md").write_text(codes_page())
     for name, text in render_examples().items():
         (DOCS / "examples" / f"{name}.json").write_text(text)

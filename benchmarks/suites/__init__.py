@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from benchmarks import validation
 from benchmarks.options import Options
 from benchmarks.report import Row
-from benchmarks.suites import browser, hook, ingest, judged, latency, logs, memory, pages, semantic, start
+from benchmarks.suites import browser, client, hook, ingest, judged, latency, logs, memory, pages, semantic, start
 
 Suite = Callable[[Options], Iterator[Row]]
 
@@ -19,6 +19,7 @@ SUITES: dict[str, Suite] = {
     "semantic": semantic.semantic,
     "start": start.start,
     "hook": hook.hook,
+    "client": client.client,
     "memory": memory.memory,
     "logs": logs.logs,
     "validation": validation.validation,

@@ -43,23 +43,6 @@ class Entries:
     before: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Filters of audit entries; empty text and None filter nothing.
-
-    `actor` matches any part of the actor's name. `kind` matches the first part of the action (`strictness` of
-    `strictness.save`). `since` is inclusive, `until` exclusive.
-    """
-
-    actor: str = ""
-    kind: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.actor or self.kind or self.since or self.until)
-
-
 def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapping[str, Any]) -> AuditEntry:
     """Add an entry to the tenant's audit log. Call this inside the transaction of the change that the entry records.
 
@@ -103,23 +86,35 @@ def verify(tenant: Tenant) -> Broken | None:
     return None if number == newest else Broken(number + 1, "the entry is missing")
 
 
-def newest_first(tenant: Tenant, *, wanted: Wanted = Wanted(), before: int | None = None, limit: int = 50) -> Entries:
-    """Return a page of the entries that match, newest first.
+def list_entries(
+    tenant: Tenant,
+    *,
+    actor: str = "",
+    kind: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> Entries:
+    """Return a page of the entries that match, newest first. Empty text and None filter nothing.
+
+    `actor` matches any part of the actor's name. `kind` matches the first part of the action (`strictness` of
+    `strictness.save`). `since` is inclusive, `until` exclusive.
 
     With an actor or a kind, one call searches at most `MOST_LOOKED_THROUGH` entries. Such a page can have few entries
     or none, and still have a cursor to older entries.
     """
     newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
     end = newest + 1 if before is None else min(before, newest + 1)
-    if wanted.until is not None:
-        end = min(end, _find_first_number(tenant, wanted.until, newest))
-    first = 1 if wanted.since is None else _find_first_number(tenant, wanted.since, newest)
-    start = max(first, end - MOST_LOOKED_THROUGH) if wanted.actor or wanted.kind else first
+    if until is not None:
+        end = min(end, _find_first_number(tenant, until, newest))
+    first = 1 if since is None else _find_first_number(tenant, since, newest)
+    start = max(first, end - MOST_LOOKED_THROUGH) if actor or kind else first
     entries = AuditEntry.objects.filter(tenant=tenant, number__gte=start, number__lt=end).order_by("-number")
-    if wanted.actor:
-        entries = entries.filter(actor__icontains=wanted.actor)
-    if wanted.kind:
-        entries = entries.filter(action__startswith=f"{wanted.kind}.")
+    if actor:
+        entries = entries.filter(actor__icontains=actor)
+    if kind:
+        entries = entries.filter(action__startswith=f"{kind}.")
     found = list(entries[: limit + 1])
     items = found[:limit]
     if len(found) > limit:

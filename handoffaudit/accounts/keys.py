@@ -15,11 +15,12 @@ from django.db import OperationalError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from handoffaudit.accounts import audit
+from handoffaudit.accounts import Refused, audit
+from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit, check_patterns
 from handoffaudit.accounts.audit import lock_tenant
-from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Key, Scope, Tenant
 from handoffaudit.database_faults import lock_wait
+from handoffaudit.validation.tool_results import EVIDENCE, Grade
 
 MARK = "ha_"
 
@@ -35,13 +36,15 @@ TOUCH_MILLISECONDS = 100
 
 @dataclass(frozen=True, slots=True)
 class KeyIdentity:
-    """The sender of a request: a key, its tenant, and its scopes."""
+    """The sender of a request: a key, its tenant, its scopes, the grade of its tool results, and its agents."""
 
     key_id: int
     tenant_id: int
     tenant_slug: str
     name: str
     scopes: frozenset[str]
+    grade: Grade = Grade.SAID
+    agents: AgentLimit = ANY_AGENT
 
 
 @dataclass(slots=True)
@@ -96,7 +99,15 @@ def _load(secret_hash: str) -> _CachedKey | None:
         return None
     used = key.last_used_at.timestamp() if key.last_used_at else 0.0
     kept = _CachedKey(
-        identity=KeyIdentity(key.pk, key.tenant_id, key.tenant.slug, key.name, frozenset(key.scopes)),
+        identity=KeyIdentity(
+            key.pk,
+            key.tenant_id,
+            key.tenant.slug,
+            key.name,
+            frozenset(key.scopes),
+            key.grade,
+            AgentLimit(key.pk, key.name, tuple(key.agents)) if key.agents else ANY_AGENT,
+        ),
         expires_at=key.expires_at.timestamp() if key.expires_at else float("inf"),
         fresh_until=time.monotonic() + settings.KEY_CACHE_SECONDS,
         touch_at=used + TOUCH_SECONDS,
@@ -119,7 +130,7 @@ def _touch(kept: _CachedKey, now: float) -> None:
         Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
 
 
-__all__ = ["KeyIdentity", "authenticate", "create", "listing", "revoke"]
+__all__ = ["KeyIdentity", "authenticate", "bind", "create", "listing", "revoke"]
 
 PREFIX_LENGTH = 11
 
@@ -128,21 +139,39 @@ SHOWN_AT_MOST = 500
 
 @transaction.atomic
 def create(
-    *, tenant: Tenant, name: str, scopes: Iterable[str], expires_at: datetime | None, actor: str
+    *,
+    tenant: Tenant,
+    name: str,
+    scopes: Iterable[str],
+    expires_at: datetime | None,
+    actor: str,
+    seam: str = "",
+    agents: Iterable[str] = (),
 ) -> tuple[Key, str]:
-    """Create a key, and return the key with its secret, which is not stored."""
+    """Create a key, and return the key with its secret, which is not stored.
+
+    `seam` is for a key with the scope `observe`; without it, the key captures in the sender's process. `agents` are the
+    names and patterns of the agents that the key may speak for; without any, it speaks for all.
+    """
     lock_tenant(tenant)
     secret = f"{MARK}{secrets.token_urlsafe(32)}"
+    checked = _check_scopes(scopes)
     key = Key.objects.create(
         tenant=tenant,
         name=_check_name(name),
         prefix=secret[:PREFIX_LENGTH],
         secret_hash=digest(secret),
-        scopes=_check_scopes(scopes),
+        scopes=checked,
+        seam=_check_seam(seam, checked),
+        agents=check_patterns(agents),
         created_by=actor[:150],
         expires_at=_check_expiry(expires_at),
     )
     detail = {"scopes": key.scopes, "expires_at": expires_at.isoformat(timespec="minutes") if expires_at else None}
+    if key.seam:
+        detail["seam"] = key.seam
+    if key.agents:
+        detail["agents"] = key.agents
     audit.record(tenant=tenant, actor=actor, action="key.create", target=str(key), detail=detail)
     return key, secret
 
@@ -158,6 +187,26 @@ def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
         key.revoked_at = timezone.now()
         key.save(update_fields=["revoked_at"])
         audit.record(tenant=tenant, actor=actor, action="key.revoke", target=str(key), detail={})
+        transaction.on_commit(lambda: forget_key(key.secret_hash))
+    return key
+
+
+@transaction.atomic
+def bind(*, tenant: Tenant, key_id: int, agents: Iterable[str], actor: str) -> Key:
+    """Set the agents that a key may speak for, at once in this process and within `KEY_CACHE_SECONDS` in others.
+
+    Without any agent, the key speaks for all. Idempotent.
+    """
+    lock_tenant(tenant)
+    key = Key.objects.filter(tenant=tenant, pk=key_id, revoked_at=None).first()
+    if key is None:
+        raise Refused("There is no such key in this tenant, or it is revoked: reload the list.")
+    checked = check_patterns(agents)
+    if key.agents != checked:
+        detail = {"before": key.agents, "agents": checked}
+        key.agents = checked
+        key.save(update_fields=["agents"])
+        audit.record(tenant=tenant, actor=actor, action="key.bind", target=str(key), detail=detail)
         transaction.on_commit(lambda: forget_key(key.secret_hash))
     return key
 
@@ -184,6 +233,16 @@ def _check_scopes(scopes: Iterable[str]) -> list[str]:
     if not given:
         raise Refused(f"A key without a scope can do nothing: choose from {allowed}.", "scopes")
     return [scope for scope in Scope.values if scope in given]
+
+
+def _check_seam(seam: str, scopes: list[str]) -> str:
+    if Scope.OBSERVE not in scopes:
+        if seam:
+            raise Refused(f"The seam {seam!r} needs the scope observe: add the scope, or leave the seam out.", "seam")
+        return ""
+    if seam and seam not in EVIDENCE:
+        raise Refused(f"There is no seam {seam!r}: choose from {', '.join(EVIDENCE)}.", "seam")
+    return seam or Grade.IN_PROCESS.value
 
 
 def _check_expiry(expires_at: datetime | None) -> datetime | None:

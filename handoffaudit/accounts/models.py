@@ -6,6 +6,8 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Lower
 
+from handoffaudit.validation.tool_results import EVIDENCE, Grade
+
 
 class Tenant(models.Model):
     """The customer or team that owns the data."""
@@ -82,19 +84,29 @@ class Membership(models.Model):
 
 class Scope(models.TextChoices):
     INGEST = "ingest"
+    # The results of tools that the host captured.
+    OBSERVE = "observe"
     READ = "read"
     REVIEW = "review"
     ADMIN = "admin"
 
 
 class Key(models.Model):
-    """An API key of a tenant. Only the secret's SHA-256 is stored: the secret has 256 random bits and needs no salt."""
+    """An API key of a tenant. Only the secret's SHA-256 is stored: the secret has 256 random bits and needs no salt.
+
+    `seam` says where a key with the scope `observe` captures tool results; it is empty for other keys. `agents` are the
+    names and patterns of the agents that the key may speak for; it is empty for a key that speaks for any agent.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=16)
     secret_hash = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=list)
+    seam = models.CharField(
+        max_length=10, blank=True, default="", db_default="", choices=[(grade.value, grade.value) for grade in EVIDENCE]
+    )
+    agents = models.JSONField(default=list, db_default=[])
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.CharField(max_length=150)
     expires_at = models.DateTimeField(null=True)
@@ -103,6 +115,11 @@ class Key(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    @property
+    def grade(self) -> Grade:
+        """Return the grade of the tool results that are sent with this key."""
+        return Grade(self.seam) if self.seam and Scope.OBSERVE in self.scopes else Grade.SAID
 
 
 class AuditEntry(models.Model):

@@ -15,10 +15,9 @@ from django.urls import get_script_prefix
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
-from handoffaudit.accounts import audit, tenants
+from handoffaudit.accounts import Refused, audit, tenants
 from handoffaudit.accounts import keys as accounts_keys
 from handoffaudit.accounts.audit import lock_tenant
-from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Key, Membership, Person, Role, Tenant
 
 NAME_REMEDY = "use 1 to 150 letters, digits and @ . + - _"

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
-from handoffaudit.accounts import audit
+from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.audit import lock_tenant
-from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import DefaultView, Membership, Person, Role, SavedView, Tenant
 
 MOST_VIEWS = 50

@@ -4,8 +4,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import IntegrityError, transaction
 
-from handoffaudit.accounts import audit
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import Tenant
 
 DEFAULT = "default"

@@ -1,4 +1,4 @@
-"""API of agents: the routes of a period, and the declared routes."""
+"""API of agents: the routes of a period, the declared routes, and the roles of agents."""
 
 from typing import Annotated, Any, Final
 
@@ -15,11 +15,14 @@ from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Nullable, Second, answer, at
 from handoffaudit.diagnostics.agents import load_agents
+from handoffaudit.handoffs.agent_roles import load_roles, stamp_rows
 from handoffaudit.handoffs.filters import SOURCE, TARGET
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
 from handoffaudit.policy import kinds
+from handoffaudit.policy.agent_roles import DeclaredRoleModel
 from handoffaudit.policy.agents import DeclaredRoutesModel
+from handoffaudit.validation.roles import AgentRole
 
 router = Router(tags=["Agents"])
 
@@ -60,6 +63,17 @@ def _nearest(name: str, info: ValidationInfo) -> Any:
     return found.nearest.get(name) or None
 
 
+def _role(name: str, info: ValidationInfo) -> AgentRole:
+    found: Any = info.context
+    role: AgentRole = found.roles[name].role
+    return role
+
+
+def _is_role_declared(name: str, info: ValidationInfo) -> bool:
+    found: Any = info.context
+    return bool(found.roles[name].is_declared)
+
+
 class EdgeOut(CountedOut):
     source: str = Field(description=SOURCE)
     target: str = Field(description=TARGET)
@@ -79,6 +93,13 @@ class AgentOut(CountedOut):
     )
     nearest: Annotated[str | None, BeforeValidator(_nearest)] = Field(
         validation_alias="name", description="The known name closest to an unknown name."
+    )
+
+    role: Annotated[AgentRole, BeforeValidator(_role)] = Field(
+        validation_alias="name", description="The role of the agent: `worker`, `observer` or `person`."
+    )
+    role_declared: Annotated[bool, BeforeValidator(_is_role_declared)] = Field(
+        validation_alias="name", description="Whether the role is declared; else it is guessed."
     )
 
 
@@ -132,6 +153,7 @@ def get_agents(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:
         never_seen=[{"source": source, "target": target} for source, target in found.never_seen[:MOST_LISTED]],
         more=found.edges.more or any(len(one) > MOST_LISTED for one in lists),
         nearest={one.agent.name: one.nearest for one in found.unknown},
+        roles=load_roles(caller(request).tenant, (agent.name for agent in found.agents[:MOST_LISTED])),
     )
     return answer(AgentsOut, shown, context=shown)
 
@@ -179,3 +201,52 @@ def get_declared_edges(request: HttpRequest) -> HttpResponse:
 def put_declared_edges(request: HttpRequest, declared: DeclaredIn) -> HttpResponse:
     saved = policies.save_policy(request, kinds.agents, declared, declared.rows)
     return policies.policy_response(DeclaredOut, kinds.agents, saved)
+
+
+ROLE_ROWS = [{"agent": "web_surfer", "role": "observer"}, {"agent": "writer", "role": "worker"}]
+
+RoleJson = Annotated[dict[str, Any], WithJsonSchema(DeclaredRoleModel.model_json_schema())]
+
+
+class RolesOut(policies.PolicyOut):
+    rows: list[RoleJson] = Field(
+        description="The declared roles. An agent without a row has a guessed role, which `GET /agents` shows.",
+        examples=[ROLE_ROWS],
+    )
+
+
+class RolesIn(policies.PolicyIn):
+    rows: list[RoleJson] = Field(
+        description="All declared roles. The server sets `declared_by` and `declared_at`.", examples=[ROLE_ROWS]
+    )
+
+
+@declared_router.get(
+    "/agents/roles",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_agent_roles",
+    summary="List the declared roles",
+    response={200: RolesOut},
+)
+def get_agent_roles(request: HttpRequest) -> HttpResponse:
+    return policies.current_policy(request, RolesOut, kinds.roles)
+
+
+@declared_router.put(
+    "/agents/roles",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="put_agent_roles",
+    summary="Save the declared roles as a new version",
+    response={200: RolesOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.policy_example("The browser only reads.", rows=ROLE_ROWS),
+)
+def put_agent_roles(request: HttpRequest, declared: RolesIn) -> HttpResponse:
+    who = caller(request)
+    saved = kinds.roles.save(
+        tenant=who.tenant,
+        base_version=declared.base_version,
+        rows=stamp_rows(who.tenant, kinds.roles.parse(declared.rows), who.named),
+        actor=who.named,
+        note=declared.note,
+    )
+    return policies.policy_response(RolesOut, kinds.roles, saved)

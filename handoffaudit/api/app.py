@@ -1,4 +1,4 @@
-"""The API and its OpenAPI document, to which the error responses that calls share are added."""
+"""The API and its OpenAPI document, which also lists the error responses that many calls share."""
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -9,6 +9,7 @@ from ninja.openapi.schema import OpenAPISchema
 
 from handoffaudit.api import (
     agents,
+    batch,
     errors,
     file_reports,
     groups,
@@ -32,18 +33,22 @@ _PROBLEM_TYPE: Final = "application/problem+json"
 
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
+# The members of a parameter's schema that exclude no text. Any other member can make a request invalid.
 _PLAIN: Final = {"type", "title", "description", "default", "examples", "example"}
 
 # Error responses of calls that need a key, and of calls with a body.
 _KEYED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 
-_WITH_BODY: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+_WITH_BODY: Final = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+)
 
 # Any call can fail because of the server.
 _OURS: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
 
-# An agent host ignores any status but 200. Once the key is valid, the hook call is refused only where nothing can be
-# stored.
+# An agent host ignores any status but 200. With a valid key, the hook call is refused only if nothing can be stored.
 NEVER_REFUSED: Final = "post_hook_event"
 
 
@@ -78,6 +83,7 @@ def _name_problem_type(operation: Mapping[str, Any]) -> None:
 
 
 def _refusals(operation: Mapping[str, Any]) -> Iterator[HTTPStatus]:
+    """Yield the error statuses of an operation that follow from its key, body and parameters."""
     yield from _OURS
     if operation["operationId"] == NEVER_REFUSED:
         yield from _KEYED
@@ -119,6 +125,8 @@ api = DescribedAPI(
 errors.install_handlers(api)
 
 for router in (
+    # `/handoffs/batch` must come before `/handoffs/{reference}`.
+    batch.router,
     # The router of `handoffs` also has the calls that submit and review handoffs.
     handoffs.router,
     review.queue_router,

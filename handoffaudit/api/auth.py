@@ -1,7 +1,7 @@
 """Authentication of API requests: keys and scopes, the request rate, and the log of refused keys.
 
-Each process counts the requests of a key by itself, with code of our own: the library that was used before started a
-thread for most requests, and its other storages ask Redis for each request (`docs/decisions/0001-dependencies.md`).
+Each process counts the requests of a key by itself. A library for this was removed: it started a thread for most
+requests, or asked Redis for each request (`docs/decisions/0001-dependencies.md`).
 """
 
 import math
@@ -22,7 +22,7 @@ from handoffaudit.accounts import keys
 from handoffaudit.accounts.keys import PREFIX_LENGTH, KeyIdentity, authenticate
 from handoffaudit.accounts.models import Key, Scope, Tenant
 from handoffaudit.api.errors import Problem
-from handoffaudit.api.requests import check_length
+from handoffaudit.api.requests import check_length, decode_body
 from handoffaudit.database_faults import FAULTS, Cause
 from handoffaudit.handoffs.transitions import Actor
 
@@ -54,7 +54,7 @@ log = structlog.get_logger(__name__)
 
 LOG_EVERY_SECONDS: Final = 60.0
 
-# Invented keys must not flood the log: this many lines are the most in `LOG_EVERY_SECONDS`.
+# The largest number of lines in `LOG_EVERY_SECONDS`, so that invented keys do not flood the log.
 MOST_LOGGED: Final = 100
 
 _guard = threading.Lock()
@@ -77,7 +77,7 @@ def log_refused(secret: str, request: HttpRequest) -> None:
 
 def _address(request: HttpRequest) -> str:
     if settings.SECURE_PROXY_SSL_HEADER:
-        # The proxy appends the last address. The caller controls everything before it.
+        # The proxy appends the last address. The caller controls all addresses before the last one.
         return str(request.META.get("HTTP_X_FORWARDED_FOR", "").rpartition(",")[2].strip()[:100])
     return str(request.META.get("REMOTE_ADDR", ""))
 
@@ -88,6 +88,7 @@ def _looks_like_ours(secret: str) -> bool:
 
 
 def _is_due(what: tuple[str, str], now: float) -> bool:
+    """Return whether a line about this key prefix and address may be logged now, and remember the line."""
     with _guard:
         for old in [one for one, at in _logged.items() if now - at >= LOG_EVERY_SECONDS]:
             del _logged[old]
@@ -120,7 +121,7 @@ class Caller:
 
     @property
     def actor(self) -> Actor:
-        return Actor.key(self.key.name)
+        return Actor.key(self.key.name, self.key.agents)
 
     @property
     def named(self) -> str:
@@ -134,18 +135,25 @@ def _tenant(pk: int, slug: str) -> Tenant:
 
 
 class KeyWith(HttpBearer):
-    """Authentication by a key with the given scope; counts the requests of the key against the rate."""
+    """Authentication by a key with one of the given scopes; counts the requests of the key against the rate."""
 
     openapi_bearerFormat = "ha_…"  # noqa: N815 -- the name django-ninja reads
 
-    def __init__(self, scope: Scope, *, stores: bool = False) -> None:
-        """Require `scope`; `stores` marks calls that store new data and therefore need free disk space."""
+    def __init__(self, scope: Scope, *others: Scope, stores: bool = False, decodes: bool = True) -> None:
+        """Require one of the scopes; `stores` marks calls that store new data and therefore need free disk space.
+
+        `decodes` is False for a call that decompresses its body itself.
+        """
         super().__init__()
         self.scope = scope
+        self.scopes = (scope, *others)
         self.stores = stores
+        self.decodes = decodes
 
     def __call__(self, request: HttpRequest) -> Any:
-        # `HttpBearer.__call__` goes through all headers to find this header.
+        if self.decodes:
+            decode_body(request)
+        # This is faster than `HttpBearer.__call__`, which goes through all headers to find this header.
         kind, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         return self.authenticate(request, secret.strip()) if kind.lower() == "bearer" else None
 
@@ -155,11 +163,11 @@ class KeyWith(HttpBearer):
             log_refused(token, request)
             return None
         _count(identity)
-        if self.scope not in identity.scopes:
+        if identity.scopes.isdisjoint(self.scopes):
             raise Problem(
                 403,
                 "The key may not do this",
-                f"This needs the scope {self.scope.value}; the key {identity.name!r} has "
+                f"This needs the scope {' or '.join(self.scopes)}; the key {identity.name!r} has "
                 f"{', '.join(sorted(identity.scopes))}.",
                 scope=self.scope.value,
             )

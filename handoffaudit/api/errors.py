@@ -14,12 +14,12 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from handoffaudit import problem_types
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.database_faults import Fault, fault_of, page
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review.base import ReviewError, Stale, WrongInput
-from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
 from handoffaudit.validation.text import show

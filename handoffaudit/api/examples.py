@@ -37,6 +37,15 @@ EVIDENCE: dict[str, Any] = {
     "retrieved_at": "2026-02-15T00:10:00Z",
 }
 
+TOOL_RESULT: dict[str, Any] = {
+    "tool": "get_offers",
+    "call_id": "call_17",
+    "agent": "researcher",
+    "at": "2026-02-15T00:12:00Z",
+    "arguments": {"within_days": 7},
+    "result": {"suppliers": ["Acme", "Berg", "Cole"]},
+}
+
 # Each document has its own id, so that all of them can be sent one after the other, and again.
 ENVELOPE: dict[str, Any] = {
     "format": "payload",
@@ -51,9 +60,23 @@ ENVELOPE: dict[str, Any] = {
     },
     "context": {"question": "Who can deliver within a week?"},
     "evidence": [EVIDENCE],
+    "tool_results": [TOOL_RESULT],
     "trace_id": "t-42",
     "parent_handoff_id": "h-2026-0000",
     "step": 1,
+}
+
+# The chain is derived from the trace, and the key names the tenant.
+TEXT: dict[str, Any] = {
+    "document": {
+        "source_agent_id": "writer",
+        "target_agent_id": "reviewer",
+        "handoff_type": "research_result",
+        "data": "The draft is ready: three suppliers deliver within a week.",
+    },
+    "handoff_id": "h-2026-0006",
+    "trace_id": "t-44",
+    "reason": "The second draft has the figures that the reviewer missed.",
 }
 
 NAMED_UNIVERSAL: dict[str, Any] = {"handoff_id": "h-2026-0003", "document": UNIVERSAL}
@@ -106,6 +129,13 @@ BODY_OF_A_SUBMISSION: dict[str, Any] = {
             "description": "The sources that support the data, each with `source` and `content`. The data cites them: "
             '`"evidence_refs": {"summary": "offers"}` inside `data`.',
         },
+        "tool_results": {
+            "type": "array",
+            "maxItems": 200,
+            "items": {"$ref": "#/components/schemas/ToolResultIn"},
+            "description": "What the tools of the trace returned. They are evidence if the key has the scope "
+            "`observe`; the key sets their grade.",
+        },
         "trace_id": {
             "type": "string",
             "maxLength": 200,
@@ -129,6 +159,17 @@ BODY_OF_A_SUBMISSION: dict[str, Any] = {
             "content is answered 409, unless the stored document is unreadable.",
         },
         "agent": {"type": "string", "maxLength": 200, "description": "The source agent, if the document names none."},
+        "sent_at": {
+            "type": "string",
+            "format": "date-time",
+            "description": "When the handoff happened, if you send it late (RFC 3339 with an offset). Lists, traces "
+            "and rates use the time within the 7 days before receipt; a later or an earlier time is not used.",
+        },
+        "reason": {
+            "type": "string",
+            "description": "The reason of the handoff, if the document has no `handoff_reason`; at most "
+            "2,000 characters are kept.",
+        },
         "step": {"type": "integer", "description": "The step in the trace, as you number the steps."},
         "adapt": {
             "type": "boolean",
@@ -164,6 +205,7 @@ SUBMIT: dict[str, Any] = {
                 "schema": _SINGLE_SCHEMA,
                 "examples": {
                     "submission": {"summary": "A document with context and evidence", "value": ENVELOPE},
+                    "text": {"summary": "A text, without a tenant and a chain", "value": TEXT},
                     "payload": {"summary": "A bare payload", "value": PAYLOAD},
                     "universal": {"summary": "A universal handoff, with an id", "value": NAMED_UNIVERSAL},
                 },
@@ -175,6 +217,7 @@ SUBMIT: dict[str, Any] = {
 JUDGE: dict[str, Any] = {"requestBody": SUBMIT["requestBody"]}
 
 BATCH: dict[str, Any] = {
+    "parameters": [_prefer("the verdicts on all items")],
     "requestBody": {
         "required": True,
         "content": {
@@ -183,6 +226,34 @@ BATCH: dict[str, Any] = {
                 "example": MANY,
             },
             "application/x-ndjson": {"schema": {"type": "string"}},
+        },
+    },
+}
+
+TRACE_EXPORT: dict[str, Any] = {
+    "parameters": [_prefer("the verdicts on all handoffs")],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["data"],
+                    "properties": {"data": {"type": "array", "items": {"type": "object"}}},
+                },
+                "example": {
+                    "data": [
+                        {
+                            "object": "trace.span",
+                            "id": "span_b7524ea9b59c4d50a5180c5a",
+                            "trace_id": "trace_858f8f57dccd4b7aa132fedb793bcbe1",
+                            "parent_id": "span_7e28a4da898e4fd597666855",
+                            "started_at": "2026-02-15T00:15:00Z",
+                            "span_data": {"type": "handoff", "from_agent": "triage", "to_agent": "researcher"},
+                        }
+                    ]
+                },
+            }
         },
     },
 }

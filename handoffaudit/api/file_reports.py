@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.batch import NAMED
 from handoffaudit.api.errors import problem_response
-from handoffaudit.api.handoffs import NAMED
 from handoffaudit.api.requests import NEXT, PageQuery, ReportId, check_names, read_body, with_filters
 from handoffaudit.api.schemas import ProblemOut, RejectedOut
 from handoffaudit.api.serializers import Answer, Extended, Stored, answer, codes_link, links, receipt_of

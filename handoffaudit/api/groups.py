@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Path, Query, Router, Schema
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import errors
 from handoffaudit.api.auth import KeyWith, caller
@@ -32,8 +32,8 @@ EXAMPLE: Final[dict[str, Any]] = {
     "code": "chain.circular",
     "title": "Circular chain",
     "path": "target_agent_id",
-    "source_agent_id": "researcher",
-    "target_agent_id": "planner",
+    "routes": [{"source_agent_id": "researcher", "target_agent_id": "planner", "handoffs": 104}],
+    "more_routes": False,
     "handoffs": 104,
     "waiting": 7,
     "more_wait": False,
@@ -104,6 +104,12 @@ def _links(pk: int, info: ValidationInfo) -> dict[str, str]:
     return {"self": address, "handoffs": f"{address}/handoffs", "page": page}
 
 
+class RouteOut(Answer):
+    source_agent_id: str = Field(description="The source agent.")
+    target_agent_id: str = Field(description="The target agent.")
+    handoffs: int = Field(description="Number of the group's handoffs on the route.")
+
+
 class GroupOut(Answer):
     id: int = Field(validation_alias=at("group.pk"), description="The id of the group.")
     code: str = Field(validation_alias=at("group.code"), description="The rule code of all findings in the group.")
@@ -114,8 +120,10 @@ class GroupOut(Answer):
         validation_alias=at("group.path_shape"),
         description="The kind of place in the document; empty for the whole document.",
     )
-    source_agent_id: str = Field(validation_alias=at("group.source_agent_id"), description="The source agent.")
-    target_agent_id: str = Field(validation_alias=at("group.target_agent_id"), description="The target agent.")
+    routes: list[RouteOut] = Field(
+        validation_alias=at("routes.items"), description="At most 10 routes, those with the most handoffs first."
+    )
+    more_routes: bool = Field(validation_alias=at("routes.more"), description="The group has more routes.")
     handoffs: int = Field(validation_alias=at("group.number"), description="Number of handoffs in the group.")
     waiting: int = Field(description="Number of these handoffs that wait for review.")
     more_wait: bool = Field(

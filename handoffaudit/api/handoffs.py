@@ -1,21 +1,20 @@
 """API that submits handoffs, and reads them with their verdicts, events, attempts and chains."""
 
-from collections import Counter
 from typing import Annotated, Any
 
 import orjson
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
-from ninja.params import functions as parameters
 from pydantic import BeforeValidator, Field
 
+from handoffaudit.accounts.agent_limits import record_refusal
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.batch import FORMAT, INGEST, NAMED, BatchOut, answer_receipts, check_number
 from handoffaudit.api.errors import Problem, problem_response
 from handoffaudit.api.requests import (
-    CODES,
     HandoffsQuery,
     Reference,
     check_names,
@@ -24,10 +23,10 @@ from handoffaudit.api.requests import (
     with_filters,
 )
 from handoffaudit.api.schemas import (
+    ApprovalOut,
     ChangeOut,
     HandoffOut,
     HandoffsOut,
-    IssueOut,
     JudgedOut,
     ProblemOut,
     ReceiptOut,
@@ -36,50 +35,18 @@ from handoffaudit.api.schemas import (
     SummaryOut,
     VerdictsOut,
 )
-from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, answer
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
 from handoffaudit.drawing.chain import Chain, draw_chain
-from handoffaudit.handoffs import lineage, long_poll, queries, remediation
+from handoffaudit.handoffs import approvals, lineage, long_poll, queries, remediation, repairs
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission, split_batch
-from handoffaudit.handoffs.models import WAITING_STATES, State
+from handoffaudit.handoffs.ingest.prepare import ANOTHER_AGENT, Receipt, expand, read_submission
+from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State
 from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.policy.kinds import load_config
 from handoffaudit.validation.diff import Difference
-from handoffaudit.validation.formats import BY_NAME
 
 router = Router(tags=["Handoffs"])
-
-INGEST = KeyWith(Scope.INGEST, stores=True)
-
-FORMAT: Any = parameters.Query(
-    None, alias="format", description=f"The format of a document sent bare: {', '.join(BY_NAME)}."
-)
-
-NAMED: Any = parameters.Query(
-    None,
-    alias="handoff_id",
-    max_length=200,
-    description="The id for a document without an id, so that you can safely send the document again.",
-)
-
-
-class BatchItemOut(Answer):
-    status: int = Field(description="The HTTP status that the document would get if sent alone", examples=[202])
-    links: dict[str, str] = Field({}, description="`self` and `page`, if the handoff was stored.")
-    id: str = Field(description="The server's id; empty if nothing was stored.")
-    handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.")
-    state: str = Field(description="The current state; empty if nothing was stored.")
-    issues: list[IssueOut] = Field([], description="Why the document is unreadable, if the status is 422.")
-    title: str = Field("", description="Title of the problem, if the item was refused (403, 409, 413).")
-    detail: str = Field("", description="What to do about the problem.")
-
-
-class BatchOut(Answer):
-    items: list[BatchItemOut] = Field(description="The items in the order sent.")
-    totals: dict[str, int] = Field(description="Number of items by status.", examples=[{"202": 499, "422": 1}])
-    links: dict[str, str] = Field(
-        description=CODES, examples=[{"codes": "https://audit.example.com/help/codes/{code}/"}]
-    )
 
 
 @router.post(
@@ -88,7 +55,7 @@ class BatchOut(Answer):
     operation_id="submit_handoff",
     summary="Submit one handoff",
     response={
-        200: HandoffOut | ReceiptOut,
+        200: HandoffOut | ReceiptOut | BatchOut,
         202: ReceiptOut,
         409: ProblemOut,
         413: ProblemOut,
@@ -101,11 +68,16 @@ def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
 
     The handoff is stored before the call is answered. With `Prefer: wait=N` (seconds, up to 60) the answer is 200 with
     the verdict if the verdict is ready in time. The same `handoff_id` with the same content is answered 200; with other
-    content 409, unless the stored handoff with this id could not be read.
+    content 409, unless the stored handoff with this id could not be read. A trace export with several handoffs is
+    answered as a batch is.
     """
     who = caller(request)
     sent = read_body(request, settings.MAX_BODY_BYTES, may_be_empty=True)
-    receipt = store.accept(who.tenant, who.actor, read_submission(sent, declared_format, handoff_id))
+    parts = expand(read_submission(sent, declared_format, handoff_id))
+    if len(parts) > 1:
+        check_number(len(parts))
+        return answer_receipts(request, store.accept_many(who.tenant, who.actor, parts, who.key.grade))
+    receipt = store.accept(who.tenant, who.actor, parts[0], who.key.grade)
     seconds = seconds_to_wait(request)
     if seconds and receipt.status in (200, 202):
         return _wait_for_verdict(who.tenant, receipt, seconds)
@@ -116,7 +88,7 @@ def _receipt_response(receipt: Receipt, slug: str) -> HttpResponse:
     shown = _receipt_json(receipt, slug)
     if receipt.status in (200, 202):
         return serializers.json_response(shown, receipt.status, Location=shown["links"]["self"])
-    if receipt.status == 422:
+    if receipt.status == 422 and receipt.id:
         said = " ".join(issue.message for issue in receipt.issues)
         return problem_response(422, "Rejected: it can't be read", f"{said} It is stored as rejected.", **shown)
     return problem_response(receipt.status, receipt.title, receipt.detail, **(shown if receipt.id else {}))
@@ -132,64 +104,15 @@ def _wait_for_verdict(tenant: Tenant, receipt: Receipt, seconds: int) -> HttpRes
     handoff = long_poll.wait_while(lambda: queries.get(tenant, receipt.id), WAITING_STATES, seconds)
     if handoff.state in WAITING_STATES:
         return _receipt_response(receipt, tenant.slug)
-    shown = Extended(handoff, superseded_by=queries.later_attempt(handoff), verdict=queries.current_verdict(handoff))
+    shown = Extended(
+        handoff,
+        approval=approvals.state_of(handoff) if handoff.state == State.APPROVED else None,
+        superseded_by=_later_attempt(handoff),
+        verdict=queries.current_verdict(handoff),
+    )
     address = serializers.links(receipt.id, tenant.slug)["self"]
     return answer(JudgedOut, shown, context=tenant, Preference_Applied=f"wait={seconds}", Location=address)
 
-
-@router.post(
-    "/handoffs/batch",
-    auth=INGEST,
-    operation_id="submit_batch",
-    summary="Submit up to 1,000 handoffs",
-    response={200: BatchOut, 413: ProblemOut, 422: ProblemOut},
-    openapi_extra=examples.BATCH,
-)
-def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> HttpResponse:
-    """Store the handoffs of a JSON array, or of one document per line (NDJSON).
-
-    The items are answered in order, each with its own status. A bad item does not affect the other items.
-    """
-    who = caller(request)
-    items = _items(read_body(request, settings.MAX_BATCH_BYTES))
-    receipts = store.accept_batch(who.tenant, who.actor, items, declared_format)
-    shown = [_item(receipt, who.tenant.slug) for receipt in receipts]
-    totals = Counter(str(receipt.status) for receipt in receipts)
-    return serializers.json_response({"items": shown, "totals": totals, "links": {"codes": serializers.codes_link()}})
-
-
-def _items(sent: bytes) -> list[bytes]:
-    # A byte order mark at the start belongs to the file, not to its first document.
-    sent = sent.removeprefix(b"\xef\xbb\xbf")
-    lines = sent.lstrip()[:1] != b"["
-    most = settings.MAX_BATCH_ITEMS
-    try:
-        items = split_batch(sent, lines=lines, most=most)
-    except ValueError as error:
-        raise Problem(
-            422,
-            "The batch can't be read",
-            f"{error} Or send one document per line, so that a bad document does not affect the others.",
-        ) from error
-    if not items:
-        raise Problem(422, "An empty batch", "Send at least one document.")
-    if len(items) > most:
-        raise Problem(413, "Too many items", f"The batch has more than {most:,} items, the maximum.", limit=most)
-    return items
-
-
-def _item(receipt: Receipt, slug: str) -> dict[str, Any]:
-    shown = {"status": receipt.status} | serializers.receipt_of(receipt)
-    if receipt.id:
-        # A batch has up to a thousand items, so each item carries only the two most useful links.
-        links = serializers.links(receipt.id, slug)
-        shown["links"] = {name: links[name] for name in ("self", "page")}
-    return shown | ({"title": receipt.title, "detail": receipt.detail} if receipt.title else {})
-
-
-# This module uses the router of `submit`: both methods of an address must be on the same router, and `/handoffs/batch`
-# must come before `/handoffs/{reference}`.
-__all__ = ["router"]
 
 READ = KeyWith(Scope.READ)
 
@@ -197,6 +120,14 @@ READ = KeyWith(Scope.READ)
 @with_filters(Filters, "state", "handoff_id", "quality_min", "quality_max")
 class ListQuery(HandoffsQuery):
     pass
+
+
+_USE_KEY: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string"},
+    "description": "A key of your own for this use. The call can then be repeated: the same key gets the same answer.",
+}
 
 
 def _changes(changed: Difference | None) -> list[dict[str, Any]] | None:
@@ -279,13 +210,58 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
         handoff = long_poll.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
     shown = Extended(
         handoff,
-        superseded_by=queries.later_attempt(handoff),
+        approval=approvals.state_of(handoff) if handoff.state == State.APPROVED else None,
+        superseded_by=_later_attempt(handoff),
         proposal=decisions.find_proposal(handoff),
         passed_on=assignments.reassignment_of(handoff),
         verdict=queries.current_verdict(handoff),
         **serializers.documents_of(handoff),
     )
     return answer(HandoffOut, shown, context=who.tenant)
+
+
+def _later_attempt(handoff: Handoff) -> Extended | Handoff | None:
+    """Return the attempt that took the handoff's place, with its document if the policy returns repaired documents."""
+    later = queries.later_attempt(handoff)
+    if later is None or not later.repaired:
+        return later
+    wants_document = load_config(handoff.tenant_id).policy_for(handoff.handoff_type).return_repaired
+    if not (wants_document and repairs.is_harmless(handoff, later)):
+        return later
+    return Extended(later, document=serializers.documents_of(later)["document"])
+
+
+class UsedOut(Answer):
+    id: Text = Field(description="The server's id of the handoff.")
+    handoff_id: str = Field(description="The sender's id.")
+    approval: ApprovalOut = Field(description="The approval, which is used now.")
+
+
+@router.post(
+    "/handoffs/{reference}/use",
+    auth=INGEST,
+    operation_id="use_approval",
+    summary="Use the approval of a handoff, once, before the next agent starts",
+    response={200: UsedOut, 403: ProblemOut, 404: ProblemOut, 409: ProblemOut},
+    openapi_extra={"parameters": [_USE_KEY]},
+)
+def use_approval(request: HttpRequest, reference: Reference) -> HttpResponse:
+    """Record that the sender starts the next agent with an approved handoff.
+
+    An approval works once, for this document, under the policy that was in force, until it expires. If the answer is
+    200, start the next agent; if it is 409, don't: send the document again with `retry_of`, so that it is judged anew.
+    """
+    who = caller(request)
+    handoff = queries.get(who.tenant, reference)
+    if not who.key.agents.allows(handoff.source_agent_id):
+        record_refusal(who.tenant, who.key.agents, handoff.source_agent_id)
+        raise Problem(403, ANOTHER_AGENT, who.key.agents.describe_refusal(handoff.source_agent_id, "The handoff"))
+    try:
+        found = approvals.use(who.tenant, handoff, who.key.name, request.META.get("HTTP_IDEMPOTENCY_KEY", ""))
+    except approvals.NotUsable as error:
+        status = error.found.status if error.found else None
+        raise Problem(409, "The approval can't be used", str(error), state=handoff.state, approval=status) from error
+    return answer(UsedOut, Extended(handoff, approval=found))
 
 
 @router.get(

@@ -11,11 +11,13 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse
+from pydantic import Field
 
 from handoffaudit import database_faults
+from handoffaudit.api.serializers import Answer, answer
 from handoffaudit.database_faults import Cause, Fault, fault_of, find_fault
-from handoffaudit.diagnostics import workers
+from handoffaudit.diagnostics.status import describe_silence, evaluate_without_workers, expected_workers, silent_workers
 from handoffaudit.redis_client import connect
 
 log = structlog.get_logger(__name__)
@@ -26,11 +28,23 @@ _migrated = False
 _logged: dict[str, str] = {}
 
 
-def alive(request: HttpRequest) -> JsonResponse:
-    return JsonResponse({"status": "ok"})
+class AliveOut(Answer):
+    status: str = Field(description="Always ok.")
 
 
-def ready(request: HttpRequest) -> JsonResponse:
+class ReadyOut(Answer):
+    status: str = Field(description="ok, degraded (only the queue does not work) or not ready.")
+    checks: dict[str, str] = Field(description="ok or the problem, for database, migrations, queue and disk.")
+    workers: dict[str, str] | None = Field(
+        None, description="ok or the problem, for each kind of worker; missing if the database cannot be read."
+    )
+
+
+def alive(request: HttpRequest) -> HttpResponse:
+    return answer(AliveOut, {"status": "ok"})
+
+
+def ready(request: HttpRequest) -> HttpResponse:
     checks = {"database": _database(), "migrations": "not checked", "queue": _queue(), "disk": _disk()}
     there: dict[str, dict[str, str]] = {}
     if checks["database"] == "ok":
@@ -48,7 +62,7 @@ def ready(request: HttpRequest) -> JsonResponse:
     # the queue does not work.
     is_degraded = settings.REDIS_URL and missing.keys() == {"queue"}
     status = "degraded" if is_degraded else "not ready" if missing else "ok"
-    response = JsonResponse({"status": status, "checks": checks} | there, status=503 if status == "not ready" else 200)
+    response = answer(ReadyOut, {"status": status, "checks": checks} | there, 503 if status == "not ready" else 200)
     # Probes repeat. Django would log each failed probe, without the checks that failed.
     response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
     _log(status, missing)
@@ -67,11 +81,9 @@ def _log(status: str, missing: dict[str, str]) -> None:
 
 
 def _workers() -> dict[str, str]:
-    workers.evaluate_without_workers()
-    silent = workers.silent_workers()
-    return {
-        name: workers.describe_silence(silent[name]) if name in silent else "ok" for name in workers.expected_workers()
-    }
+    evaluate_without_workers()
+    silent = silent_workers()
+    return {name: describe_silence(silent[name]) if name in silent else "ok" for name in expected_workers()}
 
 
 def _database() -> str:

@@ -15,12 +15,23 @@ from pydantic import BeforeValidator, Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
-from handoffaudit.api.requests import NEXT, ImportId, PageQuery, check_length, check_names, read_pieces, with_filters
+from handoffaudit.api.requests import (
+    NEXT,
+    ImportId,
+    PageQuery,
+    check_length,
+    check_names,
+    content_encoding,
+    damaged_body,
+    read_pieces,
+    with_filters,
+)
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
-from handoffaudit.diagnostics.logs import search, store, upload
+from handoffaudit.compression import PIECE, DamagedStream
+from handoffaudit.diagnostics.logs import imports, search, store, upload
 from handoffaudit.diagnostics.logs.filters import LogQuery
-from handoffaudit.diagnostics.logs.upload import BadGzip, TooLarge, limit_stream
+from handoffaudit.diagnostics.logs.upload import TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.filter_fields import LONGEST, FilterError, TextFilter
 from handoffaudit.validation.logs.lines import Kind, Line, TraceLine, fields_of
@@ -129,33 +140,34 @@ class LinesQuery(PageQuery):
 
 @router.post(
     "/logs",
-    auth=KeyWith(Scope.INGEST, stores=True),
+    auth=KeyWith(Scope.INGEST, stores=True, decodes=False),
     operation_id="send_log",
     summary="Send a log",
-    response={202: TakenOut, 400: ProblemOut, 413: ProblemOut, 415: ProblemOut},
+    response={202: TakenOut, 400: ProblemOut, 403: ProblemOut, 413: ProblemOut, 415: ProblemOut},
     openapi_extra=BODY,
 )
 def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST_LINE) -> HttpResponse:
     """Store a log; its lines are read soon after the answer.
 
-    The body has lines in any of the known formats, as text; gzip is unpacked with or without `Content-Encoding`. The
-    body is durable before the call is answered. The lines of a large body (9 MiB or 250,000 lines) are also counted
-    later: poll the link until `stored` equals `size`. A line that was sent before under this name is not counted again,
-    so a log that grew can be sent whole, and a request can be repeated.
+    The body has lines in any of the known formats, as text. gzip is unpacked with or without `Content-Encoding`, zstd
+    with it. The body is durable before the call is answered. The lines of a large body (9 MiB or 250,000 lines) are
+    also counted later: poll the link until `stored` equals `size`. A line that was sent before under this name is not
+    counted again, so a log that grew can be sent whole, and a request can be repeated.
     """
     who = caller(request)
+    if who.key.agents.patterns:
+        detail = f"The key {who.key.name!r} speaks only for some agents, and a log can name any agent: use another key."
+        raise Problem(403, "A key without agents needed", detail)
     check_length(request, settings.MAX_BATCH_BYTES)
     if not source.strip() or not source.isprintable():
         raise FilterError("source", source[:40], "name the log in printable characters, the same each time it is sent.")
-    encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
-    if encoding not in ("", "identity", "gzip"):
-        raise Problem(415, "An encoding that is not known", f"Content-Encoding is {encoding[:40]!r}: use gzip or none.")
+    encoding = content_encoding(request)
     pieces = limit_stream(
-        read_pieces(request, settings.MAX_BATCH_BYTES, upload.PIECE),
+        read_pieces(request, settings.MAX_BATCH_BYTES, PIECE),
         settings.MAX_BATCH_BYTES,
         settings.MAX_LOG_RATIO,
         "HANDOFFAUDIT_MAX_BATCH_BYTES",
-        is_packed=True if encoding == "gzip" else None,
+        encoding=encoding,
     )
     try:
         made = upload.receive_log(
@@ -164,8 +176,8 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
     except TooLarge as error:
         detail = f"The body {error}: send the log in smaller parts."
         raise Problem(413, "Body too large", detail, limit=error.limit) from error
-    except BadGzip as error:
-        raise Problem(400, "Damaged gzip", f"The body can't be unpacked ({error}): send it whole.") from error
+    except DamagedStream as error:
+        raise damaged_body(encoding or "gzip", error) from error
     return answer(TakenOut, _with_stored(made, upload.count_unstored_bytes([made])), 202, Location=_address(made.pk))
 
 
@@ -201,7 +213,7 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
 )
 def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpResponse:
     check_names(request, PageQuery)
-    found, following = search.list_imports(caller(request).tenant, cursor=query.cursor, limit=query.limit)
+    found, following = imports.list_imports(caller(request).tenant, cursor=query.cursor, limit=query.limit)
     unstored = upload.count_unstored_bytes(found)
     return answer(ImportsOut, {"items": [_with_stored(one, unstored) for one in found], "next": following})
 
@@ -218,7 +230,7 @@ def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[Pag
     found = LogImport.objects.filter(tenant=caller(request).tenant, pk=import_id).first()
     if found is None:
         raise Http404(f"There is no import {import_id}.")
-    page = search.list_bad_lines(found, cursor=query.cursor, limit=query.limit)
+    page = imports.list_bad_lines(found, cursor=query.cursor, limit=query.limit)
     shown = _with_stored(found, upload.count_unstored_bytes([found]))
     return answer(OneImportOut, Extended(shown, bad_lines=page.items, next=page.next))
 

@@ -12,8 +12,9 @@ from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import SchemaName
-from handoffaudit.api.schemas import IssueOut, ProblemOut, RepairOut, VerdictOut
+from handoffaudit.api.schemas import IssueOut, ProblemOut, VerdictOut
 from handoffaudit.api.serializers import Answer, Extended, Moment, answer
+from handoffaudit.api.validate import RepairOut
 from handoffaudit.policy import kinds
 from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.rules import example_sets as shipped
@@ -29,17 +30,17 @@ R = TypeVar("R")
 
 
 class PolicyOut(Answer):
-    version: int = Field(description="The version; 0 for the shipped policy", examples=[3])
+    version: int = Field(description="The version; 0 for the shipped policy.", examples=[3])
     changed_by: str = Field(description="Who saved the version; empty for the shipped policy.")
     changed_at: Moment | None = Field(description="When the version was saved; null for the shipped policy.")
-    note: str = Field(description="The reason given.")
+    note: str = Field(description="Why the version was saved.")
 
 
 class PolicyIn(Schema):
     base_version: int = Field(
         description="The `version` that you changed; answered 409 if a newer version exists.", examples=[3]
     )
-    note: str = Field("", description="Reason, for the history.")
+    note: str = Field("", description="Why you save the version, for the history.")
 
 
 def policy_response(
@@ -86,7 +87,7 @@ SHADOWED = [
 ]
 
 
-# Rows stay plain here: the policy parses them, and refuses all of them at once, with problems in its own words.
+# The rows stay plain dicts here: the policy parses them, and reports the errors of all rows in one answer.
 StrictnessJson = Annotated[dict[str, Any], WithJsonSchema(StrictnessModel.model_json_schema())]
 
 
@@ -208,7 +209,7 @@ class PromptsOut(PolicyOut):
 
 class PromptsIn(PolicyIn):
     rows: list[PromptJson] = Field(
-        description=f"All prompts that replace a shipped one. `use`: {', '.join(Use)}. Each applies to a "
+        description=f"All prompts that replace a shipped prompt. `use`: {', '.join(Use)}. Each applies to a "
         "`handoff_type`, to a `workflow`, or to all handoffs if both are null.",
         examples=[PROMPT_ROWS],
     )

@@ -59,19 +59,26 @@ class ChangeOfShareOut(Answer):
 
 
 def _fewer_is_better(change: Change) -> Extended:
+    """Return the change with the direction of a share that should fall."""
     return Extended(change, direction=change.fewer)
 
 
 class ReasonOut(ReasonShareOut):
-    number: int = Field(validation_alias=at("change.now.part"), description="The number.")
+    number: int = Field(
+        validation_alias=at("change.now.part"),
+        description="Number of handoff files that were not used for this reason.",
+    )
     percent: float | None = Field(
-        validation_alias=at("change.now.percent"), description="Percent of all; null if the total is 0."
+        validation_alias=at("change.now.percent"),
+        description="Percent of all expected files; null if no file was expected.",
     )
     reason: str = Field(description="file_missing, json_parse_error or schema_invalid.")
     change: Annotated[ChangeOfShareOut, BeforeValidator(_fewer_is_better)] = Field(
         description="Change vs the previous period."
     )
-    agents: Annotated[dict[str, int], BeforeValidator(dict)] = Field(description="The agents concerned, with counts.")
+    agents: Annotated[dict[str, int], BeforeValidator(dict)] = Field(
+        description="The agents with most of these files, each with their number."
+    )
 
 
 class CellOut(FileTallyOut):

@@ -1,9 +1,11 @@
 """Parsing of requests: body limits, known parameters, and the parameters that several calls share."""
 
+import io
 import re
 import uuid
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
@@ -15,6 +17,7 @@ from ninja.parser import Parser
 from pydantic import Field, create_model
 
 from handoffaudit.api.errors import Problem
+from handoffaudit.compression import DECOMPRESSORS, PIECE, DamagedStream
 from handoffaudit.filter_fields import FilterError, FilterField, TextFilter
 from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs.filters import Filters
@@ -56,13 +59,102 @@ def check_length(request: HttpRequest, most: int) -> None:
         )
 
 
+class _DecodedBody(io.RawIOBase):
+    """The body of a request, decompressed while it is read, up to `most` bytes.
+
+    The class stands in for Django's stream of a request. Memory and time depend on the limit and not on the content.
+    """
+
+    def __init__(self, stream: Any, encoding: str, most: int) -> None:
+        self.most = most
+        self._pieces = DECOMPRESSORS[encoding](iter(partial(stream.read, PIECE), b""))
+        self._encoding = encoding
+        self._size = 0
+        self._left = b""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes. Raises `Problem` 413 above the limit, or 400 if the content is damaged."""
+        parts, length = [self._left], len(self._left)
+        while size < 0 or length < size:
+            part = self._next()
+            if not part:
+                break
+            parts.append(part)
+            length += len(part)
+        content = b"".join(parts)
+        end = length if size < 0 else size
+        self._left = content[end:]
+        return content[:end]
+
+    def _next(self) -> bytes:
+        try:
+            part = next(self._pieces, b"")
+        except DamagedStream as error:
+            raise damaged_body(self._encoding, error) from error
+        self._size += len(part)
+        if self._size > self.most:
+            detail = f"The body has more than {self.most:,} bytes, the maximum, after {self._encoding} is unpacked."
+            raise Problem(413, "Body too large", detail, limit=self.most)
+        return part
+
+
+class _UnknownBody(io.RawIOBase):
+    """The body of a request in an encoding that cannot be read. Only calls that read a body are refused."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def read(self, _: int = -1, /) -> bytes:
+        raise self._problem
+
+
+def damaged_body(encoding: str, error: DamagedStream) -> Problem:
+    """Return the refusal of a compressed body that cannot be decompressed."""
+    detail = f"The body can't be unpacked as {encoding} ({error}): pack it again, or send it without Content-Encoding."
+    return Problem(400, "Damaged compression", detail)
+
+
+def content_encoding(request: HttpRequest) -> str:
+    """Return gzip, zstd, or an empty text for a plain body. Raises `Problem` 415 for other encodings."""
+    named = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
+    encoding = "" if named == "identity" else named.removeprefix("x-")
+    if encoding and encoding not in DECOMPRESSORS:
+        raise Problem(
+            415,
+            "An encoding that is not known",
+            f"Content-Encoding is {named[:40]!r}: use one of {', '.join(DECOMPRESSORS)}, or none.",
+            headers={"Accept-Encoding": ", ".join(DECOMPRESSORS)},
+        )
+    return encoding
+
+
+def decode_body(request: HttpRequest) -> None:
+    """Let later readers of the body get the decompressed content, at most `MAX_BODY_BYTES` of it.
+
+    Nothing is read before the call reads its body. `read_body` allows larger bodies for its call.
+    """
+    stream: Any
+    try:
+        encoding = content_encoding(request)
+        if not encoding:
+            return
+        stream = _DecodedBody(request._stream, encoding, settings.MAX_BODY_BYTES)  # noqa: SLF001
+    except Problem as problem:
+        stream = _UnknownBody(problem)
+    # Django has no public place for a stream that decodes the body.
+    request._stream = stream  # noqa: SLF001
+
+
 def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) -> bytes:
-    """Return the body of at most `most` bytes.
+    """Return the body of at most `most` bytes, decompressed.
 
     Raises `Problem` 413 if the body is larger, or 400 if the body is empty or cut off. With `may_be_empty` an empty
     body is returned: an empty document becomes a finding for its sender, not a refused request.
     """
     check_length(request, most)
+    stream = getattr(request, "_stream", None)
+    if isinstance(stream, _DecodedBody):
+        stream.most = most
     try:
         body = request.body
     except (RawPostDataException, UnreadablePostError) as error:

@@ -23,7 +23,7 @@ ROWS = [{"name": "logs", "days": 90}, {"name": "model_calls", "days": None}]
 
 
 class CountOut(Answer):
-    number: int = Field(description="The number.")
+    number: int = Field(description="Number of items.")
     more: bool = Field(description="The count is a minimum; counting stopped here.")
 
 
@@ -38,7 +38,9 @@ class StandingOut(Answer):
     )
     there: CountOut = Field(description="Amount stored: lines for logs, rows for others.")
     oldest: Moment | None = Field(description="When the oldest item arrived.")
-    next_run: Moment | None = Field(validation_alias="next_at", description="Days to keep; null if kept forever.")
+    next_run: Moment | None = Field(
+        validation_alias="next_at", description="When the next run deletes data; null if kept forever."
+    )
     goes: CountOut | None = Field(description="The amount that the next run deletes.")
     removed: int = Field(validation_alias=at("last.removed"), description="The amount that all runs have deleted.")
     removed_at: Moment | None = Field(
@@ -54,7 +56,7 @@ RetentionJson = Annotated[dict[str, Any], WithJsonSchema(RetentionModel.model_js
 
 class RetentionOut(policies.PolicyOut):
     rows: list[RetentionJson] = Field(description="Days to keep for each kind of data; null: forever.", examples=[ROWS])
-    standing: list[StandingOut] = Field(description="The stored amount of each kind, and the next deletion.")
+    standing: list[StandingOut] = Field(description="The stored amount of each kind, and its next deletion.")
 
 
 class RetentionIn(policies.PolicyIn):

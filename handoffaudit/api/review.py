@@ -163,7 +163,9 @@ class QueueQuery(HandoffsQuery):
 
 class HeldByOut(Answer):
     name: str = Field(validation_alias=at("person.username"), description="Who has the handoff open.", examples=["ada"])
-    until: Moment = Field(description="When the reservation ends without a decision", examples=["2026-02-15T00:25:00Z"])
+    until: Moment = Field(
+        description="When the reservation ends without a decision.", examples=["2026-02-15T00:25:00Z"]
+    )
 
 
 class WaitingOut(SummaryOut):
@@ -171,13 +173,15 @@ class WaitingOut(SummaryOut):
         validation_alias="proposal", description="A decision is proposed and waits for a second reviewer."
     )
     proposal: ProposalOut | None = Field(description="The proposed decision and the reviewer who proposed it.")
-    passed_on: PassedOnOut | None = Field(description="Marked as handled without a decision.")
-    held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open")
+    passed_on: PassedOnOut | None = Field(
+        description="The reassignment, or the mark as handled; null if the handoff has neither."
+    )
+    held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open.")
 
 
 class QueueOut(Answer):
     items: list[WaitingOut] = Field(description="The handoffs in the order of review.")
-    next: str | None = Field(description="The cursor of the next page; null on the last one")
+    next: str | None = Field(description="The cursor of the next page; null on the last page.")
 
 
 @queue_router.get(

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WrapValidator
 from handoffaudit.accounts.models import Person
 from handoffaudit.api.requests import CODES, LINKS
 from handoffaudit.api.serializers import Answer, Moment, Nullable, Stored, Text, links
+from handoffaudit.handoffs.approvals import ApprovalStatus
 from handoffaudit.validation.formats import describe_names
 
 
@@ -44,7 +45,9 @@ class ValueOut(Answer):
     start: int = Field(description="Start of the value in `claim_text`, in characters.")
     end: int = Field(description="End of the value in `claim_text`, in characters.")
     text: str = Field(description="The value as written.")
-    status: str = Field(description="grounded, derived or ungrounded", examples=["grounded"])
+    status: str = Field(
+        description="grounded, derived, reported (of unknown origin) or ungrounded", examples=["grounded"]
+    )
     where: list[str] = Field(
         description="The places in context and evidence that contain or imply the value.",
         examples=[["context.order.total"]],
@@ -262,6 +265,10 @@ class SummaryOut(Answer):
     timestamp: Moment | None = Field(
         validation_alias="sender_timestamp", description="The sender's timestamp; null if the sender gave none."
     )
+    sent_at: Moment | None = Field(
+        description="When a late sender sent the handoff, by which lists, traces and rates place it; null if the "
+        "sender gave no time within the 7 days before receipt."
+    )
     received_at: Moment = Field(description="When the handoff was stored.")
     judged_at: Moment | None = Field(description="When the handoff was last judged; null before the verdict.")
     review_due_at: Moment | None = Field(description="When a held handoff becomes overdue.")
@@ -303,9 +310,25 @@ class ReplacedByOut(Answer):
     attempt: int = Field(description="The attempt number.", examples=[2])
     repaired: bool = Field(description="True if repair created the attempt; false if it was sent with `retry_of`.")
     links: HandoffLinks = Field(validation_alias="id", description="Addresses of the attempt, as in `links`.")
+    document: Annotated[dict[str, Any] | None, Stored] = Field(
+        None, description="The repaired document, if the policy `return_repaired` says so and the data is unchanged."
+    )
+
+
+class ApprovalOut(Answer):
+    """The approval of a handoff, which lets its sender go on once: `POST /handoffs/{reference}/use`."""
+
+    status: ApprovalStatus = Field(
+        description="valid: the sender may go on. used: it did. expired, or outdated (a policy was saved after the "
+        "approval): send the document again with `retry_of`."
+    )
+    expires_at: Moment = Field(description="When the approval expires.", examples=["2026-02-22T00:15:00Z"])
+    used_at: Moment | None = Field(description="When the sender went on; null before.")
+    used_by: Nullable = Field(description="The key that used the approval, or the retry that it was carried to.")
 
 
 class JudgedOut(SummaryOut):
+    approval: ApprovalOut | None = Field(None, description="The approval, if `state` is `approved`.")
     superseded_by: ReplacedByOut | None = Field(None, description="The replacing attempt, if `state` is `superseded`.")
     verdict: Annotated[VerdictOut | None, Stored] = Field(
         None, description="The current verdict; null if there is none."
@@ -321,7 +344,9 @@ class ReviewedOut(SummaryOut):
         None, validation_alias="proposal", description="A decision is proposed and waits for a second reviewer"
     )
     proposal: ProposalOut | None = Field(None, description="The proposed decision and the reviewer who proposed it")
-    passed_on: PassedOnOut | None = Field(None, description="Marked as handled without a decision")
+    passed_on: PassedOnOut | None = Field(
+        None, description="The reassignment, or the mark as handled; null if the handoff has neither."
+    )
 
 
 class HandoffOut(ReviewedOut, JudgedOut):
@@ -334,6 +359,7 @@ class HandoffOut(ReviewedOut, JudgedOut):
     )
     context: Annotated[dict[str, Any] | None, Stored] = Field(None, description="The `context` sent.")
     evidence: Annotated[list[Any] | None, Stored] = Field(None, description="The `evidence` sent.")
+    reason: str | None = Field(None, description="The `reason` sent beside the document.")
 
 
 class ChangeOut(Answer):
@@ -343,38 +369,6 @@ class ChangeOut(Answer):
     before: Any = Field(None, description="The value before; null if added.")
     after: Any = Field(None, description="The value after; null if removed.")
     why: str = Field("", description="Why repair made the change; empty for a sender's change.")
-
-
-class TryOut(Answer):
-    number: int = Field(description="The number of the try, from 1.", examples=[1])
-    name: str = Field(description="The strategy of the try.", examples=["defaults and hints"])
-    note: str = Field(description="Why a try found nothing to change")
-    valid: bool = Field(description="No finding of the candidate is an error.")
-    outcome: str = Field(description="Outcome for the candidate: accepted, rejected or held.", examples=["accepted"])
-    quality_score: float = Field(description="Quality score of the candidate, 0.0 to 1.0.")
-    changes: list[ChangeOut] = Field(description="All changes to the document sent")
-    errors: list[IssueOut] = Field(description="The remaining findings of the candidate.")
-
-
-class SessionContextOut(Answer):
-    path: str = Field(
-        description="Where the candidate expects the file.",
-        examples=["sessions/17/handoffs/session-context.json"],
-    )
-    content: dict[str, Any] = Field(description="The former content of `payload.session`.")
-
-
-class RepairOut(Answer):
-    status: str = Field(description="repaired, not_needed, not_possible or escalated", examples=["repaired"])
-    why: str = Field(description="Why there is no candidate, or that none is needed.")
-    repaired_by: int | None = Field(description="The number of the try that passed")
-    document: dict[str, Any] | None = Field(description="The candidate")
-    session_context: SessionContextOut | None = Field(
-        None, description="The session to store beside the candidate, if removed."
-    )
-    verdict: VerdictOut | None = Field(description="The verdict on the candidate")
-    attempts: list[TryOut] = Field(description="The tries with their changes.")
-    links: dict[str, str] = Field({}, description=CODES)
 
 
 class HandoffsOut(Answer):

@@ -132,7 +132,7 @@ def documents_of(handoff: Handoff) -> dict[str, Any]:
     body = queries.body(handoff)
     if body is None:
         left = queries.removal_of(handoff)
-        nothing = dict.fromkeys(("document", "raw", "lifted", "context", "evidence"))
+        nothing = dict.fromkeys(("document", "raw", "lifted", "context", "evidence", "reason"))
         removed_at = moment(left.at) if left else None
         return nothing | {"original_sha256": left.sha256 if left else None, "removed_at": removed_at}
     return _documents_of(body) | {"removed_at": None}
@@ -156,4 +156,5 @@ def _documents_of(body: HandoffBody) -> dict[str, Any]:
         "lifted": orjson.Fragment(bytes(body.lifted)) if body.lifted is not None else None,
         "context": orjson.Fragment(bytes(body.context)) if body.context is not None else None,
         "evidence": orjson.Fragment(bytes(body.evidence)) if body.evidence is not None else None,
+        "reason": body.reason or None,
     }

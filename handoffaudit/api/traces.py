@@ -1,20 +1,33 @@
-"""API of traces: handoffs in order, routes, and where wrong values were introduced and who carried them on."""
+"""API of traces: handoffs in order, routes, the origin of wrong values, and the handoffs that carry them."""
 
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
+from django.utils import timezone
+from ninja import Body, Query, Router
 from pydantic import BeforeValidator, Field
 
+from handoffaudit.accounts.agent_limits import record_refusal
 from handoffaudit.accounts.models import Scope
+from handoffaudit.api import examples
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.requests import TraceId
+from handoffaudit.api.errors import Problem
+from handoffaudit.api.requests import NEXT, PageQuery, TraceId, check_names
 from handoffaudit.api.schemas import ProblemOut, SummaryOut
-from handoffaudit.api.serializers import Answer, Extended, Nullable, answer, at
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Stored, Text, answer, at
 from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
+from handoffaudit.handoffs import tool_results
+from handoffaudit.handoffs.filters import parse_cursor
+from handoffaudit.handoffs.ingest.prepare import ANOTHER_AGENT, WRONG_RESULTS
+from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.tool_results import MOST_RESULTS, Storage, ToolResultIn, WrongToolResults
 from handoffaudit.validation.provenance import Attributed
+from handoffaudit.validation.text import MAX_TEXT, storable
+from handoffaudit.validation.tool_results import Grade
 
 router = Router()
 
@@ -97,13 +110,13 @@ class ShareOut(Answer):
 
 class SuspectOut(Answer):
     number: Number = Field(validation_alias="step", description="The number of the handoff.")
-    signs: list[str] = Field(description="value, number, carried, spread, assumed.")
+    signs: list[str] = Field(description="value, warned, failed, assumed.")
     values: list[str] = Field(description="Inherited ungrounded values.")
 
 
 class TraceOut(Answer):
     trace_id: str = Field(description="The sender's id of the trace.")
-    has_more: bool = Field(description="The trace has more than the first 200 handoffs, which are read.")
+    has_more: bool = Field(description="The trace has more than 200 handoffs; the answer covers the first 200.")
     handoffs: list[TracedOut] = Field(description="The handoffs, ordered by step, or by arrival if they have no step.")
     graph: GraphOut = Field(description="Routes between the agents.")
     origins: list[OriginOut] = Field(description="The origin of each wrong value.")
@@ -114,7 +127,105 @@ class TraceOut(Answer):
     )
 
 
-# This address must come before the address of the trace itself, whose id may contain slashes.
+class ToolResultOut(Answer):
+    id: Text = Field(description="The server's id of the result.")
+    tool: str = Field(description="The name of the tool.")
+    call_id: str = Field(description="The sender's id of the call.")
+    agent: str = Field(description="The agent that called the tool; empty if unknown.")
+    at: Moment = Field(description="When the tool returned.")
+    grade: Grade = Field(
+        description="Where the result was captured, by the key that sent it: `outside` the sender's process, "
+        "`in_process`, or `said` by a sender, which is no evidence."
+    )
+    sender: str = Field(description="The name of the key that sent the result.")
+    sha256: str = Field(description="The SHA-256 of the whole result as canonical JSON.")
+    is_cut: bool = Field(description="true: `result` is the beginning of the text of a longer result.")
+    result: Annotated[Any, Stored] = Field(description="The result with its secrets masked, cut at 16 KiB.")
+
+
+class ToolResultsOut(Answer):
+    items: list[ToolResultOut] = Field(description="The results, in the order of their arrival.")
+    next: str | None = Field(description=NEXT)
+
+
+class StoredResultOut(Answer):
+    call_id: str = Field(description="The id of the call.")
+    status: Storage = Field(
+        description="`stored`; `known`: the same result was stored before; `replaced`: it took the place of a result "
+        "of a lower grade; `conflict`: the call has another result, which stays."
+    )
+
+
+class StoredResultsOut(Answer):
+    trace_id: str = Field(description="The trace.")
+    grade: Grade = Field(description="The grade of the results, set by the key.")
+    items: list[StoredResultOut] = Field(description="What became of each result, in the order sent.")
+    totals: dict[str, int] = Field(description="Number of results by status.", examples=[{"stored": 2, "known": 1}])
+
+
+# The addresses below the trace must come before the trace itself, whose id may contain slashes.
+@router.post(
+    "/traces/{path:trace_id}/tool-results",
+    auth=KeyWith(Scope.OBSERVE, Scope.INGEST, stores=True),
+    operation_id="send_tool_results",
+    summary="Send what the tools of a trace returned",
+    response={200: StoredResultsOut, 413: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.body_example("The result of one call", [examples.TOOL_RESULT]),
+)
+def send_tool_results(
+    request: HttpRequest,
+    trace_id: TraceId,
+    results: Body[Annotated[list[ToolResultIn], Field(max_length=MOST_RESULTS)]],
+) -> HttpResponse:
+    """Store up to 200 tool results of a trace, at any time: before, with or after its handoffs.
+
+    The key sets the grade. Results sent with a key that has the scope `observe` are evidence: handoffs of the trace are
+    judged against the results up to their time. If evidence arrives after such a handoff, and the verdict has values in
+    no source, the handoff is judged again. A trace keeps the newest 1 MiB.
+    """
+    who, now = caller(request), timezone.now()
+    try:
+        tool_results.check_nesting(request.body)
+    except WrongToolResults as error:
+        raise Problem(422, WRONG_RESULTS, str(error)) from error
+    if len(trace_id) > MAX_TEXT or not storable(trace_id):
+        raise Problem(422, WRONG_RESULTS, f"The trace id is no text of at most {MAX_TEXT} characters.")
+    for agent in dict.fromkeys(one.agent for one in results if one.agent):
+        if not who.key.agents.allows(agent):
+            record_refusal(who.tenant, who.key.agents, agent)
+            raise Problem(403, ANOTHER_AGENT, who.key.agents.describe_refusal(agent, "A tool result"))
+    rows = tool_results.make_rows(who.tenant.pk, trace_id, results, now)
+    with write_turn(), transaction.atomic():
+        statuses = tool_results.store(rows, who.key.name, who.key.grade, now)
+    shown = {
+        "trace_id": trace_id,
+        "grade": who.key.grade,
+        "items": [{"call_id": row.call_id, "status": status} for row, status in zip(rows, statuses, strict=True)],
+        "totals": Counter(statuses),
+    }
+    return answer(StoredResultsOut, shown)
+
+
+@router.get(
+    "/traces/{path:trace_id}/tool-results",
+    auth=KeyWith(Scope.READ),
+    operation_id="list_tool_results",
+    summary="List what the tools of a trace returned",
+    response={200: ToolResultsOut, 400: ProblemOut},
+)
+def list_tool_results(request: HttpRequest, trace_id: TraceId, query: Query[PageQuery]) -> HttpResponse:
+    """Return the tool results of a trace in the order of their arrival, of every grade."""
+    check_names(request, PageQuery)
+    after = parse_cursor(query.cursor) if query.cursor else None
+    found = tool_results.list_results(caller(request).tenant.pk, trace_id, after=after, limit=query.limit + 1)
+    rows = found[: query.limit]
+    shown = {
+        "items": [Extended(row, result=orjson.Fragment(row.content)) for row in rows],
+        "next": str(rows[-1].pk) if len(found) > len(rows) else None,
+    }
+    return answer(ToolResultsOut, shown)
+
+
 @router.get(
     "/traces/{path:trace_id}/lanes.svg",
     auth=KeyWith(Scope.READ),

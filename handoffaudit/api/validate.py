@@ -1,4 +1,4 @@
-"""API that judges or repairs a document without storing the document, and that repairs a stored handoff."""
+"""API that judges or repairs a document without storing it, and repairs stored handoffs."""
 
 import threading
 from collections.abc import Iterator
@@ -9,18 +9,22 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
+from pydantic import Field
 
+from handoffaudit.accounts.agent_limits import record_refusal
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, serializers
-from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.auth import Caller, KeyWith, caller
+from handoffaudit.api.batch import FORMAT, NAMED
 from handoffaudit.api.errors import Problem
-from handoffaudit.api.handoffs import FORMAT, NAMED
-from handoffaudit.api.requests import Reference, read_body
-from handoffaudit.api.schemas import PreviewOut, ProblemOut, RepairOut
+from handoffaudit.api.requests import CODES, Reference, read_body
+from handoffaudit.api.schemas import ChangeOut, IssueOut, PreviewOut, ProblemOut, VerdictOut
+from handoffaudit.api.serializers import Answer
 from handoffaudit.handoffs import queries, repair_cases, repairs
 from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
-from handoffaudit.validation.ports import LanguageModel
-from handoffaudit.validation.prompts.question import Answer, Question
+from handoffaudit.validation.layers.base import LanguageModel
+from handoffaudit.validation.prompts.question import Answer as ModelAnswer
+from handoffaudit.validation.prompts.question import Question
 from handoffaudit.validation.repair import HeldFiles, session_context
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.verdict import verdict_to_dict
@@ -29,6 +33,7 @@ router = Router(tags=["Judging"])
 
 INGEST = KeyWith(Scope.INGEST)
 
+# This many documents are judged at once; other requests wait for a turn, for at most `WAIT_SECONDS`.
 AT_ONCE = 2
 
 WAIT_SECONDS = 5
@@ -39,6 +44,38 @@ MOST_WAITING = 4
 _turns = threading.BoundedSemaphore(AT_ONCE)
 
 _places = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
+
+
+class TryOut(Answer):
+    number: int = Field(description="The number of the try, from 1.", examples=[1])
+    name: str = Field(description="The strategy of the try.", examples=["defaults and hints"])
+    note: str = Field(description="Why a try found nothing to change")
+    valid: bool = Field(description="No finding of the candidate is an error.")
+    outcome: str = Field(description="Outcome for the candidate: accepted, rejected or held.", examples=["accepted"])
+    quality_score: float = Field(description="Quality score of the candidate, 0.0 to 1.0.")
+    changes: list[ChangeOut] = Field(description="All changes to the document sent")
+    errors: list[IssueOut] = Field(description="The remaining findings of the candidate.")
+
+
+class SessionContextOut(Answer):
+    path: str = Field(
+        description="Where the candidate expects the file.",
+        examples=["sessions/17/handoffs/session-context.json"],
+    )
+    content: dict[str, Any] = Field(description="The former content of `payload.session`.")
+
+
+class RepairOut(Answer):
+    status: str = Field(description="repaired, not_needed, not_possible or escalated", examples=["repaired"])
+    why: str = Field(description="Why there is no candidate, or that none is needed.")
+    repaired_by: int | None = Field(description="The number of the try that passed")
+    document: dict[str, Any] | None = Field(description="The candidate")
+    session_context: SessionContextOut | None = Field(
+        None, description="The session to store beside the candidate, if removed."
+    )
+    verdict: VerdictOut | None = Field(description="The verdict on the candidate")
+    attempts: list[TryOut] = Field(description="The tries with their changes.")
+    links: dict[str, str] = Field({}, description=CODES)
 
 
 @router.post(
@@ -57,9 +94,10 @@ def validate(
     The document is judged under the tenant's policy and together with the handoffs of its trace. A document that can't
     be read gets a verdict, too: rejected, with the reason.
     """
+    who = caller(request)
     sent = _read_submission(request, declared_format, handoff_id)
     with _turn():
-        preview = _verdict_json(repair_cases.preview(caller(request).tenant, sent))
+        preview = _unrefused(who, repair_cases.preview(who.tenant, sent, who.key.grade, who.key.agents))
     return serializers.json_response(verdict_to_dict(preview.verdict) | {"links": {"codes": serializers.codes_link()}})
 
 
@@ -79,9 +117,10 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     remaining errors. A session that was removed to meet the token budget is returned as `session_context`: store the
     session at its `path`, to which the candidate refers.
     """
+    who = caller(request)
     sent = _read_submission(request, declared_format, handoff_id)
     with _turn():
-        case = _verdict_json(repair_cases.case_of_sent(caller(request).tenant, sent))
+        case = _unrefused(who, repair_cases.case_of_sent(who.tenant, sent, who.key.grade, who.key.agents))
         model = _WithoutTurn(case.model) if case.model else None
         held = HeldFiles()
         result = repairs.make_candidates(replace(case, model=model), files=held)
@@ -108,9 +147,9 @@ def repair_stored(request: HttpRequest, reference: Reference) -> HttpResponse:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Limit how many documents are judged at once; answer 503 to callers above the limit.
+    """Hold a turn while the body runs. Raise a `Problem` with 503 if no turn is free in time.
 
-    Judging a document here takes processor time from submissions.
+    The number of turns is limited, because judging a document here takes processor time from submissions.
     """
     if not _places.acquire(blocking=False):
         raise _busy()
@@ -144,7 +183,7 @@ class _WithoutTurn:
 
     model: LanguageModel
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question) -> ModelAnswer:
         _turns.release()
         try:
             return self.model.ask(question)
@@ -158,7 +197,10 @@ def _read_submission(request: HttpRequest, declared_format: str | None, handoff_
     return read_submission(sent, declared_format, handoff_id)
 
 
-def _verdict_json(result: Any) -> Any:
+def _unrefused(who: Caller, result: Any) -> Any:
+    """Return the result. Raises `Problem` if it is the receipt of a refusal."""
     if isinstance(result, Receipt):
+        if result.refused_agent:
+            record_refusal(who.tenant, who.key.agents, result.refused_agent)
         raise Problem(result.status, result.title, result.detail)
     return result

@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Path, Router, Schema
 from pydantic import ConfigDict, Field
 
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller

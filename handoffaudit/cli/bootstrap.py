@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.cli.options import DATABASE_FILE, data_folder
 
 if TYPE_CHECKING:

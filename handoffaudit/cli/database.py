@@ -17,7 +17,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 from psycopg_pool import PoolTimeout
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
 
 

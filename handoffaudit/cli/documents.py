@@ -17,7 +17,7 @@ from weakref import finalize
 import click
 import orjson
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 
 if TYPE_CHECKING:
     from handoffaudit.evaluation.stats import Measured
@@ -45,8 +45,8 @@ def array_items(stream: BufferedReader, name: str, longest: int) -> Iterator[tup
         found = text.next_value(longest)
         if found is None:
             raise Stop(
-                f"Item {number} of the array in {name} is not valid JSON: what came before is stored; mend it and"
-                " import the file again, or write one document a line."
+                f"Item {number} of the array in {name} is not valid JSON: the items before are stored; fix the item and"
+                " import the file again, or write one document per line."
             )
         yield number, found.encode()
         text.skip(",")
@@ -161,7 +161,7 @@ class Source:
             if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
                 raise Stop(
                     f"{self.name} unpacks to more than {most_ratio} times its size, which is the most"
-                    " (HANDOFFAUDIT_MAX_LOG_RATIO). What came before is stored. If the file is what you expect,"
+                    " (HANDOFFAUDIT_MAX_LOG_RATIO). The content before is stored. If the file is the right one,"
                     " unpack it first."
                 )
             yield chunk
@@ -171,9 +171,11 @@ class Source:
         try:
             yield from read
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise Stop(f"{self.name} is damaged ({error}): what came before the damage is stored.") from error
+            raise Stop(f"{self.name} is damaged ({error}): the content before the damage is stored.") from error
         except OSError as error:
-            raise Stop(f"{self.name} can't be read ({error.strerror}): what came before is stored.") from error
+            raise Stop(
+                f"{self.name} can't be read ({error.strerror}): the content before this point is stored."
+            ) from error
 
     def _read_pieces(self) -> Iterator[Piece]:
         shape = self._detect_shape()

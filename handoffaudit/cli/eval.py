@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import Documents, describe_progress, labelled_lines, reader_beside, report_left_out
-from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import example, json_option, policy_option
 from handoffaudit.cli.progress import ProgressLine
 

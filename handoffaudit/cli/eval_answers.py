@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.evaluation.judge import Key
 from handoffaudit.llm.calls import SECONDS, TRIES, Call, Caller
 from handoffaudit.llm.claude import CONNECT_SECONDS, PROVIDERS
@@ -39,7 +39,7 @@ def caller_from_environment(model: str | None, environment: Mapping[str, str] = 
         connect_seconds=_number("HANDOFFAUDIT_MODEL_CONNECT_SECONDS", CONNECT_SECONDS, environment),
     )
     if client is None:
-        raise Stop("--with-model needs your key: set ANTHROPIC_API_KEY. Without --with-model no model is asked.")
+        raise Stop("--with-model needs your key: set ANTHROPIC_API_KEY. Without --with-model, no LLM is asked.")
     name = model or environment.get("HANDOFFAUDIT_MODEL_FAST") or FAST
     try:
         return build_caller(
@@ -117,7 +117,7 @@ class AnswerFile:
         except OSError as error:
             raise Stop(f"{path} can't be written ({error.strerror}): name another file with --results.") from error
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
-            raise Stop(f"{path} is no plain file: name another one with --results.")
+            raise Stop(f"{path} is not a plain file: name another one with --results.")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import report_left_out
-from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.eval_answers import DEFAULT_NAME, AnswerFile, Crew, caller_from_environment
 from handoffaudit.cli.eval_run import FileRun, Plan, Run, make_plan
 from handoffaudit.evaluation.items import Kinds
@@ -52,6 +52,8 @@ def table(files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, figures in zip(names, files.values(), strict=True):
         cells = [f"{_format(figures[key], form):>{len(heading)}}" for heading, key, form in COLUMNS]
         yield "  ".join([f"{name:<{first}}", *cells])
+        for which, shares in figures["flagged_shares"].items():
+            yield f"  flagged of {which}: {_describe_shares(shares)}"
         if figures["same_way"]:
             yield f"  the same way as before: {figures['same_way']:,}, with the same data: {figures['same_data']:,}"
         for code, seen in figures["codes"].items():
@@ -60,6 +62,22 @@ def table(files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 def _format(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)
+
+
+def _describe_shares(shares: Mapping[str, Any]) -> str:
+    """Return the shares of faulty and of sound items and their ratio, each with its interval of 95 %."""
+    parts = [
+        f"{_describe_with_interval(shares[label], '{:.3f}')} of {shares[label]['items']:,} {label}"
+        for label in ("faulty", "sound")
+    ]
+    ratio = {"share": shares["ratio"], "interval": shares["ratio_interval"]}
+    return f"{', '.join(parts)}; ratio {_describe_with_interval(ratio, '{:.2f}')}"
+
+
+def _describe_with_interval(figure: Mapping[str, Any], form: str) -> str:
+    between = figure["interval"]
+    interval = f" [{form.format(between[0])}, {form.format(between[1])}]" if between else ""
+    return f"{_format(figure['share'], form)}{interval}"
 
 
 def wrong_lines(path: str, judged: Iterable[Judged]) -> Iterator[str]:
@@ -224,7 +242,7 @@ def _tell(run: Run, layers: list[str], wishes: RunOptions) -> None:
             click.echo(line)
     if run.stopped:
         click.echo(
-            f"Stopped: {run.stopped}. The figures are of what was answered. The same command goes on from here; "
-            f"nothing in {run.results.path} is asked or paid again.",
+            f"Stopped: {run.stopped}. The figures cover the answered questions. The same command continues from here; "
+            f"no question in {run.results.path} is asked or paid for again.",
             err=True,
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import FrameType
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import (
     STANDARD_INPUT,
     Documents,
@@ -18,7 +19,6 @@ from handoffaudit.cli.documents import (
     no_labelled_data,
     reader_beside,
 )
-from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.eval_answers import AnswerFile, AnswerLine, Crew
 from handoffaudit.cli.progress import ProgressLine
 from handoffaudit.evaluation.items import Item, Kinds, UnreadableError

@@ -4,8 +4,8 @@ import sys
 
 import click
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import find_tenant, start_with_database
-from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example, tenant_option
 
 FILTERS = ("state", "type", "source", "target", "code", "trace", "since", "until")
@@ -31,7 +31,7 @@ FILTERS = ("state", "type", "source", "target", "code", "trace", "since", "until
 )
 @tenant_option
 @data_option
-def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
+def command(tenant: str, *, reviews: bool, **given: str | None) -> None:
     """Write stored handoffs to standard output as JSONL, one submission per line, oldest first.
 
     Each line can be imported again, here or elsewhere. Documents that are not JSON, and documents that retention has
@@ -43,7 +43,7 @@ def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
     from handoffaudit.handoffs.filters import Filters
 
     try:
-        filters = Filters.from_query({name: narrowed[name] or "" for name in FILTERS})
+        filters = Filters.from_query({name: given[name] or "" for name in FILTERS})
     except FilterError as bad:
         raise Stop(f"--{bad.field} is {bad.value!r}: {bad.remedy}") from None
     out = sys.stdout.buffer

@@ -37,7 +37,7 @@ class NoRegularFile(OSError):
     """The path is not a regular file; `found` is its status."""
 
     def __init__(self, found: os.stat_result) -> None:
-        super().__init__(errno.EINVAL, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
+        super().__init__(errno.EINVAL, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is not a regular file")
         self.found = found
 
 
@@ -198,11 +198,17 @@ def look(path: Path, folder: Path | None = None) -> LookedUpFile:
     except LeavesFolder as error:
         return LookedUpFile(_describe_unread(str(error.strerror)), error.changed_ns)
     except FileNotFoundError:
-        return _describe_absent(
-            f"it is a symbolic link to {path.readlink()}, which is not there" if path.is_symlink() else ""
-        )
+        return _describe_absent(_explain_broken_link(path))
     except OSError as error:
         return _describe_absent(f"it can't be looked up: {_explain_error(error)}")
+
+
+def _explain_broken_link(path: Path) -> str:
+    """Return the target of a link that leads nowhere; empty if the path is no link, or not any more."""
+    try:
+        return f"it is a symbolic link to {path.readlink()}, which is not there"
+    except OSError:
+        return ""
 
 
 def read_bytes(path: Path, folder: Path | None, most: int) -> bytes:

@@ -104,7 +104,7 @@ MOST_NAMESAKES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A file to report: an existing file that has not changed for a while, or a file that did not come in time."""
+    """A file to report: a file that has not changed for a while, or an expected file that did not appear in time."""
 
     path: str
     iteration: int
@@ -163,7 +163,7 @@ class Follower:
                 yield Due(path, self._next_iteration(path), there[path])
         yield from self._list_missing(found, there.keys(), now, all_now=all_now)
 
-    def took(self, due: Due, iteration: int | None = None) -> None:
+    def mark_reported(self, due: Due, iteration: int | None = None) -> None:
         """Mark a file as reported; `iteration` is the iteration under which the receiver knows the file."""
         if due.missing:
             self._places[due.path].is_reported = True
@@ -285,10 +285,10 @@ class Watcher:
             answer = self._send(made)
         except Refused as refused:
             self._warn(f"{made['expected_path']} was not reported: {refused}")
-            self.follower.took(due)
+            self.follower.mark_reported(due)
             return
         iteration = answer.get("iteration")
-        self.follower.took(due, int(iteration) if iteration else None)
+        self.follower.mark_reported(due, int(iteration) if iteration else None)
         self.counts["failed" if answer["failed"] else "fallback" if answer["reason"] else "used"] += 1
         self._tell(answer)
 

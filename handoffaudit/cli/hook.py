@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.cli.hooks.event import BadEvent, Event, read_event
 from handoffaudit.cli.options import data_folder, example
 
@@ -124,7 +124,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     if hybrid and not rules:
         raise Stop("--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.", wrong)
     if any_key and not flush:
-        raise Stop("--any-key goes with --flush.", wrong)
+        raise Stop("--any-key needs --flush.", wrong)
     folder = spool or data_folder() / "hooks"
     if flush:
         from handoffaudit.cli.hooks.spool import flush_spool

@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 
 import click
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import STANDARD_INPUT, Source
-from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.import_receivers import Server, describe_refusal
-from handoffaudit.cli.options import data_option, example, json_option, tenant_option
+from handoffaudit.cli.options import data_option, example, json_option, require_key, tenant_option
 from handoffaudit.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -69,12 +69,12 @@ class DatabaseLogReceiver:
         return int(settings.MAX_LOG_RATIO)
 
     def send(self, source: str, stream: Iterable[bytes], on_progress: LineCallback) -> ImportedLog:
-        from handoffaudit.diagnostics.logs import search, store
+        from handoffaudit.diagnostics.logs import imports, store
 
         made = store.store_log(
             self._tenant, source, SENDER, stream, read_here=True, on_progress=lambda row: on_progress(row.lines)
         )
-        bad = search.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
+        bad = imports.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
         shown = [{"number": line.number, "why": line.why} for line in bad]
         return ImportedLog(made.source, [str(made.pk)], made.lines, made.known, made.kinds, made.bad, shown)
 
@@ -189,9 +189,7 @@ def command(
 
 def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
     if url:
-        if not key:
-            raise Stop("--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.")
-        return ServerLogReceiver(url, key)
+        return ServerLogReceiver(url, require_key(key))
     from handoffaudit.cli.bootstrap import find_tenant, start_with_database
 
     start_with_database()
@@ -244,7 +242,7 @@ def _as_text(done: list[ImportedLog], seconds: float) -> list[str]:
             texts.append(_printable(one.source))
         texts += [f"  known before{one.known:>12,}", f"  new         {one.new:>12,}"]
         if one.kinds is None:
-            texts.append("  The server reads them now; what is bad stands on its page Diagnostics, Logs.")
+            texts.append("  The server reads the lines now; its page Diagnostics, Logs will list bad lines.")
             continue
         texts += [f"    {kind:<10}{number:>12,}" for kind, number in one.kinds.items()]
         if one.bad:

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
-from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.import_items import Answer, Item
+from handoffaudit.cli import Stop
+from handoffaudit.cli.import_files import Answer, Item
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
@@ -26,13 +26,14 @@ TRIES = 8
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
+# The longest `Retry-After` that the client obeys, in seconds.
 LONGEST_WAIT_ASKED = 300.0
 
 BUSY = {429, 502, 503, 504}
 
 
 class Server:
-    """Client of a server that repeats requests while the server is busy or away."""
+    """Client of a server. The client repeats a request while the server is busy or cannot be reached."""
 
     def __init__(self, url: str, key: str) -> None:
         parts = urlsplit(url)
@@ -40,37 +41,41 @@ class Server:
             raise Stop(f"{url!r} is not the address of a server: write it like https://audit.example.com.")
         self._url = url.rstrip("/")
         self._base = f"{parts.path.rstrip('/')}/api/v1"
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
+        connection_type = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = connection_type(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
         self._headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
 
     def close(self) -> None:
         self._connection.close()
 
-    def post(self, path: str, body: bytes, kind: str, **headers: str) -> tuple[int, dict[str, Any]]:
+    def post(self, path: str, body: bytes, content_type: str, **headers: str) -> tuple[int, dict[str, Any]]:
         """Send a request, and return the status and the answer. Raises `Stop` if another try would not help.
 
         `path` is relative to the base address of the API.
         """
-        sent = {**self._headers, "Content-Type": kind, **{name.replace("_", "-"): v for name, v in headers.items()}}
+        sent = {
+            **self._headers,
+            "Content-Type": content_type,
+            **{name.replace("_", "-"): v for name, v in headers.items()},
+        }
         pause = FIRST_PAUSE
-        for last in (False,) * (TRIES - 1) + (True,):
+        for is_last in (False,) * (TRIES - 1) + (True,):
             try:
                 self._connection.request("POST", self._base + path, body, sent)
                 response = self._connection.getresponse()
-                status, content, asked = response.status, response.read(), response.headers.get("Retry-After")
+                status, content, retry_after = response.status, response.read(), response.headers.get("Retry-After")
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
-                if last:
+                if is_last:
                     raise Stop(f"{self._url} can't be reached ({error}): check it, then import again.", 1) from error
             else:
                 if status not in BUSY:
                     return status, self._check(status, content)
-                if last:
+                if is_last:
                     raise Stop(
                         f"{self._url} is busy ({describe_refusal(status, _parse(content))}): import again later.", 1
                     )
-                pause = max(pause, _parse_seconds(asked))
+                pause = max(pause, _parse_seconds(retry_after))
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         raise AssertionError("unreachable")
@@ -82,7 +87,7 @@ class Server:
                 f"{self._url} refuses the key ({describe_refusal(status, parsed)}): give one with the scope ingest.", 1
             )
         if status == 404 or not parsed:
-            raise Stop(f"{self._url} answers with {status} and is no handoffaudit: check --url.", 1)
+            raise Stop(f"{self._url} answers with {status} and is not a handoffaudit server: check --url.", 1)
         return parsed
 
 
@@ -136,10 +141,13 @@ def describe_refusal(status: int, response: dict[str, Any]) -> str:
 
 
 def _parse_seconds(header: str | None) -> float:
+    """Return the seconds of a `Retry-After` header, or 0 if it is absent or a date."""
     return min(float(header), LONGEST_WAIT_ASKED) if header and header.isdecimal() else 0.0
 
 
 class DatabaseReceiver:
+    """Receiver that stores handoffs in the local database."""
+
     def __init__(self, tenant: "Tenant") -> None:
         from handoffaudit.handoffs.models import ActorKind
         from handoffaudit.handoffs.transitions import Actor
@@ -171,24 +179,25 @@ def _make_submission(item: Item) -> "Submission":
 
 
 def _make_raw_submission(item: Item) -> "Submission":
+    """Return the submission of a document that is not JSON. An invalid envelope is left out, except for the id."""
     from handoffaudit.handoffs.ingest.prepare import read_submission
     from handoffaudit.validation.submission import Submission
 
     envelope = orjson.dumps({**item.beside, "handoff_id": item.handoff_id, "document": None})
-    around = read_submission(envelope)
-    if around.issues:
-        around = read_submission(orjson.dumps({"handoff_id": item.handoff_id, "document": None}))
+    beside = read_submission(envelope)
+    if beside.issues:
+        beside = read_submission(orjson.dumps({"handoff_id": item.handoff_id, "document": None}))
     return Submission(
         document=item.sent,
-        format=around.format,
-        context=around.context,
-        evidence=around.evidence,
-        envelope=around.envelope,
+        format=beside.format,
+        context=beside.context,
+        evidence=beside.evidence,
+        envelope=beside.envelope,
     )
 
 
 def _make_answer(receipt: "Receipt") -> Answer:
     extra: dict[str, Any] = {}
-    if receipt.status in {403, 409, 413}:
+    if receipt.title:
         extra = {"why": f"{receipt.status} {receipt.title}", "remedy": receipt.detail}
     return Answer(status=receipt.status, codes=tuple(issue.code for issue in receipt.issues), **extra)

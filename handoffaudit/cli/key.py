@@ -1,4 +1,4 @@
-"""`handoffaudit key`: creates, lists and revokes API keys."""
+"""`handoffaudit key`: creates, lists, binds and revokes API keys."""
 
 import json
 from datetime import datetime
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import actor_name, find_tenant, start_with_database
-from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example, json_option, tenant_option
 
 if TYPE_CHECKING:
@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 @click.group(name="key", epilog=example("handoffaudit key create crew --scopes ingest,read"))
 def command() -> None:
-    """Create, list and revoke API keys."""
+    """Create, list, bind and revoke API keys."""
+
+
+agent_option = click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="AGENT",
+    help="An agent that the key may speak for: a name, or a pattern such as 'crew-*'. Repeatable, at most 20; without "
+    "it, the key speaks for any agent.",
+)
 
 
 @command.command(name="create", epilog=example("KEY=$(handoffaudit key create crew)"))
@@ -26,23 +36,35 @@ def command() -> None:
     "--scopes",
     default="ingest,read",
     show_default=True,
-    help="Scopes of the key: any of ingest, read, review, admin, separated by commas.",
+    help="Scopes of the key: any of ingest, observe, read, review, admin, separated by commas.",
 )
+@click.option(
+    "--seam",
+    type=click.Choice(["in_process", "outside"]),
+    default=None,
+    help="Where a key with the scope observe captures tool results: in the sender's process (default), or outside it.",
+)
+@agent_option
 @data_option
 @json_option
-def create(name: str, tenant: str, scopes: str, *, as_json: bool) -> None:
+def create(name: str, tenant: str, scopes: str, seam: str | None, agents: tuple[str, ...], *, as_json: bool) -> None:
     """Create an API key and print only the key on standard output.
 
     NAME is the user or the program that will use the key. The key is shown once, because only its hash is stored.
     """
     start_with_database()
-    from handoffaudit.accounts import keys
-    from handoffaudit.accounts.errors import Refused
+    from handoffaudit.accounts import Refused, keys
 
     wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
     try:
         key, secret = keys.create(
-            tenant=find_tenant(tenant), name=name, scopes=wanted, expires_at=None, actor=actor_name()
+            tenant=find_tenant(tenant),
+            name=name,
+            scopes=wanted,
+            expires_at=None,
+            actor=actor_name(),
+            seam=seam or "",
+            agents=agents,
         )
     except Refused as error:
         raise Stop(error.message) from error
@@ -85,6 +107,28 @@ def revoke(key: str, tenant: str) -> None:
     click.echo(f"Revoked: {found.name} ({found.prefix}…). It stops working within seconds.", err=True)
 
 
+@command.command(name="bind", epilog=example("handoffaudit key bind 3 --agent researcher"))
+@click.argument("key")
+@tenant_option
+@agent_option
+@data_option
+def bind(key: str, tenant: str, agents: tuple[str, ...]) -> None:
+    """Set the agents that a key may speak for.
+
+    KEY is the number or the beginning of the key, as `key list` shows them. The agents replace those that the key had.
+    """
+    start_with_database()
+    from handoffaudit.accounts import Refused, keys
+
+    owner = find_tenant(tenant)
+    try:
+        found = keys.bind(tenant=owner, key_id=_find(owner, key), agents=agents, actor=actor_name())
+    except Refused as error:
+        raise Stop(error.message) from error
+    whom = ", ".join(found.agents) or "any agent"
+    click.echo(f"{found.name} ({found.prefix}…) speaks for {whom}. This holds within seconds.", err=True)
+
+
 def _find(tenant: "Tenant", wanted: str) -> int:
     from handoffaudit.accounts import keys
 
@@ -102,6 +146,8 @@ def _describe(key: "Key") -> dict[str, Any]:
         "name": key.name,
         "prefix": key.prefix,
         "scopes": key.scopes,
+        "seam": key.seam,
+        "agents": key.agents,
         "created_at": _format_time(key.created_at),
         "created_by": key.created_by,
         "expires_at": _format_time(key.expires_at),
@@ -117,4 +163,5 @@ def _format_time(time: datetime | None) -> str | None:
 def _format_line(key: "Key") -> str:
     state = f"revoked {key.revoked_at:%Y-%m-%d}" if key.revoked_at else "in use"
     used = f"last used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
-    return f"{key.pk:>4}  {key.prefix}…  {key.name:<24}  {','.join(key.scopes):<20}  {state}, {used}"
+    whom = f", speaks for {', '.join(key.agents)}" if key.agents else ""
+    return f"{key.pk:>4}  {key.prefix}…  {key.name:<24}  {','.join(key.scopes):<20}  {state}, {used}{whom}"

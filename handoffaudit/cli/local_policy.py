@@ -10,8 +10,7 @@ from typing import Any
 
 import orjson
 
-from handoffaudit.cli.errors import Stop
-from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.cli import Stop
 from handoffaudit.validation.config import (
     ANY_OTHER_TYPE,
     ROWS_AS_SHIPPED,
@@ -30,12 +29,18 @@ def read_policy(paths: Sequence[str], strictness: str | None) -> ValidationConfi
     """
     config = _replace_rows(ValidationConfig(version=0, other=TypePolicy(ANY_OTHER_TYPE)), 0, ROWS_AS_SHIPPED)
     for path in paths:
-        given = _load(path)
-        try:
-            config = _detect_kind(path, given)(config, given)
-        except (InvalidPolicy, TypeError, AttributeError, ValueError) as error:
-            raise Stop(f"{path} is no policy: {error}") from error
+        config = _add_file(config, path)
     return _set_strictness(config, Strictness(strictness)) if strictness else config
+
+
+def _add_file(config: ValidationConfig, path: str) -> ValidationConfig:
+    from handoffaudit.policy.values import InvalidPolicy
+
+    given = _load(path)
+    try:
+        return _detect_kind(path, given)(config, given)
+    except (InvalidPolicy, TypeError, AttributeError, ValueError) as error:
+        raise Stop(f"{path} is not a policy: {error}") from error
 
 
 Added = Callable[[ValidationConfig, dict[str, Any]], ValidationConfig]
@@ -46,7 +51,7 @@ def _detect_kind(path: str, given: dict[str, Any]) -> Added:
         return _add_rules
     rows = given.get("rows")
     if not isinstance(rows, list):
-        raise Stop(f'{path} is no policy: it has neither "rows" (strictness, schemas, prompts) nor "sets" (rules).')
+        raise Stop(f'{path} is not a policy: it has neither "rows" (strictness, schemas, prompts) nor "sets" (rules).')
     if not rows:
         # These are schemas or prompts without rows, because a strictness table always has a row.
         return lambda config, given: config
@@ -109,5 +114,5 @@ def _load(path: str) -> dict[str, Any]:
         too_large = f"larger than {LARGEST // 1024 // 1024} MiB" if len(read) > LARGEST else f"not JSON: {error}"
         raise Stop(f"{path} is {too_large}.") from error
     if not isinstance(given, dict):
-        raise Stop(f'{path} is no policy: write {{"rows": […]}}, as GET /api/v1/strictness answers.')
+        raise Stop(f'{path} is not a policy: write {{"rows": […]}}, as GET /api/v1/strictness answers.')
     return given

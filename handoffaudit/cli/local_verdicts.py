@@ -1,11 +1,11 @@
-"""Judging of documents in files, as the server judges a handoff, and verdicts as text for the terminal."""
+"""Verdicts on documents in files, as the server judges handoffs, and their text for the terminal."""
 
 import errno
 import shutil
 import textwrap
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -19,8 +19,8 @@ from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.json_text import parse_json, sha256_hex
 from handoffaudit.validation.layers import History, Subject
+from handoffaudit.validation.layers.base import FileView
 from handoffaudit.validation.pipeline import reject_unread
-from handoffaudit.validation.ports import FileView
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.submission import read_submission
 from handoffaudit.validation.text import pluralize
@@ -31,8 +31,9 @@ from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
 class QuickCounter:
     """Token counter for output that shows no counts.
 
-    No text has more tokens than bytes, so a text whose bytes fit into the smallest budget is within every budget:
-    `count` then returns the number of bytes. From the first longer text on, the tokenizer counts every text.
+    No text has more tokens than bytes. While the bytes of each text fit into the smallest budget, `count` returns the
+    number of bytes, because the text is within every budget. From the first longer text on, the tokenizer counts every
+    text.
     """
 
     name = ENCODING
@@ -52,7 +53,10 @@ class QuickCounter:
 
 
 def quick_counter(budget: int) -> TokenCounter:
-    """Return a counter for output without counts; without a tokenizer, counts are estimates, and verdicts say so."""
+    """Return a counter for output that shows no counts.
+
+    If no tokenizer is installed, counts are estimates, and verdicts say so.
+    """
     return QuickCounter(budget) if find_spec("splintr") else default_counter()
 
 
@@ -94,7 +98,10 @@ class Given:
 
 
 def take_apart(sent: bytes, declared_format: str | None = None) -> Given:
-    """Split a submission; with a declared format, or without `document` in it, the input is the bare document."""
+    """Split a submission into document and envelope.
+
+    Input with a declared format, or without the field `document`, is a bare document.
+    """
     given = read_submission(sent, declared_format)
     if given.issues:
         return Given(issues=given.issues)
@@ -185,6 +192,8 @@ _INDENT = " " * 11
 
 MOST_ISSUES = 30
 
+_MOST_PLACES = 5
+
 
 def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
     """Return one line about a verdict, with the outcome first, because readers look for the outcome."""
@@ -197,22 +206,30 @@ def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
 
 
 def issue_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield the lines about the findings, the most severe first."""
+    """Yield the lines about the findings, the most severe first, and those with the same rule code together."""
     order = list(_SEVERITY_COLOURS)
-    found = sorted(verdict.issues, key=lambda issue: order.index(issue.severity.value))
-    for issue in found[:MOST_ISSUES]:
-        yield from _lines_of_issue(issue)
-    if len(found) > MOST_ISSUES:
-        yield f"  … and {len(found) - MOST_ISSUES} more: --json shows all."
+    kinds: dict[tuple[str, str], list[Issue]] = {}
+    for issue in sorted(verdict.issues, key=lambda issue: order.index(issue.severity.value)):
+        kinds.setdefault((issue.code, issue.severity), []).append(issue)
+    for same in list(kinds.values())[:MOST_ISSUES]:
+        yield from _lines_of_issues(same)
+    if len(kinds) > MOST_ISSUES:
+        yield f"  … and {len(kinds) - MOST_ISSUES} more rule codes: --json shows all."
 
 
-def _lines_of_issue(issue: Issue) -> Iterator[str]:
-    severity = click.style(f"{issue.severity.value:<9}", fg=_SEVERITY_COLOURS[issue.severity.value])
-    place = f"  at {issue.field_path}" if issue.location else ""
-    yield f"  {severity}{click.style(issue.code, bold=True)}{_printable(place)}"
-    yield wrap(issue.message)
-    if issue.hint:
-        yield click.style(wrap(f"→ {issue.hint}"), dim=True)
+def _lines_of_issues(same: Sequence[Issue]) -> Iterator[str]:
+    """Yield the lines about findings with the same rule code and severity: the first in full, the others as places."""
+    first, *others = same
+    severity = click.style(f"{first.severity.value:<9}", fg=_SEVERITY_COLOURS[first.severity.value])
+    place = f"  at {first.field_path}" if first.location else ""
+    yield f"  {severity}{click.style(first.code, bold=True)}{_printable(place)}"
+    yield wrap(first.message)
+    if others:
+        places = list(dict.fromkeys(issue.field_path for issue in others if issue.location))
+        at = f" at {', '.join(places[:_MOST_PLACES])}{', …' * (len(places) > _MOST_PLACES)}" if places else ""
+        yield wrap(f"and {len(others)} more{at}: --json shows all")
+    if first.hint:
+        yield click.style(wrap(f"→ {first.hint}"), dim=True)
 
 
 def not_run_line(verdict: Verdict) -> str:

@@ -5,10 +5,10 @@ from importlib import import_module
 
 import click
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.process import drop_empty
 
-# Module and help text by command, in the order in which a user needs the commands.
+# Module, or module and function, and help text by command, in the order in which a user needs the commands.
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "key": ("key", "Create, list and revoke API keys."),
@@ -21,10 +21,10 @@ COMMANDS = {
     "report-file": ("report_file", "Report the result of a handoff file check."),
     "watch": ("watch", "Report handoff files as agents write them."),
     "eval": ("eval", "Measure layers on labelled data."),
-    "recount": ("recount", "Check stored counts and correct differences."),
-    "verify-log": ("verify_log", "Verify the integrity of the audit log."),
-    "backup": ("backup", "Back up the embedded database to a file."),
-    "manage": ("manage", "Run one of Django's own commands."),
+    "recount": ("upkeep.recount", "Check stored counts and correct differences."),
+    "verify-log": ("upkeep.verify_log", "Verify the integrity of the audit log."),
+    "backup": ("upkeep.backup", "Back up the embedded database to a file."),
+    "manage": ("upkeep.manage", "Run one of Django's own commands."),
 }
 
 EXAMPLES = """\b
@@ -44,8 +44,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"handoffaudit.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = module.command
+        module, _, function = COMMANDS[cmd_name][0].partition(".")
+        command: click.Command = getattr(import_module(f"handoffaudit.cli.{module}"), function or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

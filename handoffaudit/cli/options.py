@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from handoffaudit.cli import Stop
+
 DATABASE_FILE = "handoffaudit.sqlite3"
 
 
@@ -32,6 +34,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 def example(*lines: str) -> str:
     """Return the epilog of a click command with examples."""
     return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {one}" for one in lines)])
+
+
+def require_key(key: str | None) -> str:
+    """Return the API key for `--url`. Raise `Stop` if there is none."""
+    if not key:
+        raise Stop("--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.")
+    return key
 
 
 def data_folder() -> Path:

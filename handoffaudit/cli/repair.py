@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.cli.options import example, format_option, json_option, policy_option, root_option, strictness_option
 
 if TYPE_CHECKING:

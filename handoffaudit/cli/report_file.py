@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.cli.options import data_folder, data_option, example, json_option, receiver_options, tenant_option
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     if flush:
         _flush(url, key, folder, any_key=any_key)
     if any_key:
-        raise click.UsageError("--any-key goes with --flush.")
+        raise click.UsageError("--any-key needs --flush.")
     if missing := [name for name, given in (("--path", path), ("--agent", agent), ("--phase", phase)) if not given]:
         raise click.UsageError(f"Missing option: {', '.join(missing)}.")
     from handoffaudit.cli import report_receivers

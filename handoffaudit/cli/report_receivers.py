@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.cli.file_lookup import LookedUpFile
 from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
 from handoffaudit.cli.hooks.spool import Entry, Held, Spool, SpoolFull, count_other_keys, send_waiting
@@ -191,7 +191,7 @@ class ServerReceiver:
             answer = self.server.post(entry.body, entry.id, ANSWER_SECONDS)
         except Undelivered as error:
             held.release()
-            where = f"The report is kept in {held.path.parent}, and goes out with the next one made with this key"
+            where = f"The report is kept in {held.path.parent}, and is sent with the next report made with this key"
             raise Kept(
                 f"{error}. {where}; after another key was set, {self._format_flush_command()} sends it."
             ) from error
@@ -270,7 +270,7 @@ def choose_receiver(
     if local:
         return LocalReceiver(strict)
     if strict:
-        raise Stop("--strict goes with --local: a server and its database have a policy of their own.")
+        raise Stop("--strict needs --local: a server and its database have a policy of their own.")
     if url:
         server = report_server(url, key)
         return ServerReceiver(server, Spool(spool / server.name, SPOOL_BYTES))

@@ -20,8 +20,8 @@ from types import FrameType
 
 import click
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable
-from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example
 from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, hold_back_web
 
@@ -287,7 +287,7 @@ def allowed_name() -> str:
 
 def load_sample(supervisor: Supervisor) -> None:
     """Load the sample in separate processes, while the server runs: handoffs, then handoff files and logs."""
-    say("  The sample goes into the tenant default, where it stays: begin your own in another folder, with --data.\n")
+    say("  The sample stays in the tenant default. Use another folder for your own data, with --data.\n")
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
     for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.serve.setup", "--samples"]):
         loading = subprocess.Popen([sys.executable, "-m", *what])  # noqa: S603

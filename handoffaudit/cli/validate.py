@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import LONGEST
-from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import (
     example,
     format_option,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.cli.options import data_folder, data_option, example, json_option, receiver_options, tenant_option
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Self, TypeVar
 from weakref import WeakSet
 
 from django.contrib import messages
@@ -14,17 +14,20 @@ from django.utils import timezone
 from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
-from handoffaudit.accounts.models import Role
+from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters, page_of
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics import group_queries
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs import export as handoffs_export
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.export import Form
 from handoffaudit.handoffs.filters import Filters
+
+F = TypeVar("F", bound=FilterSet)
 
 # A download occupies one of the server's 32 threads until the reader has received the whole file. A reader who
 # stops reading takes a place only from the other downloads of the same person and tenant.
@@ -95,19 +98,7 @@ class Parts:
 @require_role(Role.VIEWER)
 @require_safe
 def export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
-    try:
-        filters, form = Filters.from_query(request.GET), _form(request)
-    except FilterError as bad:
-        context = {"bad": bad, "form": Filters.form(request.GET)}
-        return render_page(request, "dashboard/handoffs/page.html", context, status=400)
-    return _file(
-        request,
-        who,
-        "handoffs",
-        filters.to_query(),
-        form,
-        lambda: handoffs_export.render_list(who.tenant, filters, form),
-    )
+    return _filtered_file(request, who, "handoffs", Filters, handoffs_export.render_list)
 
 
 @require_role(Role.VIEWER)
@@ -115,7 +106,7 @@ def export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
 def review_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
     """Export the review queue from its first row, whatever page the address names."""
     try:
-        place, form = QueueFilters.of(request).but(cursor=""), _form(request)
+        place, form = QueueFilters.of(request).first_page(), _form(request)
         page = page_of(who, place, limit=handoffs_export.PART)
     except FilterError as bad:
         return render_page(request, "dashboard/review/page.html", {"bad": bad, "section": "review"}, status=400)
@@ -126,14 +117,7 @@ def review_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBa
 @require_role(Role.VIEWER)
 @require_safe
 def groups_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
-    try:
-        filters, form = GroupFilters.from_query(request.GET), _form(request)
-    except FilterError as bad:
-        context = {"bad": bad, "form": GroupFilters.form(request.GET)}
-        return render_page(request, "dashboard/groups/page.html", context, status=400)
-    return _file(
-        request, who, "groups", filters.to_query(), form, lambda: group_queries.export_groups(who.tenant, filters, form)
-    )
+    return _filtered_file(request, who, "groups", GroupFilters, group_queries.export_groups)
 
 
 @require_role(Role.VIEWER)
@@ -148,6 +132,22 @@ def count(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return render_page(
         request, "dashboard/handoffs/export_count.html", {"number": min(number, COUNTED), "more": number > COUNTED}
     )
+
+
+def _filtered_file(
+    request: HttpRequest,
+    who: TenantMembership,
+    page: str,
+    filter_set: type[F],
+    parts: Callable[[Tenant, F, Form], Iterator[bytes]],
+) -> HttpResponseBase:
+    """Return the file of the list `page`, or the page with an error if a filter of the address is invalid."""
+    try:
+        filters, form = filter_set.from_query(request.GET), _form(request)
+    except FilterError as bad:
+        context = {"bad": bad, "form": filter_set.form(request.GET)}
+        return render_page(request, f"dashboard/{page}/page.html", context, status=400)
+    return _file(request, who, page, filters.to_query(), form, lambda: parts(who.tenant, filters, form))
 
 
 def _file(

@@ -11,15 +11,15 @@ from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics.codes import find_fix
 from handoffaudit.dashboard.filters import find_code
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, tabs_of
+from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, redirect_without_blanks, tabs_of
 from handoffaudit.diagnostics import group_queries, group_store
-from handoffaudit.diagnostics.group_members import MOST_WAITING, WEEK
+from handoffaudit.diagnostics.group_members import MOST_WAITING, WEEK, Routes
 from handoffaudit.diagnostics.group_queries import (
     STATUSES,
     GroupFilters,
@@ -49,7 +49,7 @@ _UNTIL_NAMES = {
     "10": "10 more",
     "50": "50 more",
     "double": "twice as many",
-    FOR_GOOD: "never: for good",
+    FOR_GOOD: "never",
 }
 
 
@@ -66,6 +66,7 @@ class Line:
     """A finding group as the list shows it; `lately` is how many of its handoffs arrived in the last 7 days."""
 
     group: FindingGroup
+    routes: Routes
     signs: list[Sign]
     waiting: int
     more_wait: bool
@@ -85,7 +86,7 @@ class MuteOption:
 def line(listed: ListedGroup) -> Line:
     spark = draw_sparkline(listed.days, title="Handoffs per day, last 14 days", prefix=f"spark-{listed.group.pk}")
     signs = [Sign(*SIGNS[sign]) for sign in listed.signs]
-    return Line(listed.group, signs, listed.waiting, listed.more_wait, spark, sum(listed.days[-WEEK:]))
+    return Line(listed.group, listed.routes, signs, listed.waiting, listed.more_wait, spark, sum(listed.days[-WEEK:]))
 
 
 def group_name(tenant: Tenant, number: str) -> str:
@@ -95,7 +96,7 @@ def group_name(tenant: Tenant, number: str) -> str:
     except FindingGroup.DoesNotExist:
         return number
     at = f" at {group.path_shape}" if group.path_shape else ""
-    return f"{code_title(group.code)}{at}, {group.source_agent_id} → {group.target_agent_id}"
+    return f"{code_title(group.code)}{at}"
 
 
 def mute_options(number: int) -> list[MuteOption]:
@@ -105,7 +106,7 @@ def mute_options(number: int) -> list[MuteOption]:
 def mute_label(group: FindingGroup) -> str:
     """Describe how long a muted group stays muted."""
     if group.muted_until is None:
-        return "for good"
+        return "until somebody unmutes it"
     return f"until {group.muted_until:,} handoffs have it"
 
 
@@ -132,7 +133,7 @@ def answer(
         "group": group,
         "line": line(list_one(who.tenant, group)),
         "entry": entry_of(group.code),
-        "mend": find_fix(who, group.code, newest[0].handoff_type if newest else ""),
+        "fix": find_fix(who, group.code, newest[0].handoff_type if newest else ""),
         "example": group_queries.find_example(group, newest),
         "newest": newest,
         "decided": group_queries.count_decisions(who.tenant, group.pk),
@@ -244,10 +245,8 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     query = filters.to_query()
     views = tabs_of(request, who, "groups", query)
-    blank = {name for name, text in request.GET.items() if not str(text).strip()}
-    if not is_htmx(request) and not blank.isdisjoint(GroupFilters.parameters()):
-        # A plain form also sends its empty fields; the address that people save and share has none.
-        return HttpResponseRedirect(views.href(query))
+    if cleaned := redirect_without_blanks(request, filters, query, views):
+        return cleaned
     context |= {
         "filters": filters,
         "form": SimpleLazyObject(lambda: _form({**request.GET.dict(), "code": filters.code}, who)),

@@ -17,7 +17,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.diagnostics.llm_health import AlertText
-from handoffaudit.dashboard.templatetags.icons import STROKED
+from handoffaudit.dashboard.templatetags.ui import STROKED
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.chain import Chain, draw_chain
@@ -136,7 +136,7 @@ def _tokens() -> Example:
 
 def _spark() -> Example:
     days = (0, 2, 1, 4, 3, 0, 0, 5, 9, 7, 6, 12, 4, 8)
-    use = "A trend in a line of a list, in the colour of its text; its numbers stand beside it."
+    use = "A trend in a line of a list, in the colour of its text, beside its numbers."
     return Example(
         "Sparkline", "drawing/charts.py", use, draw_sparkline(days, title="Handoffs a day", prefix="gallery-spark")
     )

@@ -17,7 +17,7 @@ from handoffaudit.dashboard.diagnostics import llm_health
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
 from handoffaudit.dashboard.safe_text import cut
-from handoffaudit.diagnostics import llm_status, workers
+from handoffaudit.diagnostics import status
 from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
@@ -105,15 +105,15 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "bad": bad,
         "periods": [PERIODS[name] for name in OFFERED],
         "waiting": waits,
-        "no_worker": workers.missing_worker_message(who.tenant, waits.oldest_unjudged_at),
+        "no_worker": status.missing_worker_message(who.tenant, waits.oldest_unjudged_at),
         "for_review": for_review,
         # Reassigned and muted handoffs wait, but the default view of Review leaves them out.
         "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
         "waiting_count": for_review.up_to(MOST_WAITING),
         "alerts": llm_health.open_alerts(who.tenant),
-        "model": llm_status.load_status(who.tenant),
-        "first_checks": llm_status.count_first_checks(who.tenant),
-        "unverified": llm_status.count_unverified(who.tenant, since),
+        "model": status.load_status(who.tenant),
+        "first_checks": status.count_first_checks(who.tenant),
+        "unverified": status.count_unverified(who.tenant, since),
     }
     if context["total"]:
         buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
@@ -151,7 +151,7 @@ def _newer(request: HttpRequest, who: TenantMembership, figures: dict[str, Any])
     if request.GET.get("seen", "") != figures["seen"]:
         parts.append(render_to_string("dashboard/overview/figures.html", figures, request))
     oldest = stats.find_oldest_unjudged(who.tenant.pk)
-    missed = workers.missing_worker_message(who.tenant, oldest.since if oldest else None)
+    missed = status.missing_worker_message(who.tenant, oldest.since if oldest else None)
     if bool(missed) != (request.GET.get("gone", "") == "1"):
         parts.append(render_to_string("dashboard/overview/no_worker.html", {"no_worker": missed}, request))
     try:

@@ -25,8 +25,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from handoffaudit.accounts import people
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, people
 from handoffaudit.accounts.models import Membership, Person
 
 
@@ -156,11 +155,11 @@ def _rules() -> Iterator[str]:
             case MinimumLengthValidator():
                 yield f"At least {validator.min_length} characters"
             case NumericPasswordValidator():
-                yield "Not digits alone"
+                yield "Not only digits"
             case CommonPasswordValidator():
-                yield "None of those that many people use, such as password1"
+                yield "Not a common password, such as password1"
             case UserAttributeSimilarityValidator():
-                yield "Not your name, nor nearly so"
+                yield "Not your name or a similar one"
             case _:
                 yield validator.get_help_text()
 

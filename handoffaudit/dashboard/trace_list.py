@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
@@ -13,7 +13,13 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live, trace_page
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
-from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
+from handoffaudit.dashboard.view_tabs import (
+    build_url,
+    join_query,
+    redirect_to_default,
+    redirect_without_blanks,
+    tabs_of,
+)
 from handoffaudit.diagnostics.traces import list_traces
 from handoffaudit.filter_fields import PERIODS, ChoiceFilter, FilterError, MomentTextFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
@@ -70,10 +76,8 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     query = filters.to_query()
     views = tabs_of(request, who, "traces", query)
-    blank = {name for name, text in request.GET.items() if not str(text).strip()}
-    if not is_htmx(request) and not blank.isdisjoint(TraceFilters.parameters()):
-        # A plain form also sends its empty fields; the address that people save and share has none.
-        return HttpResponseRedirect(views.href(query))
+    if cleaned := redirect_without_blanks(request, filters, query, views):
+        return cleaned
     context |= {
         "traces": page.items,
         "is_narrowed": bool(query),

@@ -1,13 +1,15 @@
 """The page of one trace: its handoffs, the origins of wrong values, and its log lines."""
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
+import orjson
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path, reverse
 from django.utils import timezone
@@ -21,15 +23,15 @@ from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import build_url
-from handoffaudit.diagnostics.logs import search
+from handoffaudit.diagnostics.logs import imports, search
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
 from handoffaudit.drawing.lanes import needs_fold
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries, tool_results
 from handoffaudit.handoffs.filters import Filters, parse_cursor
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Handoff, ToolResult
 from handoffaudit.validation.origins import Origin, Sign, Suspect
 from handoffaudit.validation.text import pluralize
 
@@ -146,7 +148,7 @@ MOST_LINES: Final = 50
 
 def search_of(tenant: Tenant, trace_id: str) -> str:
     """Return the address of all log lines of the trace; empty if the tenant has sent no logs."""
-    if not search.list_imports(tenant, limit=1)[0]:
+    if not imports.list_imports(tenant, limit=1)[0]:
         return ""
     return f"{reverse('dashboard:logs', args=[tenant.slug])}?{urlencode({'trace': trace_id})}"
 
@@ -169,15 +171,17 @@ LIVE_FOR: Final = timedelta(minutes=10)
 
 MOST_NEW: Final = 100
 
+MOST_CALLS: Final = 100
+
+_LONGEST_EXCERPT: Final = 120
+
 MOST_SUSPECTS: Final = 3
 
 _SHOWN_VALUES: Final = 3
 
 _SIGNS: Final = {
-    Sign.NUMBER: "a number or a date among them",
-    Sign.CARRIED: "carried on",
-    Sign.SPREAD: "several of them by several later handoffs",
-    Sign.ASSUMED: "says that it assumes or simulates something",
+    Sign.FAILED: "the answer to it reports an error or an empty result",
+    Sign.ASSUMED: "the first to say that its data is assumed or made up",
 }
 
 _WIDE: Final = 1040
@@ -203,6 +207,40 @@ class ShownSuspect:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool result in the list; `before` is the first handoff that was judged with it, None if there is none."""
+
+    result: ToolResult
+    excerpt: str
+    before: Traced | None
+
+
+def list_calls(tenant: Tenant, trace_id: str, handoffs: Sequence[Traced]) -> list[ToolCall]:
+    """Return the tool calls of a trace in the order of their times, at most one more than the page shows."""
+    in_turn = sorted(handoffs, key=lambda one: one.handoff.at)
+    times = [one.handoff.at for one in in_turn]
+    calls = []
+    found = tool_results.list_results(tenant.pk, trace_id, limit=MOST_CALLS + 1)
+    for row in sorted(found, key=lambda row: (row.at, row.pk)):
+        place = bisect_left(times, row.at)
+        before = in_turn[place] if place < len(in_turn) else None
+        calls.append(ToolCall(row, cut(row.content, _LONGEST_EXCERPT), before))
+    return calls
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def tool_result(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    row = ToolResult.objects.filter(tenant=who.tenant, pk=pk).first()
+    if row is None:
+        raise Http404("There is no such tool result. It may have been deleted by retention.")
+    content = orjson.loads(row.content)
+    text = content if isinstance(content, str) else orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
+    context = {"result": row, "text": readable(text), "address": build_trace_url(who.tenant.slug, row.trace_id)}
+    return render_page(request, "dashboard/traces/tool_result.html", context)
+
+
 @require_role(Role.VIEWER)
 @require_safe
 def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
@@ -217,13 +255,14 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
     chosen = marked_origin(shown, asked)
     found = list_origins(shown, asked, chosen)
     newest = max(one.handoff.pk for one in shown.handoffs)
+    calls = list_calls(who.tenant, trace_id, shown.handoffs)
     context: dict[str, Any] = {
         "trace": shown,
         "address": build_trace_url(who.tenant.slug, trace_id),
         "title": readable(trace_id),
         "summary": summarize(shown),
         "figures": _stats(shown),
-        "drawings": _drawings(shown, who.tenant.slug, asked, chosen),
+        "drawings": _drawings(shown, who.tenant.slug, asked, chosen, calls),
         "is_full": asked.is_full,
         "fold_query": asked.query(lanes="" if asked.is_full else "full"),
         "chosen": readable(chosen.value) if chosen else "",
@@ -231,6 +270,8 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "kinds": kinds(shown, asked),
         "folds": needs_fold(len(shown.handoffs)),
         "rows": _rows(shown),
+        "calls": calls[:MOST_CALLS],
+        "has_more_calls": len(calls) > MOST_CALLS,
         "suspects": _suspects(shown),
         "more_suspects": max(len(shown.suspects) - MOST_SUSPECTS, 0),
         "origins": found[:SHOWN],
@@ -264,13 +305,19 @@ def summarize(shown: Trace) -> str:
     return f"{start}; carried by {pluralize(len(first.carriers), 'later handoff')}." if first.carriers else f"{start}."
 
 
-def _drawings(shown: Trace, slug: str, asked: Asked, chosen: Origin | None) -> dict[str, Drawing]:
+def _drawings(
+    shown: Trace, slug: str, asked: Asked, chosen: Origin | None, calls: Sequence[ToolCall]
+) -> dict[str, Drawing]:
     """Draw the trace wide, and narrow for small screens; an unfolded trace is drawn wide only."""
+    counts = Counter(one.before.number for one in calls if one.before)
+    handoffs = tuple(replace(one, calls=counts[one.number]) for one in shown.handoffs)
 
     def drawn(name: str, width: int) -> Drawing:
         href = f"?{asked.query(lanes='full')}#lanes"
+        prefix, is_folded = f"lanes-{name}", not asked.is_full
+        with_calls = replace(shown, handoffs=handoffs)
         return draw_trace(
-            shown, slug=slug, origin=chosen, href=href, width=width, is_folded=not asked.is_full, prefix=f"lanes-{name}"
+            with_calls, slug=slug, origin=chosen, href=href, width=width, is_folded=is_folded, prefix=prefix
         )
 
     wide = {"wide": drawn("wide", _WIDE)}
@@ -278,7 +325,7 @@ def _drawings(shown: Trace, slug: str, asked: Asked, chosen: Origin | None) -> d
 
 
 def _stats(shown: Trace) -> dict[str, Any]:
-    times = [one.handoff.received_at for one in shown.handoffs]
+    times = [one.handoff.at for one in shown.handoffs]
     return {
         "agents": len(shown.agents),
         "findings": len(shown.attributed),
@@ -307,6 +354,8 @@ def _why(one: Suspect) -> str:
     values = ", ".join(f"“{cut(value, 60)}”" for value in one.values[:_SHOWN_VALUES])
     more = f" and {len(one.values) - _SHOWN_VALUES} more" if len(one.values) > _SHOWN_VALUES else ""
     said = [f"{values}{more} came in here"] if one.values else []
+    if not said and Sign.VALUE in one.signs:
+        said = ["a value that no source has came in here"]
     return "; ".join([*said, *(_SIGNS[sign] for sign in one.signs if sign in _SIGNS)])
 
 
@@ -339,4 +388,7 @@ def _after(request: HttpRequest) -> UUID:
         raise Http404("There is no such handoff.") from bad
 
 
-urlpatterns = [path("traces/<path:trace_id>/", trace, name="trace")]
+urlpatterns = [
+    path("tool-results/<uuid:pk>/", tool_result, name="tool_result"),
+    path("traces/<path:trace_id>/", trace, name="trace"),
+]

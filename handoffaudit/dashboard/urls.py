@@ -3,6 +3,7 @@
 from django.urls import path
 
 from handoffaudit.dashboard import (
+    connect,
     exports,
     findings,
     first_run,
@@ -60,6 +61,7 @@ urlpatterns = [
     *agents.urlpatterns,
     *gallery.urlpatterns,
     *findings.urlpatterns,
+    *connect.urlpatterns,
     *first_run.urlpatterns,
     *help_pages.urlpatterns,
 ]

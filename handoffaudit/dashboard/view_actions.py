@@ -8,8 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
-from handoffaudit.accounts import saved_views
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, saved_views
 from handoffaudit.accounts.models import Role, SavedView
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters

@@ -12,6 +12,7 @@ from handoffaudit.accounts import saved_views
 from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView
 from handoffaudit.accounts.saved_views import Defaults
 from handoffaudit.dashboard.access import TenantMembership, is_htmx
+from handoffaudit.filter_set import FilterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +41,37 @@ EVERYTHING_NAMES: Final = {"groups": "Seen last"}
 
 BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     "handoffs": (
-        BuiltIn("waiting", "Waiting for a person", "state=held", "Held until somebody decides"),
+        BuiltIn("waiting", "Waiting for a person", "state=held", "Held until a person decides"),
         BuiltIn("rejected-today", "Rejected today", "state=rejected&since=24h", "Rejected in the last 24 hours"),
-        BuiltIn("send-again", "To be sent again", "state=rejected", "Rejected, and no later attempt has come"),
-        BuiltIn("would-be-stopped", "Would be stopped", "flag=shadowed", "Let pass in shadow mode only"),
-        BuiltIn("unverified", "Unverified", "flag=unverified", "The model's check was due and could not be made"),
+        BuiltIn("send-again", "Awaiting retry", "state=rejected", "Rejected, without a later attempt"),
+        BuiltIn("would-be-stopped", "Shadow blocks", "flag=shadowed", "Accepted only because of shadow mode"),
+        BuiltIn("unverified", "Unverified", "flag=unverified", "Accepted, approved or held without the LLM check"),
         BuiltIn("overdue", "Overdue", "flag=overdue", "Held for longer than the limit of its type"),
     ),
     "groups": (
-        BuiltIn("to-review", "Waiting for review", "sort=waiting", "Those with most handoffs that wait for a person"),
-        BuiltIn("growing", "Growing", "sort=growing", "More this week than before"),
-        BuiltIn("most", "Most handoffs", "sort=most", "The most frequent ones first"),
+        BuiltIn(
+            "to-review", "Waiting for review", "sort=waiting", "Groups with the most handoffs that wait for a person"
+        ),
+        BuiltIn("growing", "Growing", "sort=growing", "More handoffs this week than the week before"),
+        BuiltIn("most", "Most handoffs", "sort=most", "The most frequent groups first"),
     ),
     "review": (
-        BuiltIn("mine", "Passed to me", "view=mine", "Somebody passed it on to you"),
-        BuiltIn("second", "Waiting for a second person", "view=second", "Another proposed it, and you may agree"),
-        BuiltIn("proposed", "Proposed by me", "view=proposed", "It waits for somebody besides you"),
-        BuiltIn("passed-on", "Passed on", "view=passed_on", "Taken out of the queue with a note"),
-        BuiltIn("muted", "Muted", "view=muted", "All that decides is muted"),
+        BuiltIn("mine", "Assigned to me", "view=mine", "Reassigned to you by somebody else"),
+        BuiltIn("second", "Waiting for a second person", "view=second", "Proposed by another person; you may agree"),
+        BuiltIn("proposed", "My proposals", "view=proposed", "Your proposals that wait for a second person"),
+        BuiltIn("passed-on", "Reassigned", "view=passed_on", "Taken out of the queue with a note"),
+        BuiltIn("muted", "Muted", "view=muted", "All findings that block the handoff are muted"),
     ),
     "traces": (
-        BuiltIn("today", "Last 24 hours", "since=24h", "With a handoff of the last 24 hours"),
-        BuiltIn("rejected", "With a rejected handoff", "state=rejected", "Where something was stopped"),
-        BuiltIn("waiting", "Waiting for a person", "state=held", "Where something waits to be decided"),
+        BuiltIn("today", "Last 24 hours", "since=24h", "With a handoff in the last 24 hours"),
+        BuiltIn("rejected", "With a rejected handoff", "state=rejected", "With at least one rejected handoff"),
+        BuiltIn("waiting", "Waiting for a person", "state=held", "With at least one held handoff"),
     ),
     "logs": (
-        BuiltIn("failures", "Health lines", "kind=health", "What agents said of their handoff files"),
-        BuiltIn("errors", "Errors", "level=error", "Lines of the level error"),
-        BuiltIn("gate", "Gate", "kind=gate", "What a gate decided"),
-        BuiltIn("bad", "Lines that can't be read", "kind=bad", "They say why"),
+        BuiltIn("failures", "Health lines", "kind=health", "What became of the handoff files of agents"),
+        BuiltIn("errors", "Errors", "level=error", "Lines with the level error"),
+        BuiltIn("gate", "Gate", "kind=gate", "Decisions of gates"),
+        BuiltIn("bad", "Lines that can't be read", "kind=bad", "Lines in no known format, with the reason"),
     ),
 }
 
@@ -163,22 +166,22 @@ class Tabs:
         return bool(self.query) and (self.current is None or self.current.modified)
 
     @property
-    def kept(self) -> str:
-        """Return the key of the view that links and forms of the list keep, or an empty string.
+    def saved_key(self) -> str:
+        """Return the key of the view that links and forms of the list repeat as `saved`, or an empty string.
 
-        A built-in view is kept only where the address named it: its filters alone select the same rows.
+        A built-in view is repeated only if the address named it: its filters alone select the same rows.
         """
         tab = self.current
         return tab.key if tab and (tab.key == self.asked or not tab.is_built_in) else ""
 
     @property
-    def carry(self) -> str:
-        """Return the kept view as part of a query."""
-        return f"saved={self.kept}" if self.kept else ""
+    def saved_query(self) -> str:
+        """Return `saved_key` as part of a query."""
+        return f"saved={self.saved_key}" if self.saved_key else ""
 
     def href(self, query: str) -> str:
         """Return the address of the list with other filters, in the same view."""
-        return build_url(self.address, query, self.carry) if query or self.carry else self.everything
+        return build_url(self.address, query, self.saved_query) if query or self.saved_query else self.everything
 
 
 def join_query(*parts: str) -> str:
@@ -270,6 +273,19 @@ def _chosen(row: DefaultView | None, page: str) -> str | None:
 def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
     """Return the view that a default names; None if nothing is chosen or a built-in view no longer exists."""
     return (row.view or built_in(page, row.built_in)) if row else None
+
+
+def redirect_without_blanks(
+    request: HttpRequest, filters: FilterSet, query: str, tabs: Tabs
+) -> HttpResponseRedirect | None:
+    """Return a redirect to the address without empty filters, or None if the address has none.
+
+    A form without JavaScript also sends its empty fields. People save and share the address without them.
+    """
+    blank = {name for name, text in request.GET.items() if not str(text).strip()}
+    if is_htmx(request) or blank.isdisjoint(filters.parameters()):
+        return None
+    return HttpResponseRedirect(tabs.href(query))
 
 
 def redirect_to_default(request: HttpRequest, who: TenantMembership, page: str) -> HttpResponseRedirect | None:

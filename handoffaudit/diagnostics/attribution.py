@@ -22,6 +22,7 @@ from handoffaudit.diagnostics.group_members import GroupedFindings, group_findin
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, sort_by_step
 from handoffaudit.handoffs import db, judge
+from handoffaudit.handoffs.agent_roles import declared_roles
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Verdict
@@ -66,7 +67,7 @@ _ATTRIBUTION = db.Columns.of(
 )
 
 _COLUMNS: Final = (
-    *("id", "tenant_id", "trace_id", "parent_handoff_id", "handoff_id", "step", "state", "received_at"),
+    *("id", "tenant_id", "trace_id", "parent_handoff_id", "handoff_id", "step", "state", "received_at", "sent_at"),
     *("sender_timestamp", "source_agent_id", "target_agent_id", "verdict", "codes"),
 )
 
@@ -270,6 +271,7 @@ def _make_steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]
     if len(rows) < 2 or not any(flaw.value for row in rows for flaw in flaws.get(row.pk, ())):
         return [_make_bare_step(row, flaws) for row in rows]
     steps: list[Step] = []
+    roles = declared_roles(rows[0].tenant_id)
     for some in chunk_by_size(rows):
         whole = Handoff.objects.in_bulk([row.pk for row in some])
         bodies = HandoffBody.objects.in_bulk(list(whole))
@@ -277,7 +279,8 @@ def _make_steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]
             body = bodies.get(row.pk)
             record = record_of(whole[row.pk], body) if body else None
             bare = _make_bare_step(row, flaws)
-            steps.append(step_of(bare.key, record, bare.flaws) if record else bare)
+            role = roles.get(row.source_agent_id)
+            steps.append(step_of(bare.key, record, bare.flaws, role) if record else bare)
     return steps
 
 
@@ -286,7 +289,7 @@ def _make_bare_step(row: Handoff, flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> S
 
 
 def _group_findings(row: Handoff, flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> GroupedFindings:
-    return group_findings(row.received_at, row.source_agent_id, row.target_agent_id, flaws.get(row.pk, ()))
+    return group_findings(row.at, row.source_agent_id, row.target_agent_id, flaws.get(row.pk, ()))
 
 
 def _add(
@@ -306,7 +309,7 @@ def _add(
         for one in behind.get(at, ()):
             caused += one.caused
             origin = None if one.origin == at else rows[one.origin].pk
-            place = (row.tenant_id, row.trace_id, row.pk, row.received_at, row.source_agent_id)
+            place = (row.tenant_id, row.trace_id, row.pk, row.at, row.source_agent_id)
             flaw = one.flaw
             lines.append([*place, flaw.code, clean(flaw.path, 500), clean(flaw.value), one.caused, origin])
         agents = (row.source_agent_id, row.target_agent_id)
@@ -315,7 +318,7 @@ def _add(
             row.pk,
             row.tenant_id,
             row.trace_id,
-            row.received_at,
+            row.at,
             *agents,
             _measure_duration(rows, at),
             caused,
@@ -338,7 +341,7 @@ def _measure_duration(rows: Sequence[Handoff], at: int) -> float | None:
     if row.sender_timestamp and before.sender_timestamp:
         seconds = (row.sender_timestamp - before.sender_timestamp).total_seconds()
     else:
-        seconds = (row.received_at - before.received_at).total_seconds()
+        seconds = (row.at - before.at).total_seconds()
     return seconds if seconds >= 0 else None
 
 

@@ -13,7 +13,7 @@ import uuid_utils.compat
 from django import forms
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Q, Sum
 from django.utils import timezone
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
@@ -154,19 +154,9 @@ class ReportPage:
     next: str | None
 
 
-def reports_of(tenant: Tenant) -> "QuerySet[FileReport]":
-    """Return a tenant's reports.
-
-    Raise `ValueError` if the tenant is not stored, because a query without a tenant would read other tenants' reports.
-    """
-    if tenant.pk is None:
-        raise ValueError("a query of reports needs a stored tenant")
-    return FileReport.objects.filter(tenant=tenant)
-
-
 def list_reports(tenant: Tenant, filters: FileFilters, *, cursor: str = "", limit: int = 50) -> ReportPage:
     """Return a page of reports, newest first by the time in the report."""
-    rows = reports_of(tenant).filter(*filters.conditions()).defer("content").order_by("-id")
+    rows = FileReport.objects.filter(tenant=tenant).filter(*filters.conditions()).defer("content").order_by("-id")
     if cursor:
         rows = rows.filter(id__lt=parse_cursor(cursor))
     found = list(rows[: limit + 1])
@@ -175,12 +165,12 @@ def list_reports(tenant: Tenant, filters: FileFilters, *, cursor: str = "", limi
 
 def get_report(tenant: Tenant, pk: uuid.UUID) -> FileReport:
     """Return a report of the tenant. Raise `FileReport.DoesNotExist` if the tenant has no such report."""
-    return reports_of(tenant).get(pk=pk)
+    return FileReport.objects.filter(tenant=tenant).get(pk=pk)
 
 
 def report_of_handoff(tenant: Tenant, handoff: uuid.UUID) -> FileReport | None:
     """Return the report from which the handoff was made, or None."""
-    return reports_of(tenant).defer("content").filter(handoff=handoff).first()
+    return FileReport.objects.filter(tenant=tenant).defer("content").filter(handoff=handoff).first()
 
 
 _Text = Annotated[str, BeforeValidator(str)]
@@ -219,10 +209,13 @@ class ReportSummary(BaseModel):
     failed: bool = Field(description="Whether the phase should block.")
 
 
+# A stored answer can lack members that later releases added.
+_NO_ANSWER: Final[Mapping[str, Any]] = {"handoff_id": "", "policy": {}, "why": "", "issues": [], "line": ""}
+
+
 def answer_of(report: FileReport) -> dict[str, Any]:
-    """Return the answer that the sender of the report got."""
-    answer: dict[str, Any] = orjson.loads(report.content)
-    return answer
+    """Return the answer that the sender of the report got; a member that was not stored is empty."""
+    return {**_NO_ANSWER, **orjson.loads(report.content)}
 
 
 LONGEST_PATH: Final = 1000

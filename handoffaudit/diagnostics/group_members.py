@@ -13,7 +13,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff
+from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, FindingGroupRoute, GroupedHandoff
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.review.assignments import reassignments_in_force
@@ -38,8 +38,6 @@ class GroupKey(NamedTuple):
 
     code: str
     path_shape: str
-    source_agent_id: str
-    target_agent_id: str
 
     @property
     def key(self) -> str:
@@ -49,14 +47,18 @@ class GroupKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupedFindings:
-    """The findings of a handoff by group: the time of receipt, and the group keys, each with whether it is decisive."""
+    """The findings of a handoff by group: its time of receipt, its route (source and target agent), and its group keys.
+
+    Each key says whether it is decisive.
+    """
 
     at: datetime
+    route: tuple[str, str]
     places: Mapping[GroupKey, bool]
 
 
-def group_key(code: str, path: str, source: str, target: str) -> GroupKey:
-    return GroupKey(clean(code, LONGEST_CODE), shape(clean(path, LONGEST_PATH)), source, target)
+def group_key(code: str, path: str) -> GroupKey:
+    return GroupKey(clean(code, LONGEST_CODE), shape(clean(path, LONGEST_PATH)))
 
 
 def group_findings(at: datetime, source: str, target: str, flaws: Iterable[Flaw]) -> GroupedFindings:
@@ -67,10 +69,12 @@ def group_findings(at: datetime, source: str, target: str, flaws: Iterable[Flaw]
     """
     grave: dict[GroupKey, bool] = {}
     for flaw in flaws:
-        place = group_key(flaw.code, flaw.path, source, target)
+        place = group_key(flaw.code, flaw.path)
         grave[place] = grave.get(place, False) or flaw.severity in _GRAVE
     has_grave = any(grave.values())
-    return GroupedFindings(at, {place: is_grave or not has_grave for place, is_grave in grave.items()})
+    return GroupedFindings(
+        at, (source, target), {place: is_grave or not has_grave for place, is_grave in grave.items()}
+    )
 
 
 def members(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff]":
@@ -107,17 +111,17 @@ def groups_by_key(handoff: Handoff) -> dict[str, FindingGroup]:
     return {one.key: one for one in FindingGroup.objects.filter(tenant=handoff.tenant_id, pk__in=mine)}
 
 
-def group_among(groups: Mapping[str, FindingGroup], handoff: Handoff, code: str, path: str) -> FindingGroup | None:
+def group_among(groups: Mapping[str, FindingGroup], code: str, path: str) -> FindingGroup | None:
     """Return the group of a finding among the groups of its handoff.
 
     Return None for a finding with severity info, and before the handoff is grouped.
     """
-    return groups.get(group_key(code, path, handoff.source_agent_id, handoff.target_agent_id).key)
+    return groups.get(group_key(code, path).key)
 
 
 def group_of(handoff: Handoff, code: str, path: str) -> FindingGroup | None:
     """Return the group of a single finding, as `group_among` does."""
-    return group_among(groups_by_key(handoff), handoff, code, path)
+    return group_among(groups_by_key(handoff), code, path)
 
 
 DAYS_LISTED: Final = 14
@@ -146,6 +150,59 @@ def days_of(groups: Sequence[FindingGroup], number: int = DAYS_LISTED) -> dict[i
         # A handoff with a future date, from a clock that is ahead, counts for today.
         found[group][min((day - first).days, number - 1)] += count
     return {group: tuple(max(0, count) for count in counts) for group, counts in found.items()}
+
+
+MOST_ROUTES: Final = 10
+
+# SQLite takes at most 500 parts in a compound statement.
+_GROUPS_AT_ONCE: Final = 100
+
+_ROUTES: Final = FindingGroupRoute._meta.db_table  # noqa: SLF001 -- Django's documented API
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route of a group, with the number of the group's handoffs on it."""
+
+    source_agent_id: str
+    target_agent_id: str
+    handoffs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The routes of a group with the most handoffs, at most `MOST_ROUTES`; `more` says that the group has more."""
+
+    items: tuple[Route, ...] = ()
+    more: bool = False
+
+
+def routes_of(groups: Sequence[FindingGroup]) -> dict[int, Routes]:
+    """Return the routes of each group, those with the most handoffs first.
+
+    Each group is one part of a union, so that only the first routes of each are read from the index.
+    """
+    of_group = (
+        f'SELECT * FROM (SELECT group_id, source_agent_id, target_agent_id, number FROM "{_ROUTES}" '  # noqa: S608
+        f"WHERE group_id = %s AND number > 0 ORDER BY number DESC, id DESC LIMIT {MOST_ROUTES + 1}) AS routes"
+    )
+    found: dict[int, list[Route]] = {group.pk: [] for group in groups}
+    for start in range(0, len(groups), _GROUPS_AT_ONCE):
+        some = [group.pk for group in groups[start : start + _GROUPS_AT_ONCE]]
+        with connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join([of_group] * len(some)), some)
+            for group, *route in cursor.fetchall():
+                found[group].append(Route(*route))
+    return {
+        group: Routes(tuple(sorted(routes, key=lambda one: -one.handoffs)[:MOST_ROUTES]), len(routes) > MOST_ROUTES)
+        for group, routes in found.items()
+    }
+
+
+def has_route(*, source: str = "", target: str = "") -> Exists:
+    """Return the condition that a group has a handoff on a route with these agents."""
+    agents = {name: agent for name, agent in (("source_agent_id", source), ("target_agent_id", target)) if agent}
+    return Exists(FindingGroupRoute.objects.filter(group=OuterRef("pk"), number__gt=0, **agents))
 
 
 def is_growing(days: Sequence[int]) -> bool:

@@ -15,12 +15,15 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.group_members import (
     BEGINNING,
     WEEK,
+    Routes,
     Waiting,
     days_of,
     group_key,
     growth,
     handoffs_of,
+    has_route,
     is_growing,
+    routes_of,
     waiting,
     waiting_in,
 )
@@ -56,7 +59,7 @@ _MOST_DIGITS: Final = 16
 
 
 def _is_of_agent(agent: str) -> Q:
-    return Q(source_agent_id=agent) | Q(target_agent_id=agent)
+    return Q(has_route(source=agent)) | Q(has_route(target=agent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +92,10 @@ class GroupFilters(FilterSet):
     )
     code: str = declare(TextFilter("Reason", "Only this rule code.", where="code", example="chain.circular"))
     agent: str = declare(
-        TextFilter("Agent, either side", "Only groups with this source or target agent.", where=_is_of_agent)
+        TextFilter("Agent, either side", "Only groups with a handoff from or to this agent.", where=_is_of_agent)
     )
-    source: str = declare(TextFilter("Source", SOURCE, where="source_agent_id"))
-    target: str = declare(TextFilter("Target", TARGET, where="target_agent_id"))
+    source: str = declare(TextFilter("Source", SOURCE))
+    target: str = declare(TextFilter("Target", TARGET))
     since: str = declare(
         MomentTextFilter(
             "Seen",
@@ -128,6 +131,7 @@ class ListedGroup:
 
     group: FindingGroup
     days: tuple[int, ...]
+    routes: Routes
     waiting: int
     more_wait: bool
     signs: tuple[str, ...]
@@ -164,9 +168,16 @@ def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:
 
 
 def _add_numbers(groups: list[FindingGroup], waits: Waiting) -> list[ListedGroup]:
-    days = days_of(groups)
+    days, routes = days_of(groups), routes_of(groups)
     return [
-        ListedGroup(one, days[one.pk], waits.numbers.get(one.pk, 0), waits.more, tuple(_list_signs(one, days[one.pk])))
+        ListedGroup(
+            one,
+            days[one.pk],
+            routes[one.pk],
+            waits.numbers.get(one.pk, 0),
+            waits.more,
+            tuple(_list_signs(one, days[one.pk])),
+        )
         for one in groups
     ]
 
@@ -184,6 +195,9 @@ def _filter_groups(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGr
         rows = rows.filter(muted_at__isnull=True)
     if filters.status == "regressed":
         rows = rows.filter(regressed_at__gt=BEGINNING)
+    if filters.source or filters.target:
+        # One condition for both, because one route must have both agents.
+        rows = rows.filter(has_route(source=filters.source, target=filters.target))
     return rows.filter(*filters.conditions())
 
 
@@ -324,10 +338,7 @@ def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | 
             continue
         content = Verdict.objects.filter(pk=handoff.verdict, tenant=group.tenant_id).values_list("content", flat=True)
         for issue in orjson.loads(content.first() or "{}").get("issues") or ():
-            place = group_key(
-                issue["code"], issue.get("field_path") or "", handoff.source_agent_id, handoff.target_agent_id
-            )
-            if place.key == group.key:
+            if group_key(issue["code"], issue.get("field_path") or "").key == group.key:
                 return Example(handoff, issue)
     return None
 
@@ -349,7 +360,7 @@ def count_decisions(tenant: Tenant, group: int) -> DecisionCounts:
 EXPORTED_AT_ONCE: Final = 500
 
 EXPORT_COLUMNS: Final = (
-    *("id", "code", "path", "source_agent_id", "target_agent_id", "handoffs", "last_7_days", "waiting"),
+    *("id", "code", "path", "routes", "handoffs", "last_7_days", "waiting"),
     *("first_seen", "last_seen", "signs", "muted_at", "muted_by", "muted_until", "muted_note", "regressed_at"),
 )
 
@@ -373,8 +384,7 @@ def _make_row(listed: ListedGroup) -> dict[str, Any]:
         "id": group.pk,
         "code": group.code,
         "path": group.path_shape,
-        "source_agent_id": group.source_agent_id,
-        "target_agent_id": group.target_agent_id,
+        "routes": [f"{one.source_agent_id} → {one.target_agent_id} ({one.handoffs})" for one in listed.routes.items],
         "handoffs": group.number,
         "last_7_days": sum(listed.days[-WEEK:]),
         "waiting": listed.waiting,

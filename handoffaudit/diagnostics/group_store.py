@@ -2,8 +2,8 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -11,11 +11,16 @@ from django.db import transaction
 from django.db.models import Case, F, When
 from django.utils import timezone
 
-from handoffaudit.accounts import audit
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.group_members import GroupedFindings, GroupKey
-from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
+from handoffaudit.diagnostics.group_members import GroupedFindings, GroupKey, Routes, routes_of
+from handoffaudit.diagnostics.models import (
+    FindingGroup,
+    FindingGroupDay,
+    FindingGroupRoute,
+    GroupedHandoff,
+    TracedHandoff,
+)
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.counts import Aggregate
 from handoffaudit.handoffs.webhooks import events, worker
@@ -26,22 +31,22 @@ from handoffaudit.validation.text import storable
 REGRESSED: Final = "regressed"
 
 
-def notify_regressed(groups: Iterable[FindingGroup], at: datetime) -> None:
+def notify_regressed(groups: Sequence[FindingGroup], at: datetime) -> None:
+    routes = routes_of(groups)
     for one in groups:
         about = f"group:{one.pk}:{REGRESSED}:{int(at.timestamp() * 1000)}"
-        events.add_event(one.tenant_id, EventType.GROUP, about, at, {"group": _make_payload(one)})
+        events.add_event(one.tenant_id, EventType.GROUP, about, at, {"group": _make_payload(one, routes[one.pk])})
     transaction.on_commit(worker.notify_webhook_workers)
 
 
-def _make_payload(group: FindingGroup) -> dict[str, Any]:
+def _make_payload(group: FindingGroup, routes: Routes) -> dict[str, Any]:
     return {
         "id": group.pk,
         "change": REGRESSED,
         "code": group.code,
         "title": entry_of(group.code).title,
         "path": group.path_shape,
-        "source_agent_id": group.source_agent_id,
-        "target_agent_id": group.target_agent_id,
+        "routes": [asdict(one) for one in routes.items],
         "number": group.number,
         "muted_by": group.muted_by,
         "muted_note": group.muted_note,
@@ -54,6 +59,8 @@ def _make_payload(group: FindingGroup) -> dict[str, Any]:
 _MEMBER: Final = db.Columns.of(GroupedHandoff, "tenant", "group", "handoff", "decisive")
 
 _DAYS: Final = Aggregate(FindingGroupDay, ("group", "day"))
+
+_ROUTES: Final = Aggregate(FindingGroupRoute, ("group", "source_agent_id", "target_agent_id"))
 
 _AT_ONCE: Final = 500
 
@@ -103,6 +110,7 @@ def forget() -> None:
     """Empty all groups, so that all findings can be grouped again. The groups keep their mutes and notes."""
     GroupedHandoff.objects.all().delete()
     FindingGroupDay.objects.all().delete()
+    FindingGroupRoute.objects.all().delete()
     FindingGroup.objects.update(number=0)
 
 
@@ -148,10 +156,13 @@ def _find_groups(tenant_id: int, keys: Iterable[str]) -> dict[str, _Known]:
 
 def _count(handoffs: Mapping[uuid.UUID, GroupedFindings], joined: Iterable[Member], left: Iterable[Member]) -> None:
     days: Counter[tuple[int, date]] = Counter()
+    routes: Counter[tuple[int, str, str]] = Counter()
     for sign, members in ((1, joined), (-1, left)):
         for handoff, group in members:
             days[group, handoffs[handoff].at.date()] += sign
+            routes[group, *handoffs[handoff].route] += sign
     _DAYS.add({place: (number,) for place, number in days.items()})
+    _ROUTES.add({place: (number,) for place, number in routes.items()})
 
 
 def _resize(
@@ -281,6 +292,5 @@ def _lock_group(tenant: Tenant, group: int) -> FindingGroup:
 
 
 def _record(group: FindingGroup, actor: str, action: str, detail: dict[str, Any]) -> None:
-    place = f"{group.code} at {group.path_shape or 'the document'}"
-    target = f"{place}, {group.source_agent_id} → {group.target_agent_id}"
+    target = f"{group.code} at {group.path_shape or 'the document'}"
     audit.record(tenant=group.tenant, actor=actor, action=action, target=target, detail={"group": group.pk, **detail})

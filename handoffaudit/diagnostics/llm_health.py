@@ -12,8 +12,16 @@ from django.db.models import Count, Max, Q, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import llm_status
-from handoffaudit.diagnostics.llm_status import BreakerStatus, Budget, Status, Waiting
+from handoffaudit.diagnostics.status import (
+    BreakerStatus,
+    Budget,
+    Status,
+    Waiting,
+    count_waiting,
+    list_breakers,
+    load_budget,
+    load_status,
+)
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import ModelCall
 from handoffaudit.handoffs.periods import Period, TimeBucket, TimeScale
@@ -319,8 +327,8 @@ def load_health(tenant: Tenant, period: Period) -> LLMHealth:
         provider=settings.MODEL_PROVIDER,
         counted=count_calls(tenant, since, until, period.step),
         latencies=measure_latencies(tenant, since, until),
-        status=llm_status.load_status(tenant),
-        breakers=llm_status.list_breakers(),
-        waiting=llm_status.count_waiting(tenant, since),
-        budget=llm_status.load_budget(tenant),
+        status=load_status(tenant),
+        breakers=list_breakers(),
+        waiting=count_waiting(tenant, since),
+        budget=load_budget(tenant),
     )

@@ -28,6 +28,8 @@ from handoffaudit.handoffs.models import (
     ModelCheck,
     RemovedDocument,
     State,
+    ToolResult,
+    TraceFact,
     ValidationState,
 )
 from handoffaudit.policy.retention import Data
@@ -133,6 +135,18 @@ def _remove_deliveries(due: DueRows) -> int:
     return _old_deliveries(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
 
 
+def _tool_results(tenant: Tenant) -> "QuerySet[ToolResult]":
+    return ToolResult.objects.filter(tenant=tenant)
+
+
+def _old_tool_results(tenant: Tenant, before: datetime) -> "QuerySet[ToolResult]":
+    return _tool_results(tenant).filter(id__lt=first_id_at(before))
+
+
+def _remove_tool_results(due: DueRows) -> int:
+    return _old_tool_results(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+
+
 def _documents(tenant: Tenant) -> "QuerySet[HandoffBody]":
     return HandoffBody.objects.filter(handoff__tenant=tenant)
 
@@ -169,6 +183,7 @@ def _remove_documents(due: DueRows) -> int:
     ]
     RemovedDocument.objects.bulk_create(left, ignore_conflicts=True)
     HandoffBody.objects.filter(pk__in=[one.pk for one in left]).delete()
+    TraceFact.objects.filter(tenant=due.tenant, pk__in=[one.pk for one in left]).delete()
     return len(left)
 
 
@@ -178,5 +193,6 @@ KINDS: Final[dict[Data, RetentionTarget]] = {
     Data.HOOK_EVENTS: RetentionTarget(_events, _old_events, _remove_events),
     Data.MODEL_CALLS: RetentionTarget(_calls, _old_calls, _remove_calls),
     Data.DELIVERIES: RetentionTarget(_deliveries, _old_deliveries, _remove_deliveries),
+    Data.TOOL_RESULTS: RetentionTarget(_tool_results, _old_tool_results, _remove_tool_results),
     Data.DOCUMENTS: RetentionTarget(_documents, _old_documents, _remove_documents),
 }

@@ -19,9 +19,8 @@ from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 import handoffaudit
-from handoffaudit.accounts import audit, keys, tenants
+from handoffaudit.accounts import Refused, audit, keys, tenants
 from handoffaudit.accounts.audit import lock_tenant
-from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import AuditEntry, Key, Membership, Person, Role, Tenant
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.logs import store

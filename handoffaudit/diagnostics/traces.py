@@ -2,7 +2,7 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -12,18 +12,21 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from django.db.models import Count, QuerySet
+from django.db.models.functions import Coalesce
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.drawing.lanes import Arrow, draw_lanes
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.handoffs.agent_roles import declared_roles
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import Filters, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, Verdict
 from handoffaudit.handoffs.queries import matching, of_tenant
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.validation.layers import chain
-from handoffaudit.validation.origins import Origin, Share, Suspect, first_wrong, origins, shares, suspects
+from handoffaudit.validation.origins import Origin, Share, Suspect, first_wrong, notes_values, origins, shares, suspects
 from handoffaudit.validation.provenance import Attributed, Step, attribute, flaws_of, step_of, tainted
+from handoffaudit.validation.roles import SourceRole
 from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200
@@ -41,7 +44,8 @@ class Traced:
 
     `number` counts from 1. `seconds` is the time since the arrival of the previous handoff of the trace, None for the
     first. `loops` says that the chain returns to an earlier agent without progress. `long` says that the chain is
-    longer than recommended, `over` that it is longer than allowed without approval.
+    longer than recommended, `over` that it is longer than allowed without approval. `calls` counts the tool results
+    since the handoff before, where they were read.
     """
 
     number: int
@@ -51,6 +55,7 @@ class Traced:
     loops: bool
     long: bool
     over: bool
+    calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ def load_trace(tenant: Tenant, trace_id: str) -> Trace | None:
 
 
 def trace_rows(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
-    """Return the first handoffs of a trace in the order of their arrival."""
+    """Return the first handoffs of a trace in the order of their times."""
     if not trace_id or "\x00" in trace_id:
         return []
     return list(of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id")[:most])
@@ -136,7 +141,7 @@ def _make_traced(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]
             number=number,
             handoff=row,
             issues=issues,
-            seconds=None if before is None else (row.received_at - before.received_at).total_seconds(),
+            seconds=None if before is None else (row.at - before.at).total_seconds(),
             loops=not codes.isdisjoint(_LOOPS),
             long=chain.OVER_RECOMMENDED.code in codes,
             over=chain.NEEDS_APPROVAL.code in codes,
@@ -147,20 +152,22 @@ def _make_traced(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]
 def _make_steps(handoffs: Sequence[Traced]) -> list[Step]:
     """Return the steps of a trace. A few bodies are read at a time, because all bodies of a trace may be large."""
     steps: list[Step] = []
+    roles = declared_roles(handoffs[0].handoff.tenant_id) if handoffs else {}
     for start in range(0, len(handoffs), _BODIES_AT_ONCE):
         some = handoffs[start : start + _BODIES_AT_ONCE]
         bodies = HandoffBody.objects.in_bulk([one.handoff.pk for one in some])
-        steps += [_make_step(one, bodies.get(one.handoff.pk)) for one in some]
+        steps += [_make_step(one, bodies.get(one.handoff.pk), roles) for one in some]
     return steps
 
 
-def _make_step(one: Traced, body: HandoffBody | None) -> Step:
+def _make_step(one: Traced, body: HandoffBody | None, roles: Mapping[str, SourceRole]) -> Step:
     row = one.handoff
     flaws = flaws_of(one.issues)
     record = record_of(row, body) if body else None
     if record is None:
         return Step(str(row.pk), row.source_agent_id, row.target_agent_id, "", "", flaws)
-    return step_of(str(row.pk), record, flaws)
+    role = roles.get(row.source_agent_id)
+    return step_of(str(row.pk), record, flaws, role, is_noted=notes_values(one.issues))
 
 
 MOST_COUNTED: Final = 200
@@ -213,10 +220,14 @@ class TracePage:
     next: str | None
 
 
+# The time of a handoff, as `Handoff.at`.
+_AT: Final = Coalesce("sent_at", "received_at")
+
+
 class _Walked(NamedTuple):
     id: uuid.UUID
     trace_id: str
-    received_at: datetime
+    at: datetime
 
 
 def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: str = "", limit: int = 25) -> TracePage:
@@ -250,7 +261,7 @@ def _walk(walks: Iterable["QuerySet[Handoff]"], before: uuid.UUID | None) -> Ite
 def _step_rows(rows: "QuerySet[Handoff]", before: uuid.UUID | None) -> Iterator[_Walked]:
     while True:
         older = rows.filter(id__lt=before) if before else rows
-        found = list(older.order_by("-id").values_list("id", "trace_id", "received_at")[:_AT_ONCE])
+        found = list(older.order_by("-id").values_list("id", "trace_id", _AT)[:_AT_ONCE])
         yield from (_Walked(*row) for row in found)
         if len(found) < _AT_ONCE:
             return
@@ -281,7 +292,7 @@ def _list_lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTr
         states = {row[3] for row in shown}
         yield ListedTrace(
             trace_id=trace_id,
-            newest_at=newest[trace_id].received_at,
+            newest_at=newest[trace_id].at,
             started_at=shown[0][4],
             handoffs=len(shown),
             is_longer=len(some) > MOST_COUNTED,
@@ -294,7 +305,7 @@ def _list_lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTr
 
 def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str, str, datetime]]:
     rows = of_tenant(tenant).filter(trace_id=trace_id).order_by("id")
-    columns = rows.values_list("id", "source_agent_id", "target_agent_id", "state", "received_at")
+    columns = rows.values_list("id", "source_agent_id", "target_agent_id", "state", _AT)
     return list(columns[: MOST_COUNTED + 1])
 
 
@@ -339,11 +350,12 @@ def _make_arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carri
         state=one.handoff.state,
         # With this parameter, the links to the previous and the next handoff stay in the trace.
         href=f"/t/{slug}/handoffs/{one.handoff.pk}/?in=trace",
-        at=f"{one.handoff.received_at:%Y-%m-%d %H:%M:%S} UTC",
+        at=f"{one.handoff.at:%Y-%m-%d %H:%M:%S} UTC",
         note=pluralize(findings, "finding") if findings else "",
         is_origin=is_origin,
         carries=carries,
         loops=one.loops,
         long=one.long,
         over=one.over,
+        calls=one.calls,
     )

@@ -43,7 +43,7 @@ class Chain:
     """The content of a chain drawing. Positions count from 0.
 
     `loop` holds the positions of the target in the chain, and `over_from` the first position past the approval length.
-    If the sender's chain and the server's chain differ, the limits apply to `agents`, `other` is the other chain, and
+    If the sender's chain and the server's chain differ, the limits apply to `agents` and `other` is the other chain.
     `declared` is true if `agents` is the sender's chain.
     """
 
@@ -60,7 +60,7 @@ class Chain:
         declared, shown = tuple(facts["declared"]), tuple(facts["shown"])
         derived = None if facts["derived"] is None else tuple(facts["derived"])
         # If an ancestor is missing, the server knows only the end of the chain.
-        agree = derived is None or derived == declared
+        agree = derived is None or derived == declared or not declared
         if derived and not facts["derived_complete"]:
             agree = agree or declared[-len(derived) :] == derived
         is_declared = shown == declared
@@ -131,7 +131,8 @@ class _Lane:
 def _lanes(shown: Chain) -> list[_Lane]:
     loop = tuple(sorted(shown.loop))
     if shown.other is None:
-        return [_Lane(shown.agents, shown.target, loop, shown.over_from)]
+        caption = "" if shown.declared else _DERIVED
+        return [_Lane(shown.agents, shown.target, loop, shown.over_from, caption=caption)]
     captions = (_DECLARED, _DERIVED) if shown.declared else (_DERIVED, _DECLARED)
     differs = _find_differences(shown.other, shown.agents)
     return [

@@ -153,6 +153,8 @@ class Shown(Protocol):
     def is_origin(self) -> bool: ...
     @property
     def carries(self) -> bool: ...
+    @property
+    def calls(self) -> int: ...
 
 
 def definitions(prefix: str) -> str:
@@ -329,6 +331,7 @@ def draw_legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
     entries = [(state, state) for state in dict.fromkeys(one.state for one in arrows)]
     entries += [("", "introduces an ungrounded value")] if any(one.is_origin for one in arrows) else []
     entries += [("/", "inherits an ungrounded value")] if any(one.carries for one in arrows) else []
+    entries += [("·", "tool results before")] if any(one.calls for one in arrows) else []
     start = layout.left if layout.width - layout.left > _LEGEND_ROOM else 4.0
     parts, x, y = [], start, layout.bottom + 22
     for kind, label in entries:
@@ -342,7 +345,7 @@ def draw_legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
 
 
 def _draw_sign(kind: str, x: float, y: float, prefix: str) -> str:
-    """Draw the mark of a state, of an introduced value (empty kind), or of an inherited value (kind `/`)."""
+    """Draw the mark of a state, of an introduced value (empty kind), an inherited value (`/`) or tool results (`·`)."""
     if kind == "":
         return element(
             "path",
@@ -355,6 +358,8 @@ def _draw_sign(kind: str, x: float, y: float, prefix: str) -> str:
         )
     if kind == "/":
         return element("rect", x=x, y=y - 11, width=14, height=14, fill=f"url(#{prefix}-hatch)", class_="lane-tainted")
+    if kind == "·":
+        return _draw_dot(x + 7, y - 4)
     shape, mark, colour = _MARKS.get(kind, _WAITING)
     return element(
         "g",
@@ -363,6 +368,15 @@ def _draw_sign(kind: str, x: float, y: float, prefix: str) -> str:
         transform=f"translate({x + 7:.1f} {y - 4:.1f})",
         class_=f"lane-state lane-state--{kind}",
     )
+
+
+def draw_calls(layout: Layout, middle: float, row: int) -> str:
+    """Draw the mark of tool results on the lane of the agent that hands over after them."""
+    return _draw_dot(middle - layout.pitch * 0.36, layout.y(row))
+
+
+def _draw_dot(x: float, y: float) -> str:
+    return element("circle", cx=round(x, 1), cy=round(y, 1), r=3.5, fill=PAPER, stroke=INK, class_="lane-calls")
 
 
 def _draw_label(label: str, x: float, y: float) -> str:

@@ -10,6 +10,7 @@ from handoffaudit.drawing.lane_parts import (
     draw_arrow,
     draw_band,
     draw_bracket,
+    draw_calls,
     draw_fold,
     draw_held,
     draw_lane,
@@ -17,6 +18,7 @@ from handoffaudit.drawing.lane_parts import (
     lay_out,
 )
 from handoffaudit.drawing.svg import Drawing, fold_positions, frame, tooltip, visible
+from handoffaudit.validation.text import pluralize
 
 FOLDED_PAST = 30
 _ENDS = 12
@@ -31,7 +33,7 @@ class Arrow:
 
     `number` is the handoff's place in the trace, `note` the text beside its state (`2 findings`), and `href` its page.
     `is_origin` is true if the handoff introduces a wrong value, and `carries` if it inherits a wrong value. `loops`,
-    `long` and `over` say which findings its chain has.
+    `long` and `over` say which findings its chain has. `calls` counts the tool results since the handoff before.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Arrow:
     loops: bool = False
     long: bool = False
     over: bool = False
+    calls: int = 0
 
 
 def draw_lanes(
@@ -136,6 +139,8 @@ def _draw_columns(
         if one.carries:
             parts.append(draw_band(layout, middle, prefix))
         rows = layout.row_of[one.source], layout.row_of[one.target]
+        if one.calls:
+            parts.append(draw_calls(layout, middle, rows[0]))
         parts.append(draw_arrow(layout, middle, rows, one, describe_handoff(one), href=one.href if linked else ""))
     return parts
 
@@ -145,6 +150,7 @@ def describe_handoff(one: Arrow) -> str:
     source, target = (visible(tooltip(name)) or _NAMELESS for name in (one.source, one.target))
     parts = [f"{one.number}. {source} → {target}: {one.state}"]
     parts += [one.note] if one.note else []
+    parts += [f"after {pluralize(one.calls, 'tool result')}"] if one.calls else []
     parts += ["introduces an ungrounded value"] if one.is_origin else []
     parts += ["inherits an ungrounded value"] if one.carries else []
     parts += ["returns to an agent that had the work"] if one.loops else []

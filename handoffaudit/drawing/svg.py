@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
+from itertools import cycle
 
 Attribute = str | int | float | None
 
@@ -256,10 +257,17 @@ _SIZE = 6
 
 _OTHER = "#57606a"
 
+# The colours and marks of names that have none of their own, so that they differ from each other.
+_SPARE = ((_OTHER, ()), ("#4f6bd8", ("M3 0V6",)), ("#bf8700", ("M0 3H6",)), ("#8250df", ("M0 0L6 6",)))
+
 
 def definitions(prefix: str, names: Iterable[str]) -> str:
     """Return the fill patterns for `names`. The IDs of the patterns begin with `prefix`."""
-    patterns = [_pattern(prefix, name) for name in names]
+    spare = cycle(_SPARE)
+    patterns = [
+        _pattern(prefix, name, *((FILLS[name], _MARKS.get(name, ())) if name in FILLS else next(spare)))
+        for name in names
+    ]
     return element("defs", *patterns) if patterns else ""
 
 
@@ -268,11 +276,9 @@ def paint(prefix: str, name: str) -> str:
     return f"url(#{prefix}-fill-{name})"
 
 
-def _pattern(prefix: str, name: str) -> str:
-    colour = FILLS.get(name, _OTHER)
+def _pattern(prefix: str, name: str, colour: str, paths: Iterable[str]) -> str:
     marks = [
-        element("path", d=path, stroke="#ffffff", stroke_opacity=0.75, stroke_width=1.2, fill="none")
-        for path in _MARKS.get(name, ())
+        element("path", d=path, stroke="#ffffff", stroke_opacity=0.75, stroke_width=1.2, fill="none") for path in paths
     ]
     return element(
         "pattern",

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from handoffaudit.validation.claims import Source
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.record import Envelope
@@ -39,6 +40,7 @@ class Item:
     """One handoff of labelled data.
 
     `name` identifies the item for people. `files` holds the sender's files, or None if the files are unknown.
+    `trace_evidence` is what the tools of its trace had returned.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Item:
     format: str = "payload"
     envelope: Envelope = field(default_factory=Envelope)
     files: frozenset[str] | None = None
+    trace_evidence: tuple[Source, ...] = ()
 
 
 def payload(

@@ -10,21 +10,27 @@ from handoffaudit.evaluation.items import Item, Span, UnreadableError
 from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.config import Strictness, TypePolicy, ValidationConfig
 from handoffaudit.validation.formats import workflow_of
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Issue, is_counted
 from handoffaudit.validation.json_text import repetition_key
 from handoffaudit.validation.layers import LAYERS, History, Layer, Subject, semantic
+from handoffaudit.validation.layers.grounding.reported import reported_keys
 from handoffaudit.validation.locate import placer
 from handoffaudit.validation.prompts.question import Answer, Question
 from handoffaudit.validation.record import Record
+from handoffaudit.validation.roles import guess_role
 from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter
-from handoffaudit.validation.verdict import Verdict
+from handoffaudit.validation.verdict import LayerStatus, Verdict
 
 
 class EarlierHandoffs(NamedTuple):
-    """The number of earlier handoffs of the trace on the same route (`same_way`), and of those with the same data."""
+    """The number of earlier handoffs of the trace on the same route (`same_way`), and of those with the same data.
+
+    `received` is the number of those with the same data for the latest earlier handoff to this source.
+    """
 
     same_way: int = 0
     same_data: int = 0
+    received: int = 0
 
 
 class Repeats:
@@ -32,6 +38,7 @@ class Repeats:
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, ...]] = Counter()
+        self._received: dict[tuple[str, str], int] = {}
 
     def count(self, record: Record) -> EarlierHandoffs:
         if not record.trace_id:
@@ -39,14 +46,42 @@ class Repeats:
         route = (record.trace_id, record.source_agent_id, record.target_agent_id)
         content = repetition_key(record)
         data = (*route, content)
-        before = EarlierHandoffs(self._seen[route], self._seen[data] if content else 0)
+        before = EarlierHandoffs(
+            self._seen[route],
+            self._seen[data] if content else 0,
+            self._received.get((record.trace_id, record.source_agent_id), 0),
+        )
         self._seen[route] += 1
         self._seen[data] += 1
+        self._received[record.trace_id, record.target_agent_id] = before.same_data
         return before
+
+
+class TraceRoles:
+    """The roles of sources, guessed from the handoffs so far, and the reported values of each trace."""
+
+    def __init__(self) -> None:
+        self._behaviour: dict[str, str] = {}
+        self._reported: dict[str, set[str]] = {}
+
+    def prepare(self, subject: Subject) -> None:
+        """Set what the earlier handoffs tell about the source and about the trace."""
+        record = subject.record
+        agent = record.source_agent_id
+        subject.source_role, self._behaviour[agent] = guess_role(record, self._behaviour.get(agent, ""))
+        subject.reported = self._reported.get(record.trace_id, ())
+
+    def learn(self, subject: Subject, verdict: Verdict) -> None:
+        """Keep the values that the handoff reported for later handoffs of its trace."""
+        trace = subject.record.trace_id
+        if trace:
+            self._reported.setdefault(trace, set()).update(reported_keys(verdict.claims, subject.reported))
 
 
 # The default policy: every handoff type is strict, and there are no rules.
 AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
+
+_NO_HISTORY = History()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +89,9 @@ class Judged:
     """The result for one item.
 
     `found` holds the findings that a person would see: warnings and errors. `spans` are the marked characters of the
-    labelled text. `ms` is the time of the layers, without the time to read the item.
+    labelled text. `ms` is the time of the layers, without the time to read the item. `judged` is False if every layer
+    skipped the item, because it is not checked or contains nothing to check. `noted` holds the findings of severity
+    information.
     """
 
     item: Item
@@ -62,6 +99,8 @@ class Judged:
     spans: tuple[Span, ...]
     before: EarlierHandoffs
     ms: float
+    judged: bool = True
+    noted: tuple[Issue, ...] = ()
 
     @property
     def flagged(self) -> bool:
@@ -91,19 +130,24 @@ class Judge:
         self.layers = choose_layers(names)
         self._counter, self._now, self._monotonic, self._config = counter, now, monotonic, config
         self._repeats = Repeats()
+        self._roles = TraceRoles()
 
     def judge(self, item: Item) -> Judged:
         """Judge an item. Raises `UnreadableError` for an item in an unknown format."""
         record = record_of(item)
         before = self._repeats.count(record)
-        subject = subject_of(
-            record, self._config, self._counter, now=self._now, files=item.files, repeats=before.same_data
-        )
+        history = History(repeats=before.same_data, repeats_received=before.received)
+        subject = subject_of(record, self._config, self._counter, now=self._now, files=item.files, history=history)
+        subject.trace_evidence = item.trace_evidence
+        self._roles.prepare(subject)
         began = self._monotonic()
         verdict = pipeline.run(subject, validation_id="", now=self._now, monotonic=self._monotonic, layers=self.layers)
         ms = (self._monotonic() - began) * 1000
-        found = tuple(issue for issue in verdict.issues if issue.severity is not Severity.INFO)
-        return Judged(item, found, _spans(item, verdict), before, ms)
+        self._roles.learn(subject, verdict)
+        found = tuple(issue for issue in verdict.issues if is_counted(issue.severity))
+        judged = any(result.status is not LayerStatus.SKIPPED for result in verdict.layers)
+        noted = tuple(issue for issue in verdict.issues if not is_counted(issue.severity))
+        return Judged(item, found, _spans(item, verdict), before, ms, judged, noted)
 
 
 def record_of(item: Item) -> Record:
@@ -121,14 +165,14 @@ def subject_of(
     *,
     now: Callable[[], datetime],
     files: frozenset[str] | None = None,
-    repeats: int = 0,
+    history: History = _NO_HISTORY,
 ) -> Subject:
     """Return the record as the input of the pipeline."""
     return Subject(
         record=record,
         policy=config.policy_for(record.handoff_type),
         demands=config.demands_for(record.handoff_type, workflow_of(record)),
-        history=History(repeats=repeats),
+        history=history,
         received_at=record.timestamp or now(),
         counter=counter,
         files=None if files is None else _Files(files),
@@ -189,7 +233,7 @@ class LLMJudge:
         verdict = pipeline.run(
             subject, validation_id="", now=self._now, monotonic=lambda: 0.0, layers=(semantic,), new_id=str
         )
-        found = tuple(issue for issue in verdict.issues if issue.severity is not Severity.INFO)
+        found = tuple(issue for issue in verdict.issues if is_counted(issue.severity))
         return Judged(item, found, _find_quoted_spans(item, subject, verdict), EarlierHandoffs(), answer.latency_ms)
 
     def _subject(self, item: Item) -> Subject:

@@ -3,10 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from math import exp, log, sqrt
+from statistics import NormalDist
+from typing import Any, Final, Protocol
 
 from handoffaudit.evaluation.items import KINDS, Beside, Kinds, Span, UnreadableError
 from handoffaudit.evaluation.judge import Judge, Judged
+
+# Two-sided 95 % intervals.
+_Z: Final = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(slots=True)
@@ -27,8 +32,95 @@ class Characters:
 
 
 @dataclass(slots=True)
+class Cluster:
+    """Counts of the items of one trace, or of one item without a trace."""
+
+    faulty: int = 0
+    flagged_faulty: int = 0
+    sound: int = 0
+    flagged_sound: int = 0
+
+
+@dataclass(slots=True)
+class FlaggedShares:
+    """The flagged shares of faulty and of sound items.
+
+    Items of one trace are alike, so the interval of the ratio counts them as one cluster.
+    """
+
+    clusters: dict[object, Cluster] = field(default_factory=dict)
+
+    def add(self, judged: Judged) -> None:
+        label = judged.item.label
+        if label.faulty is None:
+            return
+        # The key of an item without a trace is a number, because texts are names of traces.
+        cluster = self.clusters.setdefault(judged.item.envelope.trace_id or len(self.clusters), Cluster())
+        if label.faulty:
+            cluster.faulty += 1
+            cluster.flagged_faulty += judged.flagged
+        else:
+            cluster.sound += 1
+            cluster.flagged_sound += judged.flagged
+
+    def figures(self) -> dict[str, Any]:
+        """Return both shares with Wilson intervals, and the ratio of the faulty share to the sound share."""
+        every = list(self.clusters.values())
+        faulty, flagged_faulty = sum(one.faulty for one in every), sum(one.flagged_faulty for one in every)
+        sound, flagged_sound = sum(one.sound for one in every), sum(one.flagged_sound for one in every)
+        return {
+            "faulty": _share_figures(flagged_faulty, faulty),
+            "sound": _share_figures(flagged_sound, sound),
+            "ratio": _share(flagged_faulty * sound, flagged_sound * faulty),
+            "ratio_interval": ratio_interval(every),
+        }
+
+
+def _share_figures(part: int, whole: int) -> dict[str, Any]:
+    return {"items": whole, "flagged": part, "share": _share(part, whole), "interval": wilson_interval(part, whole)}
+
+
+def wilson_interval(part: int, whole: int) -> tuple[float, float] | None:
+    """Return the Wilson score interval (95 %) of a share, or None without items."""
+    if not whole:
+        return None
+    share, weight = part / whole, _Z * _Z / whole
+    middle = (share + weight / 2) / (1 + weight)
+    half = _Z * sqrt(share * (1 - share) / whole + weight / (4 * whole)) / (1 + weight)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def ratio_interval(clusters: Iterable[Cluster]) -> tuple[float, float] | None:
+    """Return the interval (95 %) of the ratio of the faulty share to the sound share.
+
+    Log method: the logarithm of the ratio is treated as normal, and its variance is the linearised variance between
+    clusters. With one item per cluster, this is the usual log method for two independent shares. Returns None if one
+    of the shares is 0 or all items are in one cluster.
+    """
+    every = list(clusters)
+    flagged_faulty, flagged_sound = sum(one.flagged_faulty for one in every), sum(one.flagged_sound for one in every)
+    if len(every) < 2 or not flagged_faulty or not flagged_sound:
+        return None
+    faulty = flagged_faulty / sum(one.faulty for one in every)
+    sound = flagged_sound / sum(one.sound for one in every)
+    squares = sum(
+        (
+            (one.flagged_faulty - faulty * one.faulty) / flagged_faulty
+            - (one.flagged_sound - sound * one.sound) / flagged_sound
+        )
+        ** 2
+        for one in every
+    )
+    middle, half = log(faulty / sound), _Z * sqrt(squares * len(every) / (len(every) - 1))
+    return exp(middle - half), exp(middle + half)
+
+
+@dataclass(slots=True)
 class Tally:
-    """Counts of the judged items of a file."""
+    """Counts of the items of a file.
+
+    `shares` counts all items, and `judged_shares` the items that at least one layer did not skip.
+    """
 
     items: int = 0
     flagged: int = 0
@@ -36,17 +128,24 @@ class Tally:
     sound: int = 0
     flagged_faulty: int = 0
     flagged_sound: int = 0
+    judged: int = 0
     findings_sound: int = 0
     same_way: int = 0
     same_data: int = 0
     ms: float = 0.0
     characters: Characters = field(default_factory=Characters)
     codes: dict[str, Counter[str]] = field(default_factory=dict)
+    shares: FlaggedShares = field(default_factory=FlaggedShares)
+    judged_shares: FlaggedShares = field(default_factory=FlaggedShares)
 
     def add(self, judged: Judged) -> None:
         label = judged.item.label
         self.items += 1
         self.flagged += judged.flagged
+        self.shares.add(judged)
+        if judged.judged:
+            self.judged += 1
+            self.judged_shares.add(judged)
         self.same_way += judged.before.same_way > 0
         self.same_data += judged.before.same_data > 0
         self.ms += judged.ms
@@ -65,6 +164,7 @@ class Tally:
     def figures(self) -> dict[str, Any]:
         """Return the statistics. A rate without items is None.
 
+        `flagged_shares` holds the flagged shares of all items and of the judged items, with intervals of 95 %.
         `same_way` counts the handoffs on a route that their trace used before. `same_data` counts those with the same
         data as an earlier handoff on the route. `codes` counts the items with each rule code.
         """
@@ -77,6 +177,8 @@ class Tally:
             "flagged": self.flagged,
             "flagged_faulty": self.flagged_faulty,
             "flagged_sound": self.flagged_sound,
+            "judged": self.judged,
+            "flagged_shares": {"all": self.shares.figures(), "judged": self.judged_shares.figures()},
             "same_way": self.same_way,
             "same_data": self.same_data,
             "precision": _share(self.flagged_faulty, self.flagged_faulty + self.flagged_sound),

@@ -11,9 +11,8 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from handoffaudit.accounts import audit
+from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.audit import lock_tenant
-from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.llm.client import OK

@@ -1,7 +1,10 @@
 """Attempts at the same handoff, its lineage: a later attempt supersedes the earlier ones."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from operator import attrgetter
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Max, Q
@@ -23,6 +26,23 @@ def find_lineage(tenant_id: int, handoff_id: str) -> str:
     """Return the lineage of the handoff with this id, or the id itself for a first attempt or an unknown id."""
     rows = Handoff.objects.filter(tenant=tenant_id, handoff_id=handoff_id)
     return rows.values_list("lineage", flat=True).first() or handoff_id
+
+
+def list_agents(tenant_id: int, named: Collection[str]) -> list[tuple[str, str]]:
+    """Return pairs of a handoff in `named` and a source agent of its lineage, also of attempts before it.
+
+    An unreadable attempt has no source, so the source of the named handoff alone does not tell whose lineage it is.
+    """
+    rows = Handoff.objects.filter(tenant=tenant_id)
+    lineages = {
+        name: lineage or name
+        for name, lineage in rows.filter(handoff_id__in=named).values_list("handoff_id", "lineage")
+    }
+    wanted = Q(handoff_id__in=lineages.values()) | Q(lineage__in=lineages.values()) & ~Q(lineage="")
+    agents: dict[str, set[str]] = {}
+    for name, lineage, agent in rows.filter(wanted).values_list("handoff_id", "lineage", "source_agent_id"):
+        agents.setdefault(lineage or name, set()).add(agent)
+    return [(name, agent) for name, lineage in lineages.items() for agent in agents.get(lineage, ())]
 
 
 def take_turns(handoffs: list[PreparedHandoff]) -> None:
@@ -101,7 +121,7 @@ def _find_last_attempts(tenant_id: int, lineages: set[str]) -> dict[str, int]:
 def supersede(handoffs: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
     """Supersede the attempts that these retries replace, if their state allows it; return the changes of the counts."""
     retries = [handoff for handoff in handoffs if handoff.retry_of]
-    newest = {handoff.lineage: (handoff.attempt, handoff.id, handoff.handoff_id) for handoff in retries}
+    newest = {one.lineage: Newest(*_read_newest(one)) for one in retries}
     return _supersede_older(retries[0].tenant_id, newest, sender) if retries else Counter()
 
 
@@ -115,15 +135,35 @@ def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
         # A superseded attempt replaces no other attempt: either its repair failed, or a later attempt replaced it.
         later = Handoff.objects.filter(tenant=tenant_id, lineage__in=lineages).exclude(lineage="")
         later = later.exclude(state=State.SUPERSEDED).order_by("attempt", "id")
-        newest = {row[0]: row[1:] for row in later.values_list("lineage", "attempt", "id", "handoff_id")}
+        newest = {row[0]: Newest(*row[1:]) for row in later.values_list("lineage", *Newest._fields)}
         deltas.update(_supersede_older(tenant_id, newest, SYSTEM))
     return deltas
 
 
-def _supersede_older(tenant_id: int, newest: dict[str, tuple[int, UUID, str]], actor: Actor) -> counts.Deltas:
+class Newest(NamedTuple):
+    """The columns of the newest attempt of a lineage."""
+
+    attempt: int
+    id: UUID
+    handoff_id: str
+    received_at: datetime
+    source_agent_id: str
+
+    def is_foreign_to(self, handoff: Handoff) -> bool:
+        """Return whether the attempt claimed the id of a handoff before that handoff came, from another agent.
+
+        The source of `retry_of` cannot be checked against the key before the handoff is stored.
+        """
+        return self.received_at < handoff.received_at and self.source_agent_id != handoff.source_agent_id
+
+
+_read_newest = attrgetter(*Newest._fields)
+
+
+def _supersede_older(tenant_id: int, newest: dict[str, Newest], actor: Actor) -> counts.Deltas:
     """Supersede every attempt that is older than the newest of its lineage; return the changes of the counts.
 
-    `newest` maps each lineage to the attempt number, primary key and `handoff_id` of its newest attempt.
+    `newest` maps each lineage to its newest attempt.
     """
     deltas: counts.Deltas = Counter()
     if not newest:
@@ -132,12 +172,13 @@ def _supersede_older(tenant_id: int, newest: dict[str, tuple[int, UUID, str]], a
     wanted = Q(handoff_id__in=newest) | Q(lineage__in=newest) & ~Q(lineage="")
     rows = Handoff.objects.filter(wanted, tenant=tenant_id).exclude(state=State.SUPERSEDED)
     for handoff in rows.select_for_update().order_by("id"):
-        attempt, pk, name = newest.get(lineage_of(handoff), (0, handoff.pk, ""))
+        last = newest.get(lineage_of(handoff))
+        if last is None or last.is_foreign_to(handoff):
+            continue
         # Retries that were stored before the first attempt can share a number with it or with each other. Of attempts
         # with the same number, the attempt that was stored last is the newest.
-        is_earlier = (bool(handoff.lineage), handoff.attempt, handoff.pk) < (True, attempt, pk)
-        if name and is_earlier and may_become(handoff.state, State.SUPERSEDED):
-            deltas.update(
-                transitions.change_state_uncounted(handoff, State.SUPERSEDED, actor, f"{name} took its place")
-            )
+        is_earlier = (bool(handoff.lineage), handoff.attempt, handoff.pk) < (True, last.attempt, last.id)
+        if is_earlier and may_become(handoff.state, State.SUPERSEDED):
+            reason = f"{last.handoff_id} took its place"
+            deltas.update(transitions.change_state_uncounted(handoff, State.SUPERSEDED, actor, reason))
     return deltas

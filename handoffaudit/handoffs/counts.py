@@ -1,4 +1,4 @@
-"""Tables of stored counts (aggregates), and the four aggregates that count handoffs per hour and per day of receipt.
+"""Tables of stored counts (aggregates), and the four aggregates that count handoffs per hour and per day.
 
 The transaction that changes the state of a handoff also changes the counts, so that pages need not count handoffs.
 """
@@ -53,7 +53,7 @@ class CountKey(NamedTuple):
 
     @classmethod
     def of(cls, handoff: Handoff) -> "CountKey":
-        hour = hour_of(handoff.received_at)
+        hour = hour_of(handoff.at)
         return cls(handoff.tenant_id, hour, handoff.handoff_type, handoff.source_agent_id, handoff.target_agent_id)
 
 
@@ -221,7 +221,7 @@ def _count_all() -> Counter[Key]:
     for pk, code in Finding.objects.values_list("handoff_id", "code").iterator(chunk_size=10_000):
         codes.setdefault(pk, set()).add(code)
     settled = Handoff.objects.exclude(state__in=WAITING_STATES).only(
-        "id", "tenant_id", "received_at", "handoff_type", "source_agent_id", "target_agent_id", "state"
+        "id", "tenant_id", "received_at", "sent_at", "handoff_type", "source_agent_id", "target_agent_id", "state"
     )
     for handoff in settled.iterator(chunk_size=10_000):
         place = CountKey.of(handoff)

@@ -13,15 +13,14 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connections
 
-from handoffaudit.handoffs import lineage
+from handoffaudit.handoffs import lineage, tool_results
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, reading_of, verdict_on_stored
 from handoffaudit.llm.service import load_prices
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.formats import workflow_of
-from handoffaudit.validation.layers.base import History
-from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.layers.base import History, LanguageModel
 from handoffaudit.validation.prompts.pricing import estimate_call_cost
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Role, Unavailable
 from handoffaudit.validation.verdict import Verdict
@@ -173,9 +172,10 @@ def _judge_pair(
     by_now, by_draft = (config.demands_for(*scope).prompts for config in configs)
     if by_now == by_draft:
         return Pair(handoff)
+    before = PriorContext(history, evidence=tool_results.load_evidence([handoff]).of(handoff))
     verdicts = []
     for config in configs:
-        verdicts.append(verdict_on_stored(handoff, body, PriorContext(history), config, model=model))
+        verdicts.append(verdict_on_stored(handoff, body, before, config, model=model))
         if model.outage:
             return Pair(handoff, outage=model.outage)
     now, then = verdicts

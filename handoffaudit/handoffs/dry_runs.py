@@ -12,14 +12,14 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import dry_run_prompts, leases, lineage, notify
+from handoffaudit.handoffs import dry_run_prompts, leases, lineage, notify, tool_results
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, verdict_on_stored
 from handoffaudit.policy import kinds
 from handoffaudit.policy.models import Kind
 from handoffaudit.validation.config import ValidationConfig
-from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.issues import Severity, is_counted
 from handoffaudit.validation.verdict import Outcome, Verdict
 
 log = structlog.get_logger(__name__)
@@ -144,7 +144,8 @@ def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
         pair = dry_run_prompts.judge_from_stored_answers(handoff, in_force, draft)
         if pair.now and pair.then:
             return pair.now, pair.then
-    before = PriorContext(lineage.load_histories([handoff])[handoff.pk])
+    evidence = tool_results.load_evidence([handoff]).of(handoff)
+    before = PriorContext(lineage.load_histories([handoff])[handoff.pk], evidence=evidence)
     body = HandoffBody.objects.get(pk=handoff.pk)
     return verdict_on_stored(handoff, body, before, in_force), verdict_on_stored(handoff, body, before, draft)
 
@@ -239,13 +240,14 @@ def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: V
 
 def _judge(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> str:
     histories = lineage.load_histories(part)
+    evidence = tool_results.load_evidence(part)
     bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in part])
     for handoff in part:
         body = bodies.get(handoff.pk)
         if body is None:
             trial.removed += 1
             continue
-        before = PriorContext(histories[handoff.pk])
+        before = PriorContext(histories[handoff.pk], evidence=evidence.of(handoff))
         now, then = (verdict_on_stored(handoff, body, before, config) for config in (in_force, draft))
         if _read_outcomes(now) != _read_outcomes(then):
             _record_change(trial, handoff, now, then)
@@ -284,7 +286,8 @@ def _list_decisive(verdict: Verdict) -> dict[str, str]:
 
     The severity is taken from the verdict, because a draft can raise a warning to an error.
     """
-    deciding = [issue for issue in verdict.issues if issue.blocks] or list(verdict.issues)
+    deciding = [issue for issue in verdict.issues if issue.blocks]
+    deciding = deciding or [issue for issue in verdict.issues if is_counted(issue.severity)]
     found: dict[str, str] = {}
     for issue in sorted(deciding, key=lambda one: (-list(Severity).index(one.severity), one.code)):
         found.setdefault(issue.code, issue.severity.value)

@@ -19,6 +19,7 @@ from django.utils import timezone
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff
 from handoffaudit.handoffs.models import Handoff, ModelCall
 from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.issues import is_counted
 from handoffaudit.validation.logs.lines import GateLine, HealthLine, TraceLine
 from handoffaudit.validation.logs.writer import write_gate, write_health, write_trace
 from handoffaudit.validation.prompts.masking import mask_secrets
@@ -111,7 +112,7 @@ def arrival_facts(handoff: PreparedHandoff, sender: Actor) -> dict[str, Any]:
 
 
 def verdict_facts(handoff: Handoff | PreparedHandoff, verdict: Verdict) -> dict[str, Any]:
-    codes = sorted({issue.code for issue in verdict.issues})[:_MOST_CODES]
+    codes = sorted({issue.code for issue in verdict.issues if is_counted(issue.severity)})[:_MOST_CODES]
     outcome = {"outcome": verdict.outcome.value, "codes": codes, "quality_score": verdict.quality_score}
     return _list_facts(handoff) | outcome | {"unverified": verdict.unverified}
 

@@ -45,6 +45,7 @@ COLUMNS = (
     "open",
     "parked",
     "review_due_at",
+    "sent_at",
 )
 
 # Prefixes that spreadsheets interpret as formulas (CSV injection).
@@ -172,6 +173,10 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
         fields["step"] = orjson.dumps(handoff.step)
     if handoff.source_agent_id:
         fields["agent"] = orjson.dumps(handoff.source_agent_id)
+    if handoff.sent_at:
+        fields["sent_at"] = orjson.dumps(utc_text(handoff.sent_at))
+    if body.reason:
+        fields["reason"] = orjson.dumps(body.reason)
     if handoff.adapt:
         fields["adapt"] = b"true"
     fields |= {name: bytes(raw) for name in ("context", "evidence") if (raw := getattr(body, name)) is not None}

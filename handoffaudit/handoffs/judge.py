@@ -19,6 +19,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import (
     alerts,
+    approvals,
     attempts,
     counts,
     db,
@@ -30,6 +31,8 @@ from handoffaudit.handoffs import (
     remediation,
     repairs,
     results,
+    tool_results,
+    trace_facts,
     transitions,
 )
 from handoffaudit.handoffs.leases import WorkerLock
@@ -203,12 +206,14 @@ def _judge(lease: Lease) -> int:
         config = kinds.load_config(tenant_id)
         histories = lineage.load_histories(handoffs)
         records = remediation.load_records(handoffs)
+        facts = trace_facts.load_facts(handoffs)
+        evidence = tool_results.load_evidence(handoffs)
         model = ASK_LATER if later else client.model_for(tenant_id, None)
         for handoff in handoffs:
             name = attempts.lineage_of(handoff)
-            before = PriorContext(histories[handoff.pk], records.get(name))
             # An exception here is a bug of this product. It must not affect the other handoffs of the lease.
             try:
+                before = PriorContext(histories[handoff.pk], records.get(name), facts, evidence.of(handoff))
                 verdict = verdict_on_stored(handoff, bodies[handoff.pk], before, config, model=model)
                 repaired = (
                     []
@@ -222,7 +227,10 @@ def _judge(lease: Lease) -> int:
             if verdict.remediation:
                 records[name] = verdict.remediation
             policy = config.policy_for(handoff.handoff_type)
-            judged.append(JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired))
+            judged.append(
+                JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired, facts.fact_of(handoff.pk))
+            )
+        facts.store_behaviour()
     return finish(judged, lease)
 
 
@@ -247,16 +255,18 @@ def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
             return 0
         pending = [one for one in held if one.verdict.pending]
         results.store_pending(pending)
+        trace_facts.store(one.fact for one in held if one.fact)
         jobs.enqueue([one.handoff for one in pending], CheckKind.FIRST)
         final = remediation.settle([one for one in held if not one.verdict.pending])
         deltas = results.store(final)
         remediation.store(final)
+        deltas.update(approvals.carry_over(final))
         deltas.update(repairs.store([repair for one in final for repair in one.repaired]))
         deltas.update(attempts.supersede_overtaken(one.handoff for one in final if not one.is_recheck))
         lease.end()
         counts.apply(deltas)
         for one in final:
-            if one.flagged:
+            if one.flagged and not one.handoff.flagged:
                 alerts.raise_alert(one.handoff.tenant_id, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
     long_poll.announce(one.handoff.pk for one in (*final, *pending))
     notify.notify_llm_workers(len(pending))

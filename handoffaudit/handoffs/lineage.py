@@ -2,23 +2,28 @@
 
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from django.db import connection
 
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import db, queries
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.diff import Difference, difference
 from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.layers.base import History
+from handoffaudit.validation.layers.chain import TOLERATED_REPEATS
 
 # The largest number of ancestors that are read. A longer chain counts as incomplete.
 MOST_ANCESTORS = 200
 
 # The largest number of rows that are read to count the repeats in the traces of a batch.
 MOST_REPEATS = 20_000
+
+
+_TABLE = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
+_HOP_COLUMNS = '"handoff_id", "parent_handoff_id", "source_agent_id", "target_agent_id"'
 
 
 class Hop(NamedTuple):
@@ -40,8 +45,16 @@ def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
     """Return the history of each handoff by primary key. All handoffs must be of one tenant."""
     rows = list(handoffs)
     known = _load_ancestors(rows)
+    traces = _load_traces([row for row in rows if row.derives_chain and row.trace_id])
     repeats = _count_repeats(rows)
-    return {row.pk: _make_history(row, known, repeats.get(row.pk, 0)) for row in rows}
+    received = _count_repeats_received([row for row in rows if repeats.get(row.pk, 0) >= TOLERATED_REPEATS])
+    return {
+        row.pk: replace(
+            _make_history(row, known, traces.get(row.trace_id), repeats.get(row.pk, 0)),
+            repeats_received=received.get(row.pk, 0),
+        )
+        for row in rows
+    }
 
 
 def _load_ancestors(rows: list[Handoff]) -> dict[str, Hop]:
@@ -72,47 +85,145 @@ def _ancestors_statement() -> str:
 
     UNION drops rows that were read before, so that the recursion ends if handoffs name each other as parents.
     """
-    table = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
-    columns = [f'"{name}"' for name in ("handoff_id", "parent_handoff_id", "source_agent_id", "target_agent_id")]
-    listed = ", ".join(columns)
-    parents = ", ".join(f"parent.{column}" for column in columns)
+    parents = ", ".join(f"parent.{column}" for column in _HOP_COLUMNS.split(", "))
     return f"""
-        WITH RECURSIVE ancestor({listed}) AS (
-            SELECT {listed} FROM "{table}" WHERE tenant_id = %s AND handoff_id IN ({{names}})
+        WITH RECURSIVE ancestor({_HOP_COLUMNS}) AS (
+            SELECT {_HOP_COLUMNS} FROM "{_TABLE}" WHERE tenant_id = %s AND handoff_id IN ({{names}})
             UNION
             SELECT {parents} FROM ancestor
-            JOIN "{table}" parent ON parent.tenant_id = %s AND parent.handoff_id = ancestor.parent_handoff_id
+            JOIN "{_TABLE}" parent ON parent.tenant_id = %s AND parent.handoff_id = ancestor.parent_handoff_id
             WHERE ancestor.parent_handoff_id <> ''
-        ) SELECT {listed} FROM ancestor LIMIT %s
+        ) SELECT {_HOP_COLUMNS} FROM ancestor LIMIT %s
     """  # noqa: S608
 
 
 _ANCESTORS = _ancestors_statement()
 
+MOST_TRACES_AT_ONCE = 50
 
-def _make_history(row: Handoff, known: dict[str, Hop], repeats: int) -> History:
+
+@dataclass(slots=True)
+class TraceRoute:
+    """The newest handoffs of a trace, in order. `is_cut` is True if the trace has older handoffs.
+
+    `_to` maps each agent to the positions of the handoffs to this agent.
+    """
+
+    ids: list[uuid.UUID]
+    hops: list[Hop]
+    is_cut: bool
+    _to: dict[str, list[int]] = field(default_factory=dict)
+    _positions: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for position, hop in enumerate(self.hops):
+            self._to.setdefault(hop.target, []).append(position)
+            self._positions[hop.handoff_id] = position
+
+    def position_of(self, hop: Hop) -> int | None:
+        return self._positions.get(hop.handoff_id)
+
+    def latest_to(self, agent: str, before: int) -> int | None:
+        """Return the position of the latest handoff to an agent before a position, or None."""
+        positions = self._to.get(agent, [])
+        index = bisect_left(positions, before)
+        return positions[index - 1] if index else None
+
+
+def _load_traces(rows: Sequence[Handoff]) -> dict[str, TraceRoute]:
+    """Return the handoffs of the traces of these handoffs, which declare no chain, at most 200 before each handoff.
+
+    Senders that declare their chains cost no query.
+    """
+    last: dict[str, list[uuid.UUID]] = {}
+    for row in rows:
+        last.setdefault(row.trace_id, []).append(row.pk)
+    wanted = [(name, max(ids), MOST_ANCESTORS + len(ids)) for name, ids in sorted(last.items())]
+    found: dict[str, list[tuple[uuid.UUID, Hop]]] = {}
+    for pk, trace_id, *hop in _read_newest(rows[0].tenant_id, wanted) if rows else ():
+        found.setdefault(trace_id, []).append((uuid.UUID(str(pk)), Hop(*hop)))
+    routes = {}
+    for trace_id, hops in found.items():
+        hops.sort()
+        is_cut = len(hops) == MOST_ANCESTORS + len(last[trace_id])
+        routes[trace_id] = TraceRoute([pk for pk, _ in hops], [hop for _, hop in hops], is_cut)
+    return routes
+
+
+def _read_newest(tenant_id: int, wanted: Sequence[tuple[str, uuid.UUID, int]]) -> list[tuple[Any, ...]]:
+    """Return the newest handoffs of traces.
+
+    `wanted` lists the trace, the last primary key and the number of handoffs. PostgreSQL reads all traces in one
+    statement, SQLite 50 in one, because the ORM can limit neither a join nor the parts of a union.
+    """
+    with connection.cursor() as cursor:
+        if db.is_postgresql():
+            cursor.execute(_NEWEST_OF_TRACES, [*map(list, zip(*wanted, strict=True)), tenant_id])
+            return list(cursor.fetchall())
+        found: list[tuple[Any, ...]] = []
+        for start in range(0, len(wanted), MOST_TRACES_AT_ONCE):
+            some = wanted[start : start + MOST_TRACES_AT_ONCE]
+            values = [value for name, last, most in some for value in (tenant_id, name, last.hex, most)]
+            cursor.execute(" UNION ALL ".join([_NEWEST_OF_TRACE] * len(some)), values)
+            found += cursor.fetchall()
+        return found
+
+
+_OF_TRACE = f'SELECT "id", "trace_id", {_HOP_COLUMNS} FROM "{_TABLE}" WHERE tenant_id = %s'  # noqa: S608
+_NEWEST_OF_TRACE = f"""
+    SELECT * FROM ({_OF_TRACE} AND trace_id = %s AND id <= %s ORDER BY id DESC LIMIT %s) AS newest
+"""  # noqa: S608
+_NEWEST_OF_TRACES = f"""
+    SELECT newest.* FROM unnest(%s::text[], %s::uuid[], %s::int[]) AS wanted(trace, last, most) CROSS JOIN LATERAL
+    ({_OF_TRACE} AND trace_id = wanted.trace AND id <= wanted.last ORDER BY id DESC LIMIT wanted.most) AS newest
+"""  # noqa: S608
+
+
+def _make_history(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None, repeats: int) -> History:
     unknown = tuple(name for name in (row.retry_of, row.parent_handoff_id) if name and name not in known)
-    if not row.parent_handoff_id or row.parent_handoff_id in unknown:
+    has_parent = bool(row.parent_handoff_id) and row.parent_handoff_id not in unknown
+    if not has_parent and not row.derives_chain:
         # No earlier handoff is known, so there is nothing to compare the declared chain with.
         return History(repeats=repeats, unknown=unknown)
-    walked = _walk(row, known)
-    full = _list_agents([*walked.hops, known[row.handoff_id]])
-    folded = fold_returns(full)
-    return History(folded, full, walked.complete, repeats, unknown)
+    # The result must not depend on the other handoffs of the batch, whose trace may be loaded.
+    walked = _walk(row, known, trace if row.derives_chain else None)
+    hops = [*walked.hops, known[row.handoff_id]]
+    full = _list_agents(hops)
+    returns = _count_returns(hops) if row.derives_chain else 0
+    return History(fold_returns(full), full, walked.complete, repeats, unknown, returns=returns)
 
 
-def _walk(row: Handoff, known: dict[str, Hop]) -> Walk:
+def _walk(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None) -> Walk:
+    """Return the ancestors of a handoff, oldest first.
+
+    A handoff without a known parent comes from the latest earlier handoff of the trace to its source, if the trace is
+    given.
+    """
     hops: list[Hop] = []
     seen = {row.handoff_id}
-    parent = row.parent_handoff_id
-    while parent and parent not in seen and len(hops) < MOST_ANCESTORS:
-        hop = known.get(parent)
-        if hop is None:
-            break
-        hops.append(hop)
-        seen.add(parent)
-        parent = hop.parent
-    return Walk(tuple(reversed(hops)), complete=not parent)
+    hop, position = known[row.handoff_id], bisect_left(trace.ids, row.pk) if trace else None
+    while True:
+        before = known.get(hop.parent) if hop.parent else None
+        if trace and before is None and position is not None:
+            at = trace.latest_to(hop.source, position)
+            before = None if at is None else trace.hops[at]
+        if before is None:
+            return Walk(tuple(reversed(hops)), complete=not hop.parent and not (trace and trace.is_cut))
+        if before.handoff_id in seen or len(hops) == MOST_ANCESTORS:
+            return Walk(tuple(reversed(hops)), complete=False)
+        hops.append(before)
+        seen.add(before.handoff_id)
+        hop, position = before, trace.position_of(before) if trace else None
+
+
+def _count_returns(hops: Sequence[Hop]) -> int:
+    """Return how many of these handoffs are on the route of the last and bring work back to their target."""
+    last, returns = hops[-1], 0
+    agents: set[str] = set()
+    for hop in hops:
+        returns += hop.target in agents and (hop.source, hop.target) == (last.source, last.target)
+        agents.update((hop.source, hop.target))
+    return returns
 
 
 def _list_agents(hops: list[Hop]) -> tuple[str, ...]:
@@ -159,6 +270,21 @@ def _count_repeats(rows: list[Handoff]) -> dict[object, int]:
     for *key, pk in found[:MOST_REPEATS]:
         alike.setdefault(tuple(key), []).append(pk)
     return {row.pk: bisect_left(alike.get(_make_repeat_key(row), []), row.pk) for row in traced}
+
+
+def _count_repeats_received(rows: list[Handoff]) -> dict[object, int]:
+    """Return, for each handoff, the number of repeats of the latest earlier handoff of its trace to its source."""
+    latest = {
+        row.pk: Handoff.objects.filter(
+            tenant=row.tenant_id, trace_id=row.trace_id, target_agent_id=row.source_agent_id, id__lt=row.pk
+        )
+        .only("id", "tenant_id", "trace_id", "data_hash", "source_agent_id", "target_agent_id")
+        .order_by("-id")
+        .first()
+        for row in rows
+    }
+    repeats = _count_repeats([received for received in latest.values() if received])
+    return {pk: repeats.get(received.pk, 0) for pk, received in latest.items() if received}
 
 
 def _make_repeat_key(row: Handoff) -> tuple[str, ...]:

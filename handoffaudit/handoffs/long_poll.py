@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 import redis
 import structlog
@@ -21,6 +22,9 @@ log = structlog.get_logger(__name__)
 CHANNEL = "handoffaudit:changed"
 
 LOOK_SECONDS = 0.008
+
+# The looks at a batch come further and further apart, so that a batch needs few queries.
+BATCH_LOOK_SECONDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 # Redis messages may be lost, so each waiting request also checks the database this often.
 RECHECK_SECONDS = 1.0
@@ -164,3 +168,34 @@ def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: fl
     finally:
         _waiters.remove(handoff.pk, waiter)
     return handoff
+
+
+def wait_for_all(tenant_id: int, pks: Collection[uuid.UUID], states: Collection[str], seconds: float) -> None:
+    """Wait until all these handoffs have left these states, at most `seconds`.
+
+    The request waits for one handoff at a time, the last one, because workers judge in the order of arrival. So a batch
+    counts as one waiting request, and its number of queries depends on the time and not on the number of handoffs.
+    """
+    deadline = time.monotonic() + seconds
+    rows = Handoff.objects.filter(tenant=tenant_id, state__in=states).order_by("-id").values_list("pk", "version")
+    pauses = chain(BATCH_LOOK_SECONDS, repeat(BATCH_LOOK_SECONDS[-1]))
+    left = sorted(pks, reverse=True)
+    if not rows.filter(pk__in=left).exists():
+        return
+    while left:
+        last = left[0]
+        waiter = _waiters.add(last, 0, tenant_id)
+        try:
+            # The look follows the registration, so that no change after the look is missed.
+            found = dict(rows.filter(pk__in=left))
+            waiter.version = found.get(last, 0)
+            remaining = max(deadline - time.monotonic(), 0.0)
+            if not found or not remaining:
+                return
+            release_connection()
+            time.sleep(min(next(pauses), remaining))
+            if last in found:
+                waiter.event.wait(min(remaining, RECHECK_SECONDS))
+        finally:
+            _waiters.remove(last, waiter)
+        left = list(found)

@@ -1,12 +1,14 @@
 """Queries of handoffs for pages and the API. Lists never read bodies, and every query begins with the tenant."""
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import orjson
-from django.db.models import BooleanField, Exists, Model, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Exists, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
@@ -14,9 +16,19 @@ from handoffaudit.handoffs import filters as handoffs_filters
 from handoffaudit.handoffs import remediation
 from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.filters import Filters, first_id_at, is_of_trace, parse_cursor
-from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, RemovedDocument, State, Verdict
+from handoffaudit.handoffs.models import (
+    WAITING_STATES,
+    Event,
+    Finding,
+    Handoff,
+    HandoffBody,
+    RemovedDocument,
+    State,
+    Verdict,
+)
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE
 from handoffaudit.handoffs.verdicts import is_asked_again
+from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.remediation import Action
 
 
@@ -72,12 +84,7 @@ class Page:
 
 
 def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
-    """Return the handoffs of a tenant.
-
-    Raise `ValueError` if the tenant is not stored, because a query without a tenant would read other tenants' handoffs.
-    """
-    if tenant.pk is None:
-        raise ValueError("a query of handoffs needs a stored tenant")
+    """Return the handoffs of a tenant. Raise `ValueError` if the tenant is not stored."""
     return Handoff.objects.filter(tenant=tenant)
 
 
@@ -204,6 +211,71 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     if verdict and _is_asked_again(handoff):
         verdict["recommended_action"] = Action.RETRY.value
     return verdict
+
+
+# The most findings of a verdict in a summary.
+MOST_SUMMARY_ISSUES = 20
+
+# Verdicts are read in parts, because a large verdict has some hundred kilobytes.
+_SUMMARIES_AT_ONCE = 100
+
+
+class _SummaryIssue(msgspec.Struct):
+    severity: Severity
+
+
+class _SummaryVerdict(msgspec.Struct):
+    """The fields of a stored verdict that a summary has; the issues stay as they are stored."""
+
+    outcome: str
+    valid: bool
+    would_decide: str
+    quality_score: float
+    recommended_action: str | None
+    unverified: bool
+    issues: list[msgspec.Raw]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSummary:
+    """The state of a judged handoff, and its verdict without the parts that can be large."""
+
+    state: str
+    verdict: dict[str, Any]
+
+
+def summaries(tenant: Tenant, pks: Collection[UUID]) -> dict[UUID, JudgedSummary]:
+    """Return the summaries of those of the handoffs that are judged, in one query per 100 handoffs."""
+    found: dict[UUID, JudgedSummary] = {}
+    rows = of_tenant(tenant).exclude(state__in=WAITING_STATES).exclude(verdict=None)
+    ordered = sorted(pks)
+    for start in range(0, len(ordered), _SUMMARIES_AT_ONCE):
+        some = rows.filter(pk__in=ordered[start : start + _SUMMARIES_AT_ONCE])
+        content = Verdict.objects.filter(pk=OuterRef("verdict")).values("content")
+        values = some.values_list("pk", "state", "escalated", Subquery(content))
+        for pk, state, escalated, stored in values:
+            if stored:
+                verdict = _summarize(stored)
+                if escalated and state == State.REJECTED:
+                    verdict["recommended_action"] = Action.ESCALATE.value
+                found[pk] = JudgedSummary(state, verdict)
+    return found
+
+
+def _summarize(content: str) -> dict[str, Any]:
+    stored = _SUMMARY.decode(content)
+    severities = [_SUMMARY_ISSUE.decode(issue).severity for issue in stored.issues]
+    order = sorted(range(len(severities)), key=lambda number: -_GRAVITY.index(severities[number]))
+    issues = [orjson.Fragment(bytes(stored.issues[number])) for number in order[:MOST_SUMMARY_ISSUES]]
+    plain = {name: getattr(stored, name) for name in stored.__struct_fields__}
+    return plain | {"issues": issues, "issues_total": len(stored.issues)}
+
+
+_SUMMARY = msgspec.json.Decoder(_SummaryVerdict)
+
+_SUMMARY_ISSUE = msgspec.json.Decoder(_SummaryIssue)
+
+_GRAVITY = list(Severity)
 
 
 def _is_asked_again(handoff: Handoff) -> bool:

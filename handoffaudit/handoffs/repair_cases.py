@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from django.utils import timezone
 
+from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import attempts, lineage, queries, remediation
+from handoffaudit.handoffs import attempts, lineage, queries, remediation, tool_results
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Receipt, prepare, read_record
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Handoff, HandoffBody
@@ -29,10 +30,11 @@ from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import Strictness, ValidationConfig
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import MODEL_LAYERS, critique, semantic
+from handoffaudit.validation.layers.base import LanguageModel
 from handoffaudit.validation.paths import Location
-from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable
 from handoffaudit.validation.submission import Submission
+from handoffaudit.validation.tool_results import Grade
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict, score
 
 
@@ -46,15 +48,23 @@ class Preview:
     config: ValidationConfig
 
 
-def preview(tenant: Tenant, submission: Submission) -> Preview | Receipt:
-    """Judge a submission against the tenant's handoffs and current policy, without storing the submission."""
-    prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now())
+def preview(
+    tenant: Tenant, submission: Submission, grade: Grade = Grade.SAID, agents: AgentLimit = ANY_AGENT
+) -> Preview | Receipt:
+    """Judge a submission against the tenant's handoffs and current policy, without storing the submission.
+
+    `grade` is the grade of the tool results beside the document, `agents` are those that the sender may speak for.
+    """
+    prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now(), agents)
     if isinstance(prepared, Receipt):
         return prepared
     attempts.number([prepared])
     handoff = prepared.as_model()
     log = remediation.load_records([handoff]).get(attempts.lineage_of(handoff))
-    before = PriorContext(lineage.load_histories([handoff])[handoff.pk], log)
+    sent = prepared.tool_results if grade.is_evidence else ()
+    known = tool_results.load_evidence([handoff]).of(handoff)
+    evidence = (*(source for row in sent for source in tool_results.sources_of_row(row)), *known)
+    before = PriorContext(lineage.load_histories([handoff])[handoff.pk], log, evidence=evidence)
     config = kinds.load_config(tenant.pk)
     return Preview(handoff, verdict_on_prepared(prepared, before, config), before, config)
 
@@ -124,15 +134,19 @@ def case_of_stored(handoff: Handoff) -> Case:
     """
     config = kinds.load_config(handoff.tenant_id)
     body = HandoffBody.objects.get(pk=handoff.pk)
-    before = PriorContext(lineage.load_histories([handoff])[handoff.pk], remediation.load_record(handoff))
+    evidence = tool_results.load_evidence([handoff]).of(handoff)
+    history = lineage.load_histories([handoff])[handoff.pk]
+    before = PriorContext(history, remediation.load_record(handoff), evidence=evidence)
     verdict = verdict_on_stored(handoff, body, before, config)
     found = _add_findings(verdict, tuple(_read_stored_findings(handoff, body, config)))
     return case_of(handoff, body, found, before, config, model_of_web(handoff))
 
 
-def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Receipt:
-    """Return the case of a submission that is not stored."""
-    found = preview(tenant, submission)
+def case_of_sent(
+    tenant: Tenant, submission: Submission, grade: Grade = Grade.SAID, agents: AgentLimit = ANY_AGENT
+) -> Case | Receipt:
+    """Return the case of a submission that is not stored; the arguments are those of `preview`."""
+    found = preview(tenant, submission, grade, agents)
     if isinstance(found, Receipt):
         return found
     model = model_of_web(found.handoff)
@@ -223,12 +237,13 @@ def _read_stored_findings(handoff: Handoff, body: HandoffBody, config: Validatio
         layer = finding["layer"]
         off = layer in policy.layers_off or (layer == "semantic" and policy.strictness is Strictness.LENIENT)
         if layer in _BY_MODEL and not off and reading.record:
-            issue = _make_issue(finding, reading.record.document)
+            issue = issue_of(finding, reading.record.document)
             if issue.blocks:
                 yield issue
 
 
-def _make_issue(finding: dict[str, Any], document: object) -> Issue:
+def issue_of(finding: dict[str, Any], document: object) -> Issue:
+    """Return the issue that a stored verdict describes."""
     return Issue(
         layer=finding["layer"],
         code=finding["code"],

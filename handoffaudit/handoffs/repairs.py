@@ -20,7 +20,7 @@ from handoffaudit.handoffs.ingest import store as ingest_store
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Receipt, prepare, read_record
 from handoffaudit.handoffs.llm import client, jobs
 from handoffaudit.handoffs.llm.jobs import Job
-from handoffaudit.handoffs.models import CheckKind, Handoff, HandoffBody, State
+from handoffaudit.handoffs.models import CheckKind, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.repair_cases import Case, case_of, case_of_stored, verdict_on_candidate
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import SYSTEM, Actor
@@ -29,7 +29,7 @@ from handoffaudit.validation import json_text
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.formats import workflow_of
 from handoffaudit.validation.formats.base import Document
-from handoffaudit.validation.ports import FileStore, LanguageModel
+from handoffaudit.validation.layers.base import FileStore, LanguageModel
 from handoffaudit.validation.prompts.question import Prompt, Use
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.repair import (
@@ -47,6 +47,9 @@ from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Outcome, Verdict
 
 MOST_OF_A_NAME = 180
+
+# The start of the reason of an attempt that the first try made: "defaults and hints".
+FIRST_TRY = "repair, try 1:"
 
 CHECKED_LATER = "The LLM checks the candidate after it is stored. So far, only the other layers have judged it."
 
@@ -140,7 +143,7 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
     """
     reading = read_record(case.submission)
     record = reading.record
-    before = PriorContext(case.before.history, case.verdict.remediation)
+    before = replace(case.before, remediation=case.verdict.remediation)
     policy = case.config.policy_for(case.handoff.handoff_type)
     means = Means(
         budget=budget_of(policy, default_counter(), case.handoff.format),
@@ -197,6 +200,15 @@ def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Del
             # The new version makes the second of two concurrent requests fail.
             Handoff.objects.filter(pk=one.case.handoff.pk).update(escalated=True, version=F("version") + 1)
     return deltas
+
+
+def is_harmless(original: Handoff, repaired: Handoff) -> bool:
+    """Return whether defaults and hints alone repaired a handoff, and its data stayed as it was."""
+    is_same = bool(original.data_hash) and original.data_hash == repaired.data_hash
+    if not (repaired.repaired and repaired.state == State.ACCEPTED and is_same):
+        return False
+    first = Event.objects.filter(handoff=repaired.pk, from_state="").values_list("reason", flat=True).first()
+    return (first or "").startswith(FIRST_TRY)
 
 
 def _drop_empty_tries(result: Repair) -> list[Attempt]:

@@ -20,12 +20,13 @@ from handoffaudit.handoffs.models import Verdict as VerdictRow
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.issues import Issue, Severity, is_counted
 from handoffaudit.validation.layers import MODEL_LAYERS
 from handoffaudit.validation.remediation import Action
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict, verdict_to_dict
 
 if TYPE_CHECKING:
+    from handoffaudit.handoffs.models import TraceFact
     from handoffaudit.handoffs.repairs import RepairResult
 
 VERDICT = db.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "policy_version", "validated_at", "content")
@@ -54,13 +55,19 @@ _GRAVE = (Severity.ERROR, Severity.CRITICAL)
 
 @dataclass(frozen=True, slots=True)
 class JudgedHandoff:
-    """A handoff, its state before the verdict, the verdict, the policy of its type, and its repair, if there is any."""
+    """A handoff, its state before the verdict, the verdict, the policy of its type, and its repair, if there is any.
+
+    `fact` is what the handoff brought into its trace, or None if it brought nothing. `has_late_results` says that the
+    handoff was judged again because tool results of its trace arrived later.
+    """
 
     handoff: Handoff
     from_state: str
     verdict: Verdict
     policy: TypePolicy
     repaired: "Sequence[RepairResult]" = ()
+    fact: "TraceFact | None" = None
+    has_late_results: bool = False
 
     @property
     def is_recheck(self) -> bool:
@@ -69,15 +76,23 @@ class JudgedHandoff:
 
     @property
     def state(self) -> State:
-        """Return the state after the verdict. A recheck changes the state of held handoffs only."""
-        decides = not self.is_recheck or self.from_state == State.HELD
+        """Return the state after the verdict. A recheck changes the state of held handoffs only.
+
+        With late tool results, a rejected handoff can also become accepted.
+        """
+        decides = not self.is_recheck or self.from_state == State.HELD or self._is_freed
         return STATES[self.verdict.outcome] if decides else State(self.from_state)
+
+    @property
+    def _is_freed(self) -> bool:
+        is_accepted = self.verdict.outcome is Outcome.ACCEPTED
+        return self.has_late_results and self.from_state == State.REJECTED and is_accepted
 
     @property
     def flagged(self) -> bool:
         """Return whether the recheck found that the LLM would have rejected a handoff that was accepted or approved."""
         # A finding of another layer can come from a newer policy, and then the earlier decision was right.
-        stands = self.is_recheck and self.from_state != State.HELD
+        stands = self.is_recheck and self.from_state not in (State.HELD, State.REJECTED)
         return stands and self.verdict.outcome is Outcome.REJECTED and _model_rejects(self.verdict)
 
 
@@ -166,6 +181,8 @@ def _model_rejects(verdict: Verdict) -> bool:
 
 def _describe_recheck(judged: JudgedHandoff) -> str:
     description = describe_reason(judged.verdict)
+    if judged.has_late_results:
+        return f"judged again with tool results that arrived later: {description or 'no objection'}"
     if not any(one.name in _BY_MODEL and one.status is not LayerStatus.SKIPPED for one in judged.verdict.layers):
         by = "judged again: the LLM check no longer applies"
         return f"{by} ({description})" if description else by
@@ -240,7 +257,7 @@ def _finding_rows(one: JudgedHandoff) -> list[list[Any]]:
     return [
         [one.handoff.tenant_id, one.handoff.pk, issue.code, issue.severity.value, issue.layer, _format_path(issue)]
         for issue in one.verdict.issues
-        if _is_counted(issue)
+        if is_counted(issue.severity)
     ]
 
 
@@ -280,12 +297,8 @@ def _chain_length(one: JudgedHandoff) -> int:
     return len(one.verdict.chain.shown) if one.verdict.chain else one.handoff.chain_length
 
 
-def _is_counted(issue: Issue) -> bool:
-    return issue.severity is not Severity.INFO
-
-
 def list_codes(verdict: Verdict) -> list[str]:
-    return sorted({issue.code for issue in verdict.issues if _is_counted(issue)})
+    return sorted({issue.code for issue in verdict.issues if is_counted(issue.severity)})
 
 
 def describe_reason(verdict: Verdict) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -117,7 +118,7 @@ def _limit_counted(tenant: Tenant, since: datetime) -> datetime:
 
 
 def _limit_shadowed(tenant: Tenant, since: datetime) -> datetime:
-    newest = _filter_shadowed(tenant, since).order_by("-id").values_list("received_at", flat=True)
+    newest = _filter_shadowed(tenant, since).order_by("-id").values_list(Coalesce("sent_at", "received_at"), flat=True)
     # The database finds this row with the index of handoffs in shadow mode, without reading the other handoffs.
     edge = next(iter(newest[MOST_READ : MOST_READ + 1]), None)
     return since if edge is None else hour_of(edge) + HOUR

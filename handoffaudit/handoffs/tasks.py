@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from django.utils.module_loading import import_string
 
-from handoffaudit.handoffs import alerts, dry_runs, judge, notify
+from handoffaudit.handoffs import alerts, dry_runs, judge, late_results, notify
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
 from handoffaudit.handoffs.webhooks import worker
@@ -40,6 +40,7 @@ def judge_waiting() -> None:
         try:
             _wake_event.clear()
             judge.drain()
+            late_results.drain()
         finally:
             drains.release()
 
@@ -108,11 +109,12 @@ def sweep() -> None:
 
 
 def look() -> None:
-    """Start waiting work that no message announced, with one cheap query, or with none while the process is busy.
+    """Start waiting work that no message announced, with two cheap queries, or with none while the process is busy.
 
     Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent.
     """
-    if notify.consumes(notify.TASK) and not drains.taken and judge.is_anything_waiting():
+    is_idle = notify.consumes(notify.TASK) and not drains.taken
+    if is_idle and (judge.is_anything_waiting() or late_results.is_anything_waiting()):
         notify.start_threads(notify.TASK)
     if notify.consumes(notify.CHECKS) and (free := checkers.free):
         notify.start_threads(notify.CHECKS, jobs.count_waiting(free), at_once=settings.MODEL_CONCURRENCY)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 
+from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit
 from handoffaudit.accounts.models import Person
 from handoffaudit.handoffs import counts, db, leases
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
@@ -38,16 +39,19 @@ def may_become(before: str, after: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
+    """A person, a key or the system that acts; `agents` are the agents that a key may speak for."""
+
     kind: ActorKind
     name: str
+    agents: AgentLimit = ANY_AGENT
 
     @classmethod
     def person(cls, person: Person) -> "Actor":
         return cls(ActorKind.PERSON, person.get_username())
 
     @classmethod
-    def key(cls, name: str) -> "Actor":
-        return cls(ActorKind.KEY, name)
+    def key(cls, name: str, agents: AgentLimit = ANY_AGENT) -> "Actor":
+        return cls(ActorKind.KEY, name, agents)
 
 
 SYSTEM = Actor(ActorKind.SYSTEM, "handoffaudit")

@@ -19,16 +19,17 @@ from django.utils import timezone
 
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, read_record
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, new_id
+from handoffaudit.handoffs.trace_facts import TraceFacts, load_facts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.validation import formats, pipeline
+from handoffaudit.validation.claims import Source
 from handoffaudit.validation.config import Requirements, ValidationConfig
 from handoffaudit.validation.formats import handoff_file, workflow_of
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.json_text import parse_json
-from handoffaudit.validation.layers.base import History, Subject
+from handoffaudit.validation.layers.base import History, LanguageModel, Layer, Subject
 from handoffaudit.validation.pipeline import reject_unread
-from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.tokenizers import default_counter
@@ -45,6 +46,8 @@ def envelope_of(handoff: Handoff, body: HandoffBody) -> Envelope:
         step=handoff.step,
         handoff_id=handoff.handoff_id,
         agent=handoff.source_agent_id or None,
+        sent_at=handoff.sent_at,
+        reason=body.reason or None,
         adapt=handoff.adapt,
     )
 
@@ -226,21 +229,36 @@ ModelChoice = LanguageModel | AskLater | None
 
 @dataclass(frozen=True, slots=True)
 class PriorContext:
-    """The context of a handoff: its history, and the remediation record of the attempts before it."""
+    """The context of a handoff: its history, the record of the attempts before it, and what is known in its trace.
+
+    `facts` are the facts of its trace, or None to load them for this handoff alone. `evidence` is what tools returned.
+    """
 
     history: History
     remediation: RemediationLog | None = None
+    facts: TraceFacts | None = None
+    evidence: tuple[Source, ...] = ()
 
 
 def verdict_on_stored(
-    handoff: Handoff, body: HandoffBody, before: PriorContext, config: ValidationConfig, *, model: ModelChoice = None
+    handoff: Handoff,
+    body: HandoffBody,
+    before: PriorContext,
+    config: ValidationConfig,
+    *,
+    model: ModelChoice = None,
+    layers: Iterable[Layer] | None = None,
 ) -> Verdict:
-    """Return the verdict on a stored handoff. Without a `model`, the layers that ask the LLM do not run."""
+    """Return the verdict on a stored handoff. Without a `model`, the layers that ask the LLM do not run.
+
+    `layers` are run instead of the layers that follow from `model`.
+    """
     reading = reading_of(handoff, body)
     if reading.record is None:
         return verdict_on_unreadable(handoff, reading.issues)
     handoff.user_approved = reading.record.user_approved
-    return verdict_on_record(reading.record, handoff, before, config, model=model, sent=bytes(body.original))
+    sent = bytes(body.original)
+    return verdict_on_record(reading.record, handoff, before, config, model=model, sent=sent, layers=layers)
 
 
 def verdict_on_prepared(prepared: PreparedHandoff, before: PriorContext, config: ValidationConfig) -> Verdict:
@@ -260,8 +278,11 @@ def verdict_on_record(
     *,
     model: ModelChoice = None,
     sent: bytes | None = None,
+    layers: Iterable[Layer] | None = None,
 ) -> Verdict:
     """Return the verdict on a record, which need not be stored. `sent` is the document as it arrived, if known."""
+    facts = before.facts or load_facts([handoff])
+    known = facts.known_to(handoff, record, config.roles)
     subject = Subject(
         record=record,
         policy=config.policy_for(handoff.handoff_type),
@@ -276,14 +297,20 @@ def verdict_on_record(
         known_agents=config.known_agents,
         model=None if isinstance(model, AskLater) else model,
         sent=sent,
+        trace_evidence=(*before.evidence, *known.evidence),
+        reported=known.reported,
+        source_role=known.role,
     )
+    if layers is None and model is not None:
+        layers = pipeline.layers_with_model()
     verdict = pipeline.run(
         subject,
         validation_id=str(new_id()),
         now=timezone.now,
         monotonic=time.perf_counter,
-        layers=None if model is None else pipeline.layers_with_model(),
+        layers=layers,
     )
+    facts.learn(handoff, record, known, verdict.claims)
     return replace(verdict, handoff_id=handoff.handoff_id)
 
 

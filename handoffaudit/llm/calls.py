@@ -96,7 +96,7 @@ class Client(Protocol):
 class Call:
     """The result of a call: an answer, or the error that prevented an answer.
 
-    All other fields cover all tries together. They exclude the tokens of a try without a reply, which are unknown.
+    The other fields are sums over all tries. The tokens of a try without a reply are unknown and not included.
     """
 
     answer: Answer | None
@@ -282,7 +282,10 @@ class Breaker:
     reason: str = ""
 
     def admit(self, now: datetime, *, probe_seconds: float = PROBE_SECONDS) -> "tuple[Breaker, bool]":
-        """Return whether a call may start now, and the breaker with this call counted as the probe if it is one."""
+        """Return the breaker after the request of a call, and whether the call may start now.
+
+        If the call is the probe, the returned breaker admits no other call for `probe_seconds`.
+        """
         if self.open_until is None:
             return self, True
         if now < self.open_until or (self.probing_until is not None and now < self.probing_until):

@@ -158,7 +158,7 @@ def _client(provider: str, api_key: str | None, base_url: str | None) -> ClaudeC
     url = os.environ.get("ANTHROPIC_BASE_URL", "") if base_url is None else base_url
     client = build_client(provider, key, url if provider == "anthropic" or base_url else "")
     if client is None:
-        raise Unavailable(Reason.NO_KEY, "No key is set for the model (ANTHROPIC_API_KEY).")
+        raise Unavailable(Reason.NO_KEY, "No LLM key is set (ANTHROPIC_API_KEY).")
     return client
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from typing import Annotated, Any
 
 import orjson
@@ -12,8 +13,7 @@ from django.conf import settings
 from pydantic import PlainValidator
 
 from handoffaudit.policy import values
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
+from handoffaudit.policy.values import MOST_ERRORS, InvalidPolicy, PolicyError, Wrong, brief
 from handoffaudit.validation.agents import discover, skill_files
 from handoffaudit.validation.config import ANY_OTHER_TYPE, describe
 
@@ -59,18 +59,13 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRoutes, ...]
 def check_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
     """Return the rows by source. Raise `InvalidPolicy` for repeated sources, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: (row.source == ANYBODY, row.source))
-    errors = values.find_repeated((row.source for row in table), "source")
-    errors.extend(values.too_many([row.source for row in table], MOST_ROWS))
-    errors.extend(values.too_large({row.source: values.to_plain(row) for row in table}))
-    if errors:
-        raise InvalidPolicy(errors)
-    return tuple(table)
+    return values.check_table(table, "source", MOST_ROWS, attrgetter("source"))
 
 
-def rows_of(edges: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
+def rows_of(routes: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
     """Return one row for each source among pairs of source and target. Raise `InvalidPolicy` for invalid pairs."""
     targets: dict[str, set[str]] = {}
-    for source, target in edges:
+    for source, target in routes:
         targets.setdefault(source, set()).add(target)
     return parse_rows({"source": source, "targets": sorted(found)} for source, found in targets.items())
 
@@ -85,32 +80,32 @@ def parse_text(text: str) -> tuple[DeclaredRoutes, ...]:
 
     Raise `InvalidPolicy`, whose errors name the line.
     """
-    edges: list[tuple[str, str]] = []
+    routes: list[tuple[str, str]] = []
     errors: list[PolicyError] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if len(errors) >= MOST_ERRORS:
             break
         try:
-            edges += _parse_edges(line.strip()) if line.strip() else []
+            routes += _parse_routes(line.strip()) if line.strip() else []
         except Wrong as wrong:
             errors.append(PolicyError(f"line {number}", "", line, wrong.message, wrong.remedy))
     if errors:
         raise InvalidPolicy(errors)
-    return rows_of(edges)
+    return rows_of(routes)
 
 
-def _parse_edges(line: str) -> list[tuple[str, str]]:
+def _parse_routes(line: str) -> list[tuple[str, str]]:
     source, place = _read_name(line, 0)
     arrow = _ARROW.match(line, place)
     if not arrow:
         raise Wrong(f"{brief(line)} has no arrow after its first name.", _WRITE)
-    edges = []
+    routes = []
     place = arrow.end()
     while True:
         target, place = _read_name(line, place)
-        edges.append((source, target))
+        routes.append((source, target))
         if place == len(line):
-            return edges
+            return routes
         comma = _COMMA.match(line, place)
         if not comma:
             raise Wrong(f"{brief(line)} goes on after {brief(target)} without a comma.", _WRITE)
@@ -127,14 +122,15 @@ def _read_name(line: str, place: int) -> tuple[str, int]:
         name = orjson.loads(found[0]) if quoted else found[0]
     except orjson.JSONDecodeError as error:
         raise Wrong(f"{brief(found[0])} is not a quoted name that JSON can read.", _WRITE) from error
-    return _name(name), found.end()
+    return parse_name(name), found.end()
 
 
 def _quote(name: str) -> str:
     return orjson.dumps(name).decode() if _NEEDS_QUOTES.search(name) else name
 
 
-def _name(value: Any) -> str:
+def parse_name(value: Any) -> str:
+    """Return the name of an agent. Raise `Wrong` for a value that is no name."""
     if not isinstance(value, str) or not value.strip():
         raise Wrong("An agent needs a name.", "Write the name as senders do, e.g. planner; * is any agent.")
     if len(value) > values.LONGEST_NAME:
@@ -149,13 +145,13 @@ def _parse_targets(value: Any) -> tuple[str, ...]:
         raise Wrong("A row needs at least one target.", 'Write a list of names, e.g. ["critic", "writer"].')
     if len(value) > MOST_TARGETS:
         raise Wrong(f"There are {len(value)} targets.", f"Name at most {MOST_TARGETS}; * is any agent.")
-    return tuple(sorted({_name(one) for one in value}, key=lambda name: (name == ANYBODY, name)))
+    return tuple(sorted({parse_name(one) for one in value}, key=lambda name: (name == ANYBODY, name)))
 
 
 DeclaredRoutesModel = values.model_of(
     "DeclaredRoutesModel",
     DeclaredRoutes,
-    source=Annotated[str, PlainValidator(_name, json_schema_input_type=str)],
+    source=Annotated[str, PlainValidator(parse_name, json_schema_input_type=str)],
     targets=Annotated[tuple[str, ...], PlainValidator(_parse_targets, json_schema_input_type=list[str])],
 )
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import PlainValidator, ValidationInfo
 
 from handoffaudit.policy import values
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import Wrong, brief
+from handoffaudit.policy.values import InvalidPolicy, PolicyError, Wrong, brief
 from handoffaudit.validation.config import describe
 
 
@@ -47,23 +47,25 @@ class AlertRule:
     notified again every `renotify_minutes`.
     """
 
-    name: Watched = field(metadata=describe("Name", "What is watched."))
-    on: bool = field(metadata=describe("Watched", ""))
-    warning: float = field(metadata=describe("Warning from", "the value from which on people are warned"))
-    alert: float = field(metadata=describe("Alert from", "the value from which on people are alerted"))
+    name: Watched = field(metadata=describe("Name", "The watched number."))
+    on: bool = field(metadata=describe("Enabled", ""))
+    warning: float = field(metadata=describe("Warning from", "the lowest value that opens a warning"))
+    alert: float = field(metadata=describe("Alert from", "the lowest value that opens an alert"))
     window_minutes: int = field(default=60, metadata=describe("Window", "minutes, {limits}, by receipt", ge=5, le=1440))
     minimum: int = field(
         default=20,
-        metadata=describe("At least", "judged handoffs in the window; of fewer there is no rate", ge=1, le=100_000),
+        metadata=describe(
+            "At least", "judged handoffs in the window; with fewer, no rate is computed", ge=1, le=100_000
+        ),
     )
     no_data: NoData = field(
-        default=NoData.OK, metadata=describe("No handoffs", "what it means that none came in the window")
+        default=NoData.OK, metadata=describe("No handoffs", "the effect if no handoffs came in the window")
     )
     clear_minutes: int = field(
-        default=10, metadata=describe("Closes after", "minutes below the warning level, {limits}", ge=0, le=1440)
+        default=10, metadata=describe("Close after", "minutes below the warning level, {limits}", ge=0, le=1440)
     )
     renotify_minutes: int = field(
-        default=240, metadata=describe("Told again after", "minutes while it stands, {limits}", ge=10, le=10_080)
+        default=240, metadata=describe("Repeat every", "minutes while the alert is active, {limits}", ge=10, le=10_080)
     )
 
 
@@ -132,9 +134,4 @@ def check_rows(rows: Iterable[AlertRule]) -> tuple[AlertRule, ...]:
 
     Raise `InvalidPolicy` if a row is given twice.
     """
-    table = list(rows)
-    errors = values.find_repeated((row.name.value for row in table), "threshold")
-    if errors:
-        raise InvalidPolicy(errors)
-    by_name = {row.name: row for row in (*AS_SHIPPED, *table)}
-    return tuple(by_name[name] for name in Watched)
+    return values.complete_table(rows, "threshold", AS_SHIPPED, attrgetter("name.value"))

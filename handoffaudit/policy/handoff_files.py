@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from handoffaudit.policy import values
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.validation.config import describe
 
 NAME: Final = "handoff_files"

@@ -10,14 +10,15 @@ from typing import Any
 
 from django.db.models import QuerySet, Subquery
 
+from handoffaudit.policy import agent_roles, handoff_files
 from handoffaudit.policy import agents as policy_agents
 from handoffaudit.policy import alert_rules as watching
-from handoffaudit.policy import handoff_files
 from handoffaudit.policy import prompts as policy_prompts
 from handoffaudit.policy import retention as keeping
 from handoffaudit.policy import rules as policy_rules
 from handoffaudit.policy import schemas as policy_schemas
 from handoffaudit.policy import strictness as policy_strictness
+from handoffaudit.policy.agent_roles import DeclaredRole
 from handoffaudit.policy.agents import DeclaredRoutes, known_agents
 from handoffaudit.policy.alert_rules import AlertRule
 from handoffaudit.policy.handoff_files import HandoffFilesPolicy
@@ -82,6 +83,16 @@ agents: Versions[DeclaredRoutes] = Versions(
     plain=to_plain,
     compared=to_plain,
 )
+roles: Versions[DeclaredRole] = Versions(
+    kind=Kind.ROLES,
+    listed="rows",
+    shipped=(),
+    name_of=attrgetter("agent"),
+    parse=agent_roles.parse_rows,
+    checked=agent_roles.check_rows,
+    plain=to_plain,
+    compared=agent_roles.to_comparable,
+)
 # The kinds below are not in KINDS: their rows always exist, and no handoff is judged by them.
 file_policy: Versions[HandoffFilesPolicy] = Versions(
     kind=Kind.HANDOFF_FILES,
@@ -114,13 +125,13 @@ retention: Versions[Retention] = Versions(
     plain=to_plain,
     compared=to_plain,
 )
-KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules, schemas, prompts, agents)}
+KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules, schemas, prompts, agents, roles)}
 
 
 MOST_TENANTS = 256
 
-# The key, number and time of each kind's newest version. The number alone would not do, because a restored database may
-# use a number again.
+# The key, number and time of each kind's newest version. The number alone is not enough, because a restored database
+# may use a number again.
 Newest = tuple[tuple[str, int, int, datetime], ...]
 
 
@@ -208,6 +219,10 @@ def _load_prompts(rows: Iterable[PromptRow], version: str) -> dict[str, Any]:
     return {"prompts": policy_prompts.current_prompts(rows, version)}
 
 
+def _load_roles(rows: Iterable[DeclaredRole], version: str) -> dict[str, Any]:
+    return {"roles": MappingProxyType({row.agent: row.role for row in rows})}
+
+
 # One function for each kind of policy that handoffs are judged by: from rows and the name of their version, it makes
 # fields of the configuration.
 _PARTS: dict[Kind, Callable[[Any, str], dict[str, Any]]] = {
@@ -215,4 +230,5 @@ _PARTS: dict[Kind, Callable[[Any, str], dict[str, Any]]] = {
     Kind.RULES: _load_rules,
     Kind.SCHEMAS: _load_schemas,
     Kind.PROMPTS: _load_prompts,
+    Kind.ROLES: _load_roles,
 }

@@ -12,6 +12,7 @@ class Kind(models.TextChoices):
     PROMPTS = "prompts"
     HANDOFF_FILES = "handoff_files"
     AGENTS = "agents"
+    ROLES = "roles"
     THRESHOLDS = "thresholds"
     RETENTION = "retention"
 

@@ -3,14 +3,14 @@
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import PlainValidator
 
 from handoffaudit.policy import values
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import Wrong, brief
+from handoffaudit.policy.values import InvalidPolicy, PolicyError, Wrong, brief
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Prompts, describe
 from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Prompt, Use
 from handoffaudit.validation.text import clean
@@ -26,9 +26,9 @@ DRAFT = "draft"
 # Calls to the LLM are recorded with the prompt's name, in a column of 200 characters.
 LONGEST_SCOPE = 140
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-
-_LINES = "\n\t"
+# The Unicode categories of characters that a reader does not see, except line feeds and tabs.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_LINE_SIGNS = "\n\t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PromptRow:
         kw_only=True,
         metadata=describe("Workflow", "The workflow that the prompt is for, or null; one * matches any text."),
     )
-    text: str = field(metadata=describe("Prompt", f"plain text, at most {LONGEST_PROMPT:,} characters"))
+    text: str = field(metadata=describe("Prompt", f"Plain text, at most {LONGEST_PROMPT:,} characters."))
 
     @property
     def scope(self) -> str:
@@ -61,7 +61,7 @@ class PromptRow:
         return f"{self.use.value} {self.scope}"
 
     def named(self, version: str) -> Prompt:
-        """Return the prompt as verdicts name it: `grounding prompts-3 type:research_result`."""
+        """Return the prompt under its name in verdicts, such as `grounding prompts-3 type:research_result`."""
         return Prompt(f"{self.use.value} prompts-{version} {clean(self.scope, LONGEST_SCOPE)}", self.text)
 
 
@@ -83,12 +83,7 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[PromptRow, ...]:
 def check_rows(rows: Iterable[PromptRow]) -> tuple[PromptRow, ...]:
     """Return the rows by use and scope. Raise `InvalidPolicy` for repeated rows, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: (list(Use).index(row.use), row.scope != ALL, row.scope))
-    errors = values.find_repeated((row.name for row in table), "use and scope")
-    errors.extend(values.too_many([row.name for row in table], MOST_ROWS))
-    errors.extend(values.too_large({row.name: values.to_plain(row) for row in table}))
-    if errors:
-        raise InvalidPolicy(errors)
-    return tuple(table)
+    return values.check_table(table, "use and scope", MOST_ROWS, attrgetter("name"))
 
 
 def current_prompts(rows: Iterable[PromptRow], version: str) -> Prompts:
@@ -96,13 +91,13 @@ def current_prompts(rows: Iterable[PromptRow], version: str) -> Prompts:
     return _arrange((row, row.named(version)) for row in rows)
 
 
-def draft_prompts(rows: Iterable[PromptRow], now: Prompts, version: str) -> Prompts:
-    """Return the prompts of a draft; `now` holds the current prompts, and `version` is their version.
+def draft_prompts(rows: Iterable[PromptRow], current: Prompts, version: str) -> Prompts:
+    """Return the prompts of a draft; `current` holds the prompts in force, and `version` is their version.
 
     A prompt that the draft leaves unchanged keeps its name, so that the LLM is not asked again.
     """
-    kept = {*now.for_all.values(), *(prompt for prompts in now.by_type.values() for prompt in prompts.values())}
-    kept |= {prompt for _, _, prompt in now.by_workflow}
+    kept = {*current.for_all.values(), *(prompt for prompts in current.by_type.values() for prompt in prompts.values())}
+    kept |= {prompt for _, _, prompt in current.by_workflow}
     named = ((row, row.named(version)) for row in rows)
     return _arrange((row, prompt if prompt in kept else row.named(DRAFT)) for row, prompt in named)
 
@@ -164,7 +159,9 @@ def _parse_text(value: Any) -> str:
         raise Wrong(f"The text has {len(value):,} characters.", f"Use at most {LONGEST_PROMPT:,}.")
     text = value.replace("\r\n", "\n").strip()
     for number, line in enumerate(text.split("\n"), 1):
-        unseen = next((sign for sign in line if unicodedata.category(sign) in _UNSEEN and sign not in _LINES), None)
+        unseen = next(
+            (sign for sign in line if unicodedata.category(sign) in _INVISIBLE and sign not in _LINE_SIGNS), None
+        )
         if unseen is not None:
             raise Wrong(f"Line {number} has an invisible character (U+{ord(unseen):04X}).", "Remove the character.")
     return text

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated, Any, Final
 
 from pydantic import Field, PlainValidator, ValidationInfo
 
 from handoffaudit.policy import values
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import Wrong, explain_whole, is_whole
+from handoffaudit.policy.values import InvalidPolicy, PolicyError, Wrong, explain_whole, is_whole
 from handoffaudit.validation.config import describe
 
 
@@ -21,12 +21,16 @@ class Data(StrEnum):
     HOOK_EVENTS = "hook_events"
     MODEL_CALLS = "model_calls"
     DELIVERIES = "deliveries"
+    TOOL_RESULTS = "tool_results"
     DOCUMENTS = "documents"
 
 
 @dataclass(frozen=True, slots=True)
 class KindText:
-    """The labels of a kind of data; `one` and `many` are its singular and plural."""
+    """The texts of a kind of data, for the page and for `docs/retention.md`.
+
+    `what` says what is deleted and what stays. `one` and `many` are the singular and plural of an item.
+    """
 
     title: str
     what: str
@@ -37,42 +41,50 @@ class KindText:
 KIND_TEXTS: Final = {
     Data.LOGS: KindText(
         "Log lines",
-        "Log lines as they were sent, also lines in no known format. The list of imports and all counts stay, "
-        "and the same lines sent again are not counted again.",
+        "The lines of logs, including bad lines. The list of imports and all counts stay, and the same lines "
+        "sent again are not counted again.",
         "line",
         "lines",
     ),
     Data.FILE_REPORTS: KindText(
         "Reports of handoff files",
-        "What was found where an agent's handoff file was expected, by the time that a report is about. Counts stay, "
-        "and so does the handoff that it arrived as.",
+        "What was found where a handoff file was expected, by the time in the report. The counts and the handoff of "
+        "the report stay.",
         "report",
         "reports",
     ),
     Data.HOOK_EVENTS: KindText(
         "Hook events",
-        "What the gate was asked by agent hosts, its answers, and the validation states of phases. An event that is "
-        "sent again after that is a new one.",
+        "The events of agent hosts with the gate's answers, and the validation states of phases. The handoffs made "
+        "from them stay. A deleted event that is sent again counts as a new event.",
         "event",
         "events",
     ),
     Data.MODEL_CALLS: KindText(
-        "Calls to the model",
+        "LLM calls",
         "The record of each call: outcome, tokens, cost, time. The spending per day stays.",
         "call",
         "calls",
     ),
     Data.DELIVERIES: KindText(
         "Deliveries",
-        "What was sent to webhooks and by e-mail, with its payload. What is still to be delivered stays.",
+        "The requests to webhooks and the e-mails, with their payloads. Deliveries that are still due stay.",
         "delivery",
         "deliveries",
     ),
+    Data.TOOL_RESULTS: KindText(
+        "Tool results",
+        "What tools returned, as the host captured it. Verdicts stay, with the words around each value that rests on a "
+        "result. A handoff that is judged again after that no longer has this evidence.",
+        "result",
+        "results",
+    ),
     Data.DOCUMENTS: KindText(
         "Documents of handoffs",
-        "What was sent: document, context and evidence. The handoff, its verdicts, which may quote it, its events and "
-        "decisions stay for good, and so does the hash of what was sent. Nothing goes of handoffs that wait, are held, "
-        "rejected, not ended or not verified.",
+        "The content of handoffs: document, context and evidence, and the facts that they brought into their trace. "
+        "The handoff, its verdicts (which may quote the document), events, decisions, and the hash and size of the "
+        "submission are never deleted. The documents of handoffs that wait, or are held, rejected, open or "
+        "unverified, are kept.",
         "document",
         "documents",
     ),
@@ -87,9 +99,10 @@ class Retention:
     days: int | None = field(default=None, metadata=describe("Keep for days", "The days to keep it; null: forever."))
 
 
-# Before retention rules existed, only webhook deliveries were removed, after 14 days. Other data is removed only if
-# somebody sets a rule.
-AS_SHIPPED: Final = tuple(Retention(data, 14 if data is Data.DELIVERIES else None) for data in Data)
+# Before retention rules existed, only webhook deliveries were removed, after 14 days. Tool results are evidence for
+# handoffs of their trace, and traces are short. Other data is removed only if somebody sets a rule.
+_DAYS: Final = {Data.DELIVERIES: 14, Data.TOOL_RESULTS: 30}
+AS_SHIPPED: Final = tuple(Retention(data, _DAYS.get(data)) for data in Data)
 # LLM calls are kept for a day more than the longest period over which Diagnostics counts them. Deliveries are kept
 # longer than the time for which alerts are checked again, or an alert would be delivered a second time.
 LEAST: Final[dict[Data, int]] = dict.fromkeys(Data, 1) | {Data.MODEL_CALLS: 8, Data.DELIVERIES: 8}
@@ -133,9 +146,4 @@ def check_rows(rows: Iterable[Retention]) -> tuple[Retention, ...]:
 
     Raise `InvalidPolicy` if a row is given twice.
     """
-    table = list(rows)
-    errors = values.find_repeated((row.name.value for row in table), "kind of data")
-    if errors:
-        raise InvalidPolicy(errors)
-    by_name = {row.name: row for row in (*AS_SHIPPED, *table)}
-    return tuple(by_name[name] for name in Data)
+    return values.complete_table(rows, "kind of data", AS_SHIPPED, attrgetter("name.value"))

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from handoffaudit.policy import values
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import MOST_ERRORS, Wrong
+from handoffaudit.policy.values import MOST_ERRORS, InvalidPolicy, PolicyError, Wrong
 from handoffaudit.validation.business_rules import BusinessRuleSet, build_cmt_rules, build_signal_rules
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError
 from handoffaudit.validation.rule_parser import MOST_SETS, parse_sets

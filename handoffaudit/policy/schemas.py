@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from handoffaudit.policy import values
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
+from handoffaudit.policy.values import MOST_ERRORS, InvalidPolicy, PolicyError, Wrong, brief
 from handoffaudit.validation.claims import parse_fields
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.data_schema import DataSchema
@@ -71,12 +71,7 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypeSchema, ...]:
 def check_rows(rows: Iterable[TypeSchema]) -> tuple[TypeSchema, ...]:
     """Return the rows by type. Raise `InvalidPolicy` for repeated types, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: row.handoff_type)
-    errors = values.find_repeated((row.handoff_type for row in table), "type")
-    errors.extend(values.too_many([row.handoff_type for row in table], MOST_ROWS))
-    errors.extend(values.too_large({row.handoff_type: to_plain(row) for row in table}))
-    if errors:
-        raise InvalidPolicy(errors)
-    return tuple(table)
+    return values.check_table(table, "type", MOST_ROWS, attrgetter("handoff_type"), to_plain)
 
 
 def _prefix_field(field: str, place: str) -> str:

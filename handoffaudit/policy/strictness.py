@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from pydantic import PlainValidator, WithJsonSchema
 
 from handoffaudit.policy import values
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import Wrong, brief
+from handoffaudit.policy.values import InvalidPolicy, PolicyError, Wrong, brief
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
 
 MOST_ROWS = 500

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, TypeGuard, TypeVar, get_type_hints
@@ -12,7 +12,6 @@ import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.validation.text import show
 
 LONGEST_NAME = 200
@@ -22,6 +21,30 @@ MOST_BYTES = 256 * 1024
 
 G = TypeVar("G")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyError:
+    """A value that cannot be saved.
+
+    `row` is the row's name (its handoff type, or the id of its set). `field` is empty if the whole row is wrong.
+    """
+
+    row: str
+    field: str
+    value: Any
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        place = f"{self.row!r}, {self.field}" if self.field else f"{self.row!r}"
+        return f"{place}: {self.message} {self.remedy}"
+
+
+class InvalidPolicy(Exception):
+    def __init__(self, errors: list[PolicyError]) -> None:
+        super().__init__("; ".join(str(error) for error in errors))
+        self.errors = errors
 
 
 class Wrong(ValueError):
@@ -230,6 +253,33 @@ def too_large(rows: Mapping[str, Any]) -> list[PolicyError]:
     largest = max(sizes, key=lambda name: sizes[name])
     message = f"All rows together have {total:,} bytes as JSON, this row has {sizes[largest]:,}."
     return [PolicyError(largest, "", None, message, f"Use at most {MOST_BYTES:,} bytes for all rows.")]
+
+
+def check_table(
+    rows: Iterable[R], noun: str, most: int, name_of: Callable[[R], str], plain: Callable[[R], Any] = to_plain
+) -> tuple[R, ...]:
+    """Return the rows. Raise `InvalidPolicy` for repeated names, too many rows, or too much data."""
+    table = tuple(rows)
+    names = [name_of(row) for row in table]
+    errors = find_repeated(names, noun)
+    errors += too_many(names, most)
+    errors += too_large({name: plain(row) for name, row in zip(names, table, strict=True)})
+    if errors:
+        raise InvalidPolicy(errors)
+    return table
+
+
+def complete_table(rows: Iterable[R], noun: str, defaults: Sequence[R], name_of: Callable[[R], str]) -> tuple[R, ...]:
+    """Return the rows in the order of `defaults`, with the default for each missing row.
+
+    Raise `InvalidPolicy` if a row is given twice.
+    """
+    table = list(rows)
+    errors = find_repeated((name_of(row) for row in table), noun)
+    if errors:
+        raise InvalidPolicy(errors)
+    by_name = {name_of(row): row for row in (*defaults, *table)}
+    return tuple(by_name[name_of(row)] for row in defaults)
 
 
 def can_be_kept(value: Any) -> None:

@@ -14,14 +14,20 @@ from django.db.models import QuerySet
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion, PolicyError
 from handoffaudit.policy.models import Kind, PolicyVersion
+from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.paths import Location, dotted_path
 
 WHOLE_ROW = "row"
 
 DEEPEST = 8
+
+
+class NoSuchVersion(LookupError):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"There is no version {number}.")
+        self.number = number
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,41 +16,24 @@ from typing import Any, Final
 from handoffaudit.validation.formats import file_report, handoff_file
 from handoffaudit.validation.handoff_files import FALLBACK_LOCATION
 from handoffaudit.validation.issues import Code, Severity
-from handoffaudit.validation.layers import (
-    chain,
-    consistency,
-    critique,
-    evidence,
-    grounding,
-    references,
-    rules,
-    semantic,
-    structure,
-    tokens,
-)
+from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, rules
 from handoffaudit.validation.schema_explanations import SCHEMA
+
+FAMILIES: Final[Mapping[str, Code]] = MappingProxyType({entry.code: entry for entry in (rules.BUSINESS_RULE, SCHEMA)})
+"""Families of generated codes, by the part before the first dot: `schema.minimum`, `business_rule.range.<rule_id>`."""
 
 CATALOGUE: Final[Mapping[str, Code]] = MappingProxyType(
     {
         entry.code: entry
         for codes in (
-            structure.CODES,
-            tokens.CODES,
-            chain.CODES,
-            references.CODES,
-            consistency.CODES,
-            evidence.CODES,
-            grounding.CODES,
+            *(layer.CODES for layer in LAYERS),
             (FALLBACK_LOCATION, file_report.HANDOFF_FILE_MISSING, handoff_file.STRICT, file_report.TEXT_FALLBACK),
-            semantic.CODES,
-            critique.CODES,
+            *(layer.CODES for layer in MODEL_LAYERS),
         )
         for entry in codes
+        if entry.code not in FAMILIES
     }
 )
-
-FAMILIES: Final[Mapping[str, Code]] = MappingProxyType({entry.code: entry for entry in (rules.BUSINESS_RULE, SCHEMA)})
-"""Families of generated codes, by the part before the first dot: `schema.minimum`, `business_rule.range.<rule_id>`."""
 
 _OF_A_USER: Final = Code(
     code="",

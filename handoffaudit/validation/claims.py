@@ -7,21 +7,23 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from handoffaudit.validation.errors import InvalidConfigError, config_error
-from handoffaudit.validation.paths import Location, dotted_path, pointer
-from handoffaudit.validation.selectors import (
+from handoffaudit.validation.paths import (
     MISSING,
     MOST_STEPS,
+    Location,
     PathError,
     StepBudget,
     StepBudgetSpentError,
+    dotted_path,
     parse_path,
+    pointer,
     select,
 )
 from handoffaudit.validation.text import clean, show
 
-Kind = Literal["number", "date", "name", "quote", "identifier", "wording"]
+Kind = Literal["number", "date", "name", "quote", "identifier", "wording", "calculation"]
 
-Status = Literal["grounded", "derived", "ungrounded"]
+Status = Literal["grounded", "derived", "reported", "ungrounded"]
 
 
 class Source(NamedTuple):
@@ -43,7 +45,10 @@ class Mark(NamedTuple):
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
     value, and for a derived value the calculation (`3 + 4`, `rounded from 54.0267`). `closest` is the source value most
-    similar to an ungrounded one, or an empty text if none is similar.
+    similar to an ungrounded one, or an empty text if none is similar; for a wrong calculation it is the right result.
+    `counts` is False for an ungrounded value that is information only, such as a number in a plan or in code. A
+    `reported` value is in no evidence: an agent that looks like an observer or a person brought it into the trace, and
+    nobody declared the role of this agent.
     """
 
     kind: Kind
@@ -53,6 +58,7 @@ class Mark(NamedTuple):
     status: Status
     where: tuple[str, ...] = ()
     closest: str = ""
+    counts: bool = True
 
 
 LONGEST_TEXT = 500
@@ -109,8 +115,9 @@ class Claim:
     """A statement in the data that can be checked.
 
     `location` is the path from the root of the data, `place` the path from the root of the document. `text` is whole; a
-    stored verdict cuts it at 500 characters. `marks` say which values of the text are grounded, by character offsets;
-    `validator_confidence`, from 0.0 to 1.0, is the share of them that is grounded or derived.
+    stored verdict cuts it at 500 characters. `is_whole` is True if the data is this text, and has no fields. `marks`
+    say which values of the text are grounded, by character offsets; `validator_confidence`, from 0.0 to 1.0, is the
+    share of them that is grounded or derived.
     """
 
     claim_id: str
@@ -122,6 +129,12 @@ class Claim:
     confidence: float = 1.0
     validator_confidence: float = 0.0
     marks: tuple["Mark", ...] = ()
+    is_whole: bool = False
+
+    @property
+    def path(self) -> str:
+        """Return the path from the root of the data, or the name of the data if the claim is all of it."""
+        return dotted_path(self.place[-1:] if self.is_whole else self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +185,14 @@ def extract(
     supplied: Container[str],
     within: Location = (),
     place_of: Callable[[Location], Location] = lambda location: location,
+    is_text: bool = False,
 ) -> Extraction:
     """Return the claims of `data`.
 
     Claims are the texts and numbers at `fields`; without fields, every text and number at the top of the object at
     `within`, which also holds `evidence_refs` and `assumptions`. `supplied` holds the names of the sources that can be
-    cited; `place_of` maps a location in the data to its place in the document. All fields together may take 300,000
+    cited; `place_of` maps a location in the data to its place in the document; `is_text` is True if the document has a
+    text in place of the data. All fields together may take 300,000
     steps; a field that does not fit into them is unread as a whole, so that the result does not depend on the order of
     keys.
     """
@@ -195,7 +210,7 @@ def extract(
     ]
     kept = found if len(found) <= MOST_CLAIMS else sorted(found, key=lambda one: dotted_path(one[0]))[:MOST_CLAIMS]
     claims = tuple(
-        Claim(f"claim-{number}", location, place_of(location), _text(value), kind, ids)
+        Claim(f"claim-{number}", location, place_of(location), _text(value), kind, ids, is_whole=is_text)
         for number, (location, value, kind, ids) in enumerate(kept, 1)
     )
     return Extraction(claims, len(found), sum(one[2] in WITHOUT_SOURCE for one in found), citations, unread)
@@ -324,7 +339,7 @@ def claim_to_dict(claim: Claim) -> dict[str, Any]:
     """Return the claim as the API and files show it."""
     return {
         "claim_id": claim.claim_id,
-        "field_path": dotted_path(_storable(claim.location)),
+        "field_path": clean(claim.path) if claim.is_whole else dotted_path(_storable(claim.location)),
         "json_pointer": pointer(_storable(claim.place)),
         "claim_text": clean(claim.text[:LONGEST_TEXT], LONGEST_TEXT),
         "claim_type": claim.claim_type.value,
@@ -348,4 +363,5 @@ def _mark_dict(mark: "Mark") -> dict[str, Any]:
         "status": mark.status,
         "where": [clean(one) for one in mark.where],
         "closest": clean(mark.closest),
+        "counts": mark.counts,
     }

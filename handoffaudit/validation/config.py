@@ -12,6 +12,7 @@ from handoffaudit.validation.prompts.question import Prompt, Role, Use
 if TYPE_CHECKING:
     from handoffaudit.validation.business_rules import BusinessRuleSet
     from handoffaudit.validation.data_schema import DataSchema
+    from handoffaudit.validation.roles import AgentRole
 
 OPTIONAL_LAYERS = (
     "tokens",
@@ -140,6 +141,12 @@ class TypePolicy:
         default=CircularPolicy.HOLD,
         metadata=describe("Circular chains", "if the target is already in the chain and a reason is given"),
     )
+    max_returns: int = field(
+        default=5,
+        metadata=describe(
+            "Returns", "of work on one route, if the sender declares no chain; one more is rejected", ge=0, le=1000
+        ),
+    )
     evidence: EvidencePolicy = field(
         default=EvidencePolicy.WHERE_GIVEN,
         metadata=describe("Citations", "required: all handoffs; where_given: only handoffs with citations or evidence"),
@@ -160,6 +167,13 @@ class TypePolicy:
         default=False,
         metadata=describe("Automatic repair", "of rejected handoffs; a successful repair becomes a new attempt"),
     )
+    return_repaired: bool = field(
+        default=False,
+        metadata=describe(
+            "Return repaired documents",
+            "if defaults and hints alone repaired a handoff, the answer to its sender has the repaired document",
+        ),
+    )
     max_retries: int = field(
         default=2, metadata=describe("Retries", "{limits}; how often the sender may retry", ge=0, le=100)
     )
@@ -178,6 +192,10 @@ class TypePolicy:
     )
     hold_limit_hours: int = field(
         default=24, metadata=describe("Hold limit", "hours until a held handoff is overdue", ge=1, le=8760)
+    )
+    approval_expires_hours: int = field(
+        default=168,
+        metadata=describe("Approvals expire", "hours until the sender can no longer use an approval", ge=1, le=8760),
     )
     four_eyes: bool = field(
         default=False,
@@ -315,7 +333,8 @@ class ValidationConfig:
     """The policies of all types, with the version of the strictness table.
 
     `rules` holds the rules of all types, because each rule names its types. `versions` has the version of each kind of
-    policy. `known_agents` are the names that a target may have without a warning, or None to allow any name.
+    policy. `known_agents` are the names that a target may have without a warning, or None to allow any name. `roles`
+    are the declared roles of agents.
     """
 
     version: int
@@ -327,6 +346,7 @@ class ValidationConfig:
     prompts: Prompts = field(default_factory=Prompts)
     versions: Mapping[str, int] = field(default_factory=dict)
     known_agents: frozenset[str] | None = None
+    roles: Mapping[str, "AgentRole"] = field(default_factory=dict)
 
     def policy_for(self, handoff_type: str) -> TypePolicy:
         return self.types.get(handoff_type, self.other)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from handoffaudit.validation.paths import Location, dotted_path, pointer
 from handoffaudit.validation.text import brief, clean
@@ -20,6 +20,17 @@ class Severity(StrEnum):
     WARNING = "warning"
     ERROR = "error"
     CRITICAL = "critical"
+
+
+_COUNTED: Final = frozenset({Severity.WARNING, Severity.ERROR, Severity.CRITICAL})
+
+
+def is_counted(severity: str) -> bool:
+    """Return whether findings of this severity count in lists, numbers, rates, groups and alerts.
+
+    The others are notes: a verdict keeps them, and the page of the handoff shows them apart.
+    """
+    return severity in _COUNTED
 
 
 @dataclass(frozen=True, slots=True)

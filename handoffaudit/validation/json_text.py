@@ -1,4 +1,4 @@
-"""JSON text: the parsing of bytes, and the writing of values for counting, hashing and comparing.
+"""JSON text: the parsing of bytes, the conversion of Python values, and their writing for counts, hashes, comparisons.
 
 >>> compact({"b": 1, "a": "é"}).decode()
 '{"b":1,"a":"é"}'
@@ -6,8 +6,12 @@
 '{"a":"é","b":1}'
 """
 
+import dataclasses
 import hashlib
 import json
+from datetime import date
+from enum import Enum
+from math import isfinite
 from typing import Any, Final
 
 import orjson
@@ -199,7 +203,12 @@ def repetition_key(record: Record) -> str:
 
     Repeated empty data does not count as a repetition.
     """
-    return data_hash(record) if any(_holds(value) for value in record.data.values()) else ""
+    return data_hash(record) if has_data(record) else ""
+
+
+def has_data(record: Record) -> bool:
+    """Return whether the data has a value that is not empty."""
+    return any(_holds(value) for value in record.data.values())
 
 
 def _holds(value: Any) -> bool:
@@ -211,3 +220,68 @@ def _dumps(value: Any, *, sort_keys: bool) -> bytes:
     # may contain them.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
     return text.encode("utf-8", "surrogatepass")
+
+
+# The types of JSON Schema, with their articles.
+TYPE_NAMES: Final = {
+    "string": "a string",
+    "number": "a number",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+
+# In bits: Python refuses to convert longer integers to text.
+_LONGEST_INTEGER = 14_000
+
+
+def to_json(value: Any) -> Any:
+    """Return a copy of `value` in JSON types.
+
+    Models, dataclasses, enums and times are converted. Other objects become their text. A value that JSON cannot
+    express (NaN, infinity, or an overlong number) becomes null, and half a surrogate pair becomes a question mark. A
+    value that is nested too deeply for the engine is cut one level below the limit, so that the engine still detects
+    the excess.
+    """
+    return _plain(value, (), MAX_DEPTH + 1)
+
+
+def _plain(value: Any, inside: tuple[int, ...], left: int) -> Any:
+    value = _unwrap(value)
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, int | float):
+        return value if _can_be_written(value) else None
+    if value is None or not left or id(value) in inside:
+        return None
+    inside = (*inside, id(value))
+    if isinstance(value, list):
+        return [_plain(one, inside, left - 1) for one in value]
+    return {_key(key): _plain(one, inside, left - 1) for key, one in value.items()}
+
+
+def _can_be_written(number: float) -> bool:
+    return number.bit_length() <= _LONGEST_INTEGER if isinstance(number, int) else isfinite(number)
+
+
+def _unwrap(value: Any) -> Any:
+    """Return the outermost level of `value` in JSON types."""
+    if isinstance(value, Enum):
+        return _unwrap(value.value)
+    if value is None or isinstance(value, str | int | float | dict | list):
+        return value
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    # A model of pydantic, told without an import: the commands that need no model start sooner.
+    if hasattr(type(value), "__pydantic_extra__"):
+        return {**value.__dict__, **(value.__pydantic_extra__ or {})}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _key(key: Any) -> str:
+    text: str = _plain(str(_unwrap(key)), (), 1)
+    return text

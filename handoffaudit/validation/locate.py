@@ -16,8 +16,10 @@ def placer(record: Record) -> Callable[[Location], Location]:
     """Return a function that maps a place in the data to the same place in the document.
 
     The data is a part of the document, or, for `delegation`, built from several parts. Its values are found in the
-    document by identity.
+    document by identity. If the data is a text, every place in the data is the place of the text.
     """
+    if (text_place := record.data_place) is not None:
+        return lambda _: text_place
     root = _find(record.document, record.data, _DEEPEST)
     if root is not None:
         return lambda location: (*root, *location)
@@ -31,11 +33,13 @@ def placer(record: Record) -> Callable[[Location], Location]:
 
 
 def hands_over(record: Record) -> bool:
-    """Return whether the document has an object as its data.
+    """Return whether the document has an object, a text or nothing as its data.
 
     Otherwise the record's data is an empty object that the document does not contain.
     """
-    return bool(record.data) or _find(record.document, record.data, _DEEPEST) is not None
+    return (
+        bool(record.data) or record.data_place is not None or _find(record.document, record.data, _DEEPEST) is not None
+    )
 
 
 def _find(document: Any, wanted: Any, depth: int) -> Location | None:

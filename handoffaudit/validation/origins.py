@@ -1,28 +1,31 @@
 """The wrong values of a trace with the steps that introduced them, and a ranking of suspect handoffs."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from handoffaudit.validation.layers.grounding import BY_KIND
+from handoffaudit.validation.assumptions import assumption_in
+from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.layers.grounding.findings import BY_KIND
 from handoffaudit.validation.provenance import Attributed, Form, Step, forms_of
 
 _IN_TURN: Final = {BY_KIND[kind].code: turn for turn, kind in enumerate(("number", "date", "identifier", "name"))}
 # Wording that no source has is more often a paraphrase than wrong.
 _WEAKEST: Final = BY_KIND["wording"].code
-_SPREAD_VALUES: Final = 3
-_SPREAD_CARRIERS: Final = 2
-_MEASURED: Final = frozenset({"number", "date", "day", "month", "time"})
 # A whole sentence in quotation marks is more often a figure of speech than a value.
 _SOFT: Final = frozenset({BY_KIND["quote"].code, _WEAKEST})
-_LONGEST: Final = 50_000
-_ASSUMES = re.compile(
-    r"\b(?:assum(?:e|es|ed|ing|ptions?)|simulat(?:e|es|ed|ing|ion)|hypothetical(?:ly)?|placeholders?|dummy|mock(?:ed|-up)?"
-    r"|(?:sample|example|made-up|synthetic) data|let(?:'|\u2019)s say|suppos(?:e|ing))\b",
+_HARD: Final = frozenset(code.code for code in BY_KIND.values()) - _SOFT
+# Programs report a failure at the beginning of their answers, and an empty result at the end.
+_HEAD: Final = 300
+_TAIL: Final = 60
+_FAILURE = re.compile(
+    r"\bexit ?code:? ?-?[1-9]|\btraceback \(most recent call|(?:error|exception):|\bfailed\b"
+    r"|\b(?:not|nothing|no \w+) found\b|\bno results?\b|\b(?:http|status)\D{0,9}[45]\d\d\b|\btim(?:ed|e) ?out\b",
     re.IGNORECASE,
 )
+_NOTHING = re.compile(r"\b(?:output|results?):\s*(?:\[\]|\{\}|None|null|\"\")?\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,16 @@ def _weight(one: Attributed) -> tuple[int, ...]:
 
 
 class Sign(StrEnum):
-    """The signs that speak against a handoff."""
+    """The signs that speak against a handoff.
+
+    `VALUE`: a value that no source has came in, even if its finding is only information. `WARNED`: the finding about
+    the value is a warning or worse. `FAILED`: the handoff that answers it reports an error or an empty result.
+    `ASSUMED`: the first handoff of the trace that says that its data is assumed.
+    """
 
     VALUE = "value"
-    NUMBER = "number"
-    CARRIED = "carried"
-    SPREAD = "spread"
+    WARNED = "warned"
+    FAILED = "failed"
     ASSUMED = "assumed"
 
 
@@ -132,25 +139,35 @@ def suspects(
     for one in origins(attributed):
         if not one.from_outside:
             by_step.setdefault(one.step, []).append(one)
+    assumed = next((at for at, step in enumerate(steps) if not step.brings_facts and assumption_in(step.data)), None)
     found = [
         Suspect(at, shown, tuple(one.value for one in by_step.get(at, ())))
         for at, step in enumerate(steps)
-        if (shown := tuple(sign for sign in _signs(step, by_step.get(at, ())) if sign in counted))
+        if not step.brings_facts
+        and (shown := tuple(sign for sign in _signs(steps, at, by_step.get(at, ()), assumed) if sign in counted))
     ]
     return sorted(found, key=lambda one: -len(one.signs))
 
 
-def _signs(step: Step, came_in: Sequence[Origin]) -> Iterable[Sign]:
-    if step.brings_facts:
-        return
-    values = [one for one in came_in if not _SOFT.issuperset(one.codes)]
-    if values:
+def _signs(steps: Sequence[Step], at: int, came_in: Sequence[Origin], assumed: int | None) -> Iterable[Sign]:
+    is_warned = any(not _SOFT.issuperset(one.codes) for one in came_in)
+    if is_warned or steps[at].is_noted:
         yield Sign.VALUE
-    if any(kind in _MEASURED for one in values for kind, _ in forms_of(one.value)):
-        yield Sign.NUMBER
-    if any(one.carriers for one in came_in):
-        yield Sign.CARRIED
-    if sum(len(one.carriers) >= _SPREAD_CARRIERS for one in came_in) >= _SPREAD_VALUES:
-        yield Sign.SPREAD
-    if _ASSUMES.search(step.data, 0, _LONGEST):
+    if is_warned:
+        yield Sign.WARNED
+    if at + 1 < len(steps) and steps[at + 1].source == steps[at].target and _reports_failure(steps[at + 1].data):
+        yield Sign.FAILED
+    if at == assumed:
         yield Sign.ASSUMED
+
+
+def _reports_failure(answer: str) -> bool:
+    return bool(_FAILURE.search(answer, 0, _HEAD) or _NOTHING.search(answer[-_TAIL:]))
+
+
+def notes_values(issues: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether findings of severity information name a value that is in no source.
+
+    `issues` are those of a verdict, as the API shows them. A quotation or a wording is no such value.
+    """
+    return any(issue.get("severity") == Severity.INFO and issue.get("code") in _HARD for issue in issues)

@@ -11,9 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator, 
 from handoffaudit.validation.config import Strictness, TypePolicy
 from handoffaudit.validation.errors import HandoffValidationError
 from handoffaudit.validation.formats import read
+from handoffaudit.validation.formats.messages import MISSING_FIELD, WRONG_TYPE, type_issue
 from handoffaudit.validation.formats.payload import NAME
-from handoffaudit.validation.json_values import to_json
-from handoffaudit.validation.layers import History, Layer, Subject, chain, consistency, structure
+from handoffaudit.validation.issues import Issue, make
+from handoffaudit.validation.json_text import to_json
+from handoffaudit.validation.layers import LAYERS, History, Layer, Subject, chain, consistency, structure
+from handoffaudit.validation.layers.plugins import installed_layers
 from handoffaudit.validation.library.logger import get_logger, log_validation
 from handoffaudit.validation.library.models import new_id, utc_now
 from handoffaudit.validation.pipeline import reject_unread, run
@@ -38,7 +41,36 @@ ValidationStrictness = Strictness
 
 Name = Annotated[str, Field(min_length=1)]
 
-_RULES_OF_A_PAYLOAD: tuple[Layer, ...] = (structure, chain, consistency)
+
+class _PayloadStructure:
+    """The structure layer, which also demands what only the server can do without.
+
+    The server takes the tenant from the key, derives the chain from the trace, and reads a text as data.
+    """
+
+    name = structure.name
+    skip = staticmethod(structure.skip)
+
+    def check(self, subject: Subject) -> Iterable[Issue]:
+        document = subject.record.document
+        for issue in structure.check(subject):
+            if issue.location != _DATA or issue.code != WRONG_TYPE.code:
+                yield issue
+        if not isinstance(document.get("data", {}), dict):
+            yield type_issue(_DATA, ["object"], document["data"], "", is_convertible=False)
+        for field in _ALWAYS_GIVEN:
+            if field not in document:
+                message, hint = f"{field} is missing.", f'Add "{field}".'
+                yield make(MISSING_FIELD, location=(field,), message=message, hint=hint)
+
+
+_ALWAYS_GIVEN = ("tenant_id", "call_chain")
+
+_DATA = ("data",)
+
+_STRUCTURE: Layer = _PayloadStructure()
+
+_RULES_OF_A_PAYLOAD: tuple[Layer, ...] = (_STRUCTURE, chain, consistency)
 
 # A payload may have a chain of any length, because `HandoffProtocol` checks the approval of long chains.
 _ANY_LENGTH = TypePolicy("*", approval_length=1_000_000)
@@ -340,6 +372,8 @@ def _judge(
             validated_at=utc_now(),
         )
     subject = Subject(reading.record, policy, History(), utc_now(), counter)
+    if layers is None:
+        layers = (_STRUCTURE, *LAYERS[1:], *installed_layers())
     return run(subject, validation_id=new_id(), now=utc_now, monotonic=time.monotonic, layers=layers)
 
 

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from handoffaudit.validation.issues import is_counted
 from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.layers.grounding import sources_of
-from handoffaudit.validation.layers.grounding.mentions import brings_facts, puts_out
+from handoffaudit.validation.layers.grounding.mentions import is_order, puts_out
 from handoffaudit.validation.layers.grounding.sources import leaves, plain_words
 from handoffaudit.validation.layers.grounding.values import TextValue, moments_in, number_of, readings_of, values_in
 from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS, WORDS_OF_NUMBERS, Day, days_of, minutes_of
 from handoffaudit.validation.record import Record
+from handoffaudit.validation.roles import SourceRole, guess_role
 
 # One normal form of a value: its kind and its content.
 Form: TypeAlias = tuple[str, object]
@@ -74,8 +76,8 @@ def _forms_of_value(value: TextValue) -> Iterator[Form]:
         yield ("time", minutes_of(value.text))
 
 
-class Wanted:
-    """A set of values to search for together. The search reads a text once, however many values there are."""
+class ValueSearch:
+    """A search for several values at once, which reads a text once, however many values there are."""
 
     def __init__(self, forms: Iterable[Form]) -> None:
         self._forms = frozenset(forms)
@@ -86,15 +88,15 @@ class Wanted:
         self._tree: dict[str, dict[str, object]] = {}
         for form in self._forms:
             if form[0] == "words" and isinstance(form[1], tuple):
-                self._plant(form, form[1])
+                self._add_phrase(form, form[1])
 
-    def _plant(self, form: Form, words: tuple[str, ...]) -> None:
+    def _add_phrase(self, form: Form, words: tuple[str, ...]) -> None:
         node: dict[str, object] = self._tree  # type: ignore[assignment]
         for word in words:
             node = node.setdefault(word, {})  # type: ignore[assignment]
         node[_END] = form
 
-    def found_in(self, text: str) -> frozenset[Form]:
+    def find_in(self, text: str) -> frozenset[Form]:
         """Return the forms that the text contains as whole numbers, dates or words."""
         found: set[Form] = set()
         if self._tree:
@@ -157,7 +159,6 @@ LONGEST_DATA: Final = 100_000
 
 LONGEST_CONTEXT: Final = 300_000
 
-_TOLD: Final = frozenset({"warning", "error", "critical"})
 
 # The metadata fields in which layers store the value of a finding.
 _VALUES: Final = ("text", "quote")
@@ -187,7 +188,8 @@ class Step:
 
     `data` and `context` hold all texts and numbers of its data, and of its context and evidence, one per line.
     `brings_facts` is true if the values come from outside: the source is a person or a tool, or the whole text is the
-    output of a program.
+    output of a program. `is_noted` is true if a finding of severity information names a value that is in no
+    source.
     """
 
     key: str
@@ -197,13 +199,23 @@ class Step:
     context: str = ""
     flaws: tuple[Flaw, ...] = ()
     brings_facts: bool = False
+    is_noted: bool = False
 
 
-def step_of(key: str, record: Record, flaws: Sequence[Flaw] = ()) -> Step:
+def step_of(
+    key: str,
+    record: Record,
+    flaws: Sequence[Flaw] = (),
+    role: SourceRole | None = None,
+    *,
+    is_noted: bool = False,
+) -> Step:
     """Return the record as a step.
 
-    Only the first 100,000 characters of the data and the first 300,000 characters of the context count.
+    Only the first 100,000 characters of the data and the first 300,000 characters of the context count. Without `role`,
+    the role of the source is guessed from the record alone.
     """
+    role = role or guess_role(record).role
     return Step(
         key=key,
         source=record.source_agent_id,
@@ -211,7 +223,8 @@ def step_of(key: str, record: Record, flaws: Sequence[Flaw] = ()) -> Step:
         data=_join_texts((source.text for source in leaves(record.data, "")), LONGEST_DATA),
         context=_join_texts((source.text for source in sources_of(record)), LONGEST_CONTEXT),
         flaws=tuple(flaws),
-        brings_facts=brings_facts(record) is not None or puts_out(record),
+        brings_facts=not role.is_worker or (not role.is_declared and (is_order(record) or puts_out(record))),
+        is_noted=is_noted,
     )
 
 
@@ -231,15 +244,22 @@ def flaws_of(issues: Iterable[Mapping[str, Any]]) -> tuple[Flaw, ...]:
     Findings that are not about the handoff, such as an unavailable LLM, are excluded.
     """
     return tuple(
-        Flaw(str(issue["code"]), str(issue.get("field_path") or ""), _value(issue), str(issue["severity"]))
+        Flaw(str(issue["code"]), str(issue.get("field_path") or ""), value, str(issue["severity"]))
         for issue in issues
-        if issue.get("severity") in _TOLD and issue["code"] != _NOT_ASKED
+        if is_counted(str(issue.get("severity"))) and issue["code"] != _NOT_ASKED
+        for value in _values(issue)
     )
 
 
-def _value(issue: Mapping[str, Any]) -> str:
+def _values(issue: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the values of an issue; a single empty text if the issue is about no value."""
     metadata = issue.get("metadata") or {}
-    found = next((metadata[name] for name in _VALUES if isinstance(metadata.get(name), str)), "")
+    listed = [one["text"] for one in metadata.get("values") or () if isinstance(one.get("text"), str)]
+    single = next((metadata[name] for name in _VALUES if isinstance(metadata.get(name), str)), "")
+    yield from map(_whole_words, listed or [single])
+
+
+def _whole_words(found: str) -> str:
     # The last word of a value that was cut may not be whole.
     return found[:-1].rpartition(" ")[0] or found[:-1] if found.endswith(_CUT) else found
 
@@ -329,11 +349,11 @@ class _Values:
         self._steps = steps
         written = dict.fromkeys(flaw.value for step in steps for flaw in step.flaws if flaw.value)
         self._forms = {value: forms_of(value) for value in list(written)[:MOST_VALUES]}
-        self._wanted = Wanted(form for forms in self._forms.values() for form in forms)
+        self._search = ValueSearch(form for forms in self._forms.values() for form in forms)
         self._places: dict[Form, list[int]] = {}
         self._flagged: set[tuple[int, frozenset[Form]]] = set()
         for at, step in enumerate(steps if self._forms else ()):
-            for form in self._wanted.found_in(step.data):
+            for form in self._search.find_in(step.data):
                 self._places.setdefault(form, []).append(at)
             for forms in {self._forms.get(flaw.value, frozenset()) for flaw in step.flaws}:
                 self._flagged.add((at, forms))
@@ -376,5 +396,5 @@ class _Values:
         if self._steps[at].brings_facts:
             return True
         if at not in self._given:
-            self._given[at] = self._wanted.found_in(self._steps[at].context)
+            self._given[at] = self._search.find_in(self._steps[at].context)
         return not forms.isdisjoint(self._given[at])

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.paths import Location
 from handoffaudit.validation.text import trace_name
 
 
@@ -12,8 +13,9 @@ from handoffaudit.validation.text import trace_name
 class Envelope:
     """The fields that a submission sends beside its document. A field that was not sent is None.
 
-    `agent` is the source of a document that names no source. `adapt` requests that a document of an older version is
-    converted to the supported version.
+    `agent` is the source of a document that names no source. `sent_at` is the time of the handoff in UTC, from senders
+    that send late. `reason` is the reason of a handoff whose document gives none. `adapt` requests that a document of
+    an older version is converted to the supported version.
     """
 
     context: dict[str, Any] | None = None
@@ -24,6 +26,8 @@ class Envelope:
     step: int | None = None
     handoff_id: str | None = None
     agent: str | None = None
+    sent_at: datetime | None = None
+    reason: str | None = None
     adapt: bool = False
 
 
@@ -32,9 +36,10 @@ class Record:
     """A handoff as the layers see it. Texts and lists are empty if the sender gave no usable value.
 
     `document` is the judged document: the parsed document as it arrived, or a document derived from it. In the second
-    case, `original_document` is the document that arrived. `handoff_id` and `tenant_id` are None if the document has
-    none. `expected_schema` is the JSON Schema that the sender wants the data checked against. `trace_id` is the name of
-    a trace. A UUID is always in lower case.
+    case, `original_document` is the document that arrived. `data_place` is the place of the data in the document if the
+    document has no object there: a text, which is judged as `{"text": …}`, or nothing. `handoff_id` and `tenant_id` are
+    None if the document has none. `expected_schema` is the JSON Schema that the sender wants the data checked against.
+    `trace_id` is the name of a trace. A UUID is always in lower case.
     """
 
     format: str
@@ -60,6 +65,7 @@ class Record:
     user_approved: bool = False
     expected_schema: dict[str, Any] | bool | None = None
     original_document: dict[str, Any] | None = None
+    data_place: Location | None = None
 
     def __post_init__(self) -> None:
         name = trace_name(self.trace_id)

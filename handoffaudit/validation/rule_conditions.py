@@ -14,12 +14,13 @@ from handoffaudit.validation.business_rules import (
     Operator,
     When,
 )
-from handoffaudit.validation.paths import Location, dotted_path
-from handoffaudit.validation.selectors import (
+from handoffaudit.validation.paths import (
     ANY,
     MISSING,
+    Location,
     Path,
     StepBudget,
+    dotted_path,
     parse_path,
     select,
 )

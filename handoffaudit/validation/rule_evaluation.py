@@ -11,7 +11,19 @@ from handoffaudit.validation.business_rules import (
     BusinessRuleSet,
     BusinessRuleType,
 )
-from handoffaudit.validation.paths import Location, dotted_path
+from handoffaudit.validation.paths import (
+    ANY,
+    MISSING,
+    MOST_STEPS,
+    Location,
+    Path,
+    PathError,
+    StepBudget,
+    StepBudgetSpentError,
+    dotted_path,
+    parse_path,
+    select,
+)
 from handoffaudit.validation.rule_conditions import (
     CannotCompareError,
     compared_values,
@@ -19,17 +31,6 @@ from handoffaudit.validation.rule_conditions import (
     is_met,
     requirement,
     when_text,
-)
-from handoffaudit.validation.selectors import (
-    ANY,
-    MISSING,
-    MOST_STEPS,
-    Path,
-    PathError,
-    StepBudget,
-    StepBudgetSpentError,
-    parse_path,
-    select,
 )
 from handoffaudit.validation.text import clean, pluralize, show
 

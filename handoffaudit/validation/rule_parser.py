@@ -20,9 +20,8 @@ from handoffaudit.validation.business_rules import (
 )
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
 from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.paths import dotted_path
+from handoffaudit.validation.paths import PathError, dotted_path, parse_path
 from handoffaudit.validation.rule_conditions import conditions_of
-from handoffaudit.validation.selectors import PathError, parse_path
 from handoffaudit.validation.text import closest, either, show, type_name, unknown_field_hint
 
 MOST_SETS = 50

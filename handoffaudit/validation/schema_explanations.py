@@ -7,6 +7,7 @@ from typing import Any, Final
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from handoffaudit.validation.issues import Code, Issue, Severity, make
+from handoffaudit.validation.json_text import TYPE_NAMES
 from handoffaudit.validation.paths import Location, at, dotted_path, pointer
 from handoffaudit.validation.text import clean, closest, either, pluralize, show, type_name, unknown_field_hint
 
@@ -21,16 +22,7 @@ SCHEMA: Final = Code(
     layer="structure",
 )
 
-_TYPE_NAMES = {
-    "string": "a string",
-    "number": "a number",
-    "integer": "an integer",
-    "boolean": "true or false",
-    "object": "an object",
-    "array": "a list",
-    "null": "null",
-}
-
+# For each keyword, two parts of sentences: "price is 3, <below …> 5." and "Use a number <of at least> 5."
 _LIMITS = {
     "minimum": ("below the lowest allowed value,", "of at least"),
     "maximum": ("above the highest allowed value,", "of at most"),
@@ -38,6 +30,7 @@ _LIMITS = {
     "exclusiveMaximum": ("which is not less than", "less than"),
 }
 
+# For each keyword, the singular and plural of what is counted, and the bound.
 _COUNTED = {
     "minLength": ("character", "characters", "at least"),
     "maxLength": ("character", "characters", "at most"),
@@ -53,6 +46,7 @@ _UNKNOWN = ("has fields that the schema does not allow", "Remove them.")
 
 _TOO_FEW = ("has too few entries of the required kind", "Add an entry of that kind.")
 
+# For each keyword, the predicate of the message and the hint.
 _SENTENCES = {
     "required": ("is missing", "Add {name}."),
     "dependentRequired": ("is missing, but another field requires it", "Add {name}."),
@@ -80,6 +74,7 @@ _MOST_NAMES = 50
 
 _MOST_OPTIONS = 12
 
+# The message, the hint and the expected value of an issue.
 Explained = tuple[str, str, Any]
 
 
@@ -135,9 +130,9 @@ def _find_unexpected(error: ValidationError, keyword: str, rule: dict[str, Any],
         return None
     known = rule.get("properties", {})
     named = getattr(error.kind, "unexpected", None)
-    strangers = sorted(named if named is not None else (name for name in value if name not in known))
+    unexpected = sorted(named if named is not None else (name for name in value if name not in known))
     # Only the validator knows which of these fields match a pattern.
-    return None if named is None and "patternProperties" in rule else strangers[:_MOST_NAMES] or None
+    return None if named is None and "patternProperties" in rule else unexpected[:_MOST_NAMES] or None
 
 
 def _explain_not_allowed(place: Location, rule: dict[str, Any], value: dict[str, Any]) -> Explained:
@@ -166,7 +161,7 @@ def _explain(error: ValidationError, keyword: str, place: Location, value: Any, 
 
 
 def _explain_type(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
-    wanted = either(_TYPE_NAMES[one] for one in kind.types)
+    wanted = either(TYPE_NAMES[one] for one in kind.types)
     return f"{name} is {_describe_value(value)}, not {wanted}.", f"Give {wanted}.", list(kind.types)
 
 
@@ -219,15 +214,16 @@ def _number(limit: Any) -> int | float:
 
 
 def _form(rule: dict[str, Any]) -> str:
-    """Return a hint with an example or the description of the schema, as a regular expression tells a person little."""
+    """Return a hint with an example or the description from the schema.
+
+    The hint does not show the regular expression, because few senders can read it.
+    """
     examples, described = rule.get("examples"), rule.get("description") or rule.get("title")
     if isinstance(examples, list) and examples:
         return f"Write it as in {show(examples[0])}."
-    return (
-        f"Write it as the schema describes it: {clean(described)}"
-        if isinstance(described, str)
-        else ("Write the value in the form that the schema requires.")
-    )
+    if isinstance(described, str):
+        return f"Write it as the schema describes it: {clean(described)}"
+    return "Write the value in the form that the schema requires."
 
 
 def _nearest(kind: Any) -> str:

@@ -12,7 +12,8 @@ from handoffaudit.validation.formats.messages import BAD_FORMAT, OUT_OF_RANGE, T
 from handoffaudit.validation.issues import Code, Issue, make
 from handoffaudit.validation.json_text import JSON_PARSE, MAX_DEPTH, could_be_deeper, deeper_than
 from handoffaudit.validation.record import Envelope
-from handoffaudit.validation.text import MAX_TEXT, closest, show, storable
+from handoffaudit.validation.text import MAX_TEXT, closest, reason_text, show, storable
+from handoffaudit.validation.times import moment
 
 UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
@@ -27,11 +28,14 @@ _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "format": ("string", '"payload"'),
     "context": ("object", '{"question": "…"}'),
     "evidence": ("array", '[{"source": "offers", "content": "…"}]'),
+    "tool_results": ("array", '[{"tool": "get_order", "call_id": "call_17", "at": "…", "result": …}]'),
     "trace_id": _NAME,
     "parent_handoff_id": _NAME,
     "retry_of": _NAME,
     "handoff_id": _NAME,
     "agent": ("string", '"researcher"'),
+    "sent_at": ("string", '"2026-02-15T00:15:00Z"'),
+    "reason": ("string", '"The figures need a second check."'),
     "step": ("integer", "3"),
     "adapt": _SWITCH,
     "repair": _SWITCH,
@@ -141,11 +145,14 @@ class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
     # The raw bytes are empty if the field was not given.
     context: msgspec.Raw = msgspec.Raw()
     evidence: msgspec.Raw = msgspec.Raw()
+    tool_results: msgspec.Raw = msgspec.Raw()
     trace_id: str | None = None
     parent_handoff_id: str | None = None
     retry_of: str | None = None
     handoff_id: str | None = None
     agent: str | None = None
+    sent_at: str | None = None
+    reason: str | None = None
     step: int | float | None = None
     adapt: bool = False
     repair: bool = False
@@ -160,14 +167,16 @@ _ENVELOPE = msgspec.json.Decoder(_Wrapped)
 class Submission:
     """One document with the exact bytes in which it arrived, and its envelope.
 
-    With `repair`, a rejected document is repaired. `issues` describe the parts of the envelope that cannot be read. If
-    there are issues, `document` holds all bytes that were sent.
+    `tool_results` are the bytes of the field, because the grade of their sender decides what they are worth. With
+    `repair`, a rejected document is repaired. `issues` describe the parts of the envelope that cannot be read. If there
+    are issues, `document` holds all bytes that were sent.
     """
 
     document: bytes
     format: str | None = None
     context: bytes | None = None
     evidence: bytes | None = None
+    tool_results: bytes | None = None
     envelope: Envelope = field(default_factory=Envelope)
     repair: bool = False
     issues: tuple[Issue, ...] = ()
@@ -233,8 +242,8 @@ def _unwrap(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nesting: 
     raw_context, raw_evidence = bytes(wrapped.context), bytes(wrapped.evidence)
     context = _json_field(raw_context, "context", dict, max_nesting)
     evidence = _json_field(raw_evidence, "evidence", list, max_nesting)
-    step = _step_of(wrapped.step)
-    issues += [part for part in (context, evidence, step) if isinstance(part, Issue)]
+    step, sent_at = _step_of(wrapped.step), _time_of("sent_at", wrapped.sent_at)
+    issues += [part for part in (context, evidence, step, sent_at) if isinstance(part, Issue)]
     if issues:
         return Submission(document=sent, envelope=Envelope(handoff_id=known_id), issues=tuple(issues))
     return Submission(
@@ -242,6 +251,7 @@ def _unwrap(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nesting: 
         format=wrapped.format,
         context=raw_context if context else None,
         evidence=raw_evidence if evidence else None,
+        tool_results=bytes(wrapped.tool_results) or None,
         envelope=Envelope(
             context=context or None,
             evidence=evidence or None,
@@ -251,6 +261,8 @@ def _unwrap(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nesting: 
             step=step,
             handoff_id=known_id,
             agent=wrapped.agent,
+            sent_at=sent_at,
+            reason=reason_text(wrapped.reason) or None,
             adapt=wrapped.adapt,
         ),
         repair=wrapped.repair,
@@ -305,6 +317,15 @@ def _step_of(number: float | None) -> Any:
     message = f"step is {show(step)}, which is not a valid step number"
     limits = {"minimum": -(2**31), "maximum": 2**31 - 1}
     return _wrong("step", OUT_OF_RANGE, message, expected=limits, actual=step)
+
+
+def _time_of(name: str, text: str | None) -> Any:
+    """Return the time in UTC, or the issue of a text that is not an RFC 3339 time with its offset."""
+    read = moment(text)
+    if text is None or (read and read.offset):
+        return read.at if read else None
+    message = f"{name} is {show(text)}, which is not an RFC 3339 date and time with an offset"
+    return _wrong(name, BAD_FORMAT, message, actual=text, hint=f"Write it as in {_FIELDS[name][1]}.")
 
 
 def _wrong(name: str, code: Code, message: str, **details: Any) -> Issue:

@@ -9,6 +9,8 @@ from heapq import nsmallest
 from typing import Any
 
 MAX_TEXT = 200
+# The reason of a handoff is cut to this many characters.
+MAX_REASON = 2000
 _SHOWN = 60
 _COMPARED = 64
 _DEEPEST = 4
@@ -61,6 +63,12 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
 def clean_or_empty(value: object, limit: int = MAX_TEXT) -> str:
     """Return the cleaned text of a field, or an empty text if the field holds anything but a text."""
     return clean(value, limit) if isinstance(value, str) else ""
+
+
+def reason_text(value: object) -> str:
+    """Return the reason of a handoff, cleaned and cut; an empty text if the field holds anything but a visible text."""
+    is_visible = isinstance(value, str) and not is_blank(value[:MAX_REASON])
+    return clean_or_empty(value, MAX_REASON) if is_visible else ""
 
 
 def is_uuid(text: str) -> bool:

@@ -36,7 +36,7 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("view", "handoff", "trial", "file_report")
+BY_PK = ("view", "handoff", "trial", "file_report", "tool_result")
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
@@ -128,6 +128,11 @@ TABLE = {
     "dashboard:declared_history": Row(Role.VIEWER),
     "dashboard:declared_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:declared_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:roles": Row(Role.VIEWER),
+    "dashboard:roles_declare": post(Role.ADMIN, agent="crawler", role="observer"),
+    "dashboard:roles_history": Row(Role.VIEWER),
+    "dashboard:roles_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:roles_revert": post(Role.ADMIN, to_version="0", base_version="0"),
     "dashboard:trial": Row(Role.VIEWER, about=("trial",)),
     "dashboard:trial_cancel": post(Role.ADMIN, about="trial"),
     "dashboard:trial_handoff": Row(Role.VIEWER, about=("trial",)),
@@ -148,6 +153,7 @@ TABLE = {
     "dashboard:handoff_logs": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:traces": Row(Role.VIEWER),
     "dashboard:trace": Row(Role.VIEWER, about=("trace_id",)),
+    "dashboard:tool_result": Row(Role.VIEWER, about=("tool_result",)),
     "dashboard:file_reports": Row(Role.VIEWER),
     "dashboard:file_report": Row(Role.VIEWER, about=("file_report",)),
     "dashboard:handoff_files": Row(Role.VIEWER, 302),
@@ -157,9 +163,11 @@ TABLE = {
     "dashboard:file_policy_save": post(Role.ADMIN, strict="on", base_version="0"),
     "dashboard:alerts": Row(Role.VIEWER),
     "dashboard:alert_acknowledge": post(Role.REVIEWER, about="alert"),
-    "dashboard:start": Row(Role.VIEWER),
-    "dashboard:start_key": post(Role.ADMIN),
-    "dashboard:start_arrived": Row(Role.VIEWER),
+    "dashboard:connect": Row(Role.VIEWER, data={"with": "langgraph"}),
+    "dashboard:connect_arrived": Row(Role.VIEWER),
+    "dashboard:connect_key": post(Role.ADMIN, **{"with": "langgraph"}),
+    "dashboard:connect_key_use": post(Role.ADMIN, secret="unknown"),
+    "dashboard:start": Row(Role.VIEWER, 302),
     "dashboard:sample": post(Role.ADMIN),
     "dashboard:sample_remove": post(Role.ADMIN),
     "dashboard:sample_progress": Row(Role.VIEWER, 404),
@@ -176,6 +184,7 @@ TABLE = {
     "dashboard:settings_remove": post(Role.ADMIN, about="person"),
     "dashboard:settings_keys": Row(Role.ADMIN),
     "dashboard:settings_key_create": post(Role.ADMIN, 400, name=""),
+    "dashboard:settings_key_bind": post(Role.ADMIN, about="key", agents="researcher"),
     "dashboard:settings_key_revoke": post(Role.ADMIN, about="key"),
     "dashboard:settings_webhooks": Row(Role.ADMIN),
     "dashboard:settings_webhook_create": post(Role.ADMIN, 400, name=""),

@@ -14,7 +14,7 @@ from handoffaudit.accounts.models import Key, Membership, Person, Role, SavedVie
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport, Watermark
 from handoffaudit.handoffs import alerts, dry_runs
-from handoffaudit.handoffs.models import Alert, Delivery, Handoff, Subscriber, Trial
+from handoffaudit.handoffs.models import Alert, Delivery, Handoff, Subscriber, ToolResult, Trial
 from handoffaudit.policy.models import Kind
 from tests.access.page_rows import BY_PK, MAY, PUBLIC, SIGNED_IN, TABLE
 from tests.access.support import everything, page_names
@@ -45,6 +45,7 @@ class Things:
     subscriber: Subscriber
     delivery: Delivery
     view: SavedView
+    tool_result: ToolResult
 
     @classmethod
     def of(cls, tenant: Tenant) -> "Things":
@@ -70,7 +71,10 @@ class Things:
         log = LogImport.objects.create(tenant=tenant, source="a.log", sent_by="tests", started_at=timezone.now())
         key = Key.objects.get(tenant=tenant)
         view = SavedView.objects.create(tenant=tenant, page="handoffs", name="Shared", query="", created_by="somebody")
-        return cls(tenant, handoff, group, person, key, trial, alert, report, log, subscriber, delivery, view)
+        result = ToolResult.objects.create(
+            tenant=tenant, trace_id="t", call_id="c", tool="t", at=timezone.now(), grade="said", content="1", size=1
+        )
+        return cls(tenant, handoff, group, person, key, trial, alert, report, log, subscriber, delivery, view, result)
 
 
 def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:

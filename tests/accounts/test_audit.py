@@ -116,11 +116,11 @@ def test_pages_go_from_the_newest_to_the_first(tenant: Tenant, other_tenant: Ten
     for _ in range(5):
         add(tenant)
     add(other_tenant)
-    page = audit.newest_first(tenant, limit=2)
+    page = audit.list_entries(tenant, limit=2)
     assert [entry.number for entry in page.items] == [5, 4]
-    page = audit.newest_first(tenant, before=page.before, limit=2)
+    page = audit.list_entries(tenant, before=page.before, limit=2)
     assert [entry.number for entry in page.items] == [3, 2]
-    page = audit.newest_first(tenant, before=page.before, limit=2)
+    page = audit.list_entries(tenant, before=page.before, limit=2)
     assert [entry.number for entry in page.items] == [1]
     assert page.before is None
 
@@ -136,7 +136,7 @@ def test_entries_are_found_by_who_what_and_when(tenant: Tenant, other_tenant: Te
         AuditEntry.objects.filter(tenant=tenant, number=number).update(at=datetime(2026, 2, number, tzinfo=UTC))
 
     def found(**wanted: Any) -> list[int]:
-        return [entry.number for entry in audit.newest_first(tenant, wanted=audit.Wanted(**wanted)).items]
+        return [entry.number for entry in audit.list_entries(tenant, **wanted).items]
 
     assert found(actor="ada") == [6, 4, 2]
     assert found(kind="key") == [6, 5, 4]
@@ -153,9 +153,9 @@ def test_only_so_many_entries_are_looked_through_at_once(tenant: Tenant, monkeyp
         for number in range(5):
             actor = "ada" if number in (0, 4) else "grace"
             audit.record(tenant=tenant, actor=actor, action="key.create", target="x", detail={})
-    wanted, pages, before = audit.Wanted(actor="ada"), [], None
+    pages, before = [], None
     while True:
-        page = audit.newest_first(tenant, wanted=wanted, before=before)
+        page = audit.list_entries(tenant, actor="ada", before=before)
         pages.append([entry.number for entry in page.items])
         if page.before is None:
             break

@@ -2,8 +2,7 @@
 
 import pytest
 
-from handoffaudit.accounts import saved_views
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, saved_views
 from handoffaudit.accounts.models import AuditEntry, DefaultView, Membership, Person, Tenant
 
 PAGE = "handoffs"

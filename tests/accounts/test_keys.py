@@ -9,8 +9,7 @@ from django.db import connections
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from handoffaudit.accounts import audit, keys
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, audit, keys
 from handoffaudit.accounts.models import AuditEntry, Key, Tenant
 
 
@@ -58,6 +57,8 @@ def test_making_and_revoking_is_told_in_the_log_without_the_secret(tenant: Tenan
         ({"scopes": []}, "scopes"),
         ({"scopes": ["ingest", "root"]}, "scopes"),
         ({"expires_at": timezone.now() - timedelta(seconds=1)}, "expires_at"),
+        ({"seam": "outside"}, "seam"),
+        ({"scopes": ["observe"], "seam": "said"}, "seam"),
     ],
 )
 def test_a_key_that_makes_no_sense_is_refused_at_its_field(
@@ -68,6 +69,20 @@ def test_a_key_that_makes_no_sense_is_refused_at_its_field(
     assert refused.value.field == field
     assert not Key.objects.exists()
     assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("scopes", "seam", "grade"),
+    [(["ingest"], "", "said"), (["observe"], "", "in_process"), (["observe", "read"], "outside", "outside")],
+)
+def test_the_scope_and_the_seam_of_a_key_set_the_grade_of_its_tool_results(
+    tenant: Tenant, scopes: list[str], seam: str, grade: str
+) -> None:
+    _, secret = make(tenant, scopes=scopes, seam=seam)
+    identity = keys.authenticate(secret)
+    assert identity is not None
+    assert identity.grade == grade
+    assert AuditEntry.objects.get().detail.get("seam", "said") == grade
 
 
 def test_a_secret_tells_the_key_its_tenant_and_scopes(tenant: Tenant) -> None:

@@ -4,8 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import IntegrityError, connections
 
-from handoffaudit.accounts import audit, people, tenants
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, audit, people, tenants
 from handoffaudit.accounts.models import AuditEntry, Membership, Person, Role, Tenant
 
 

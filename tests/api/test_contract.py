@@ -1,6 +1,7 @@
 """Tests of the OpenAPI document in `docs/openapi.json`, and of the answers to any input."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def test_every_parameter_says_what_it_means() -> None:
     assert silent == []
 
 
+@cache
 def bodies() -> dict[str, tuple[str, str, str, list[Any]]]:
     """Return the method, the address, the first body's kind and the body's examples of each operation."""
     found = {}
@@ -133,7 +135,7 @@ def test_refusals_are_told_where_they_happen() -> None:
             assert expected <= set(operation["responses"]), (method, path)
 
 
-# What a filter, a cursor or a document may be is not all in its schema, and a document that is no JSON is stored as
+# What a filter, a cursor or a document may be is not all in its schema, and a document that is not JSON is stored as
 # rejected: neither does a schema say all that is refused, nor is all refused that breaks it.
 ABOUT_INPUT = [positive_data_acceptance, negative_data_rejection]
 

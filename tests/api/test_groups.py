@@ -9,7 +9,8 @@ from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.api.groups import Until
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.group_store import UNTIL
-from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.diagnostics.models import FindingGroup, FindingGroupRoute
+from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.api.support import client, make_key, problem
 from tests.diagnostics.groups.support import found, group
 from tests.handoffs.support import held, judged
@@ -25,12 +26,9 @@ def test_a_group_says_what_where_how_often_and_what_waits(tenant: Tenant) -> Non
     found(tenant, 2)
     one = group(tenant)
     (told,) = client(make_key(tenant, "read")).get("/groups").json()["items"]
-    assert (told["id"], told["code"], told["title"]) == (one.pk, "chain.circular", "Circular chain")
-    assert (told["path"], told["source_agent_id"], told["target_agent_id"]) == (
-        "target_agent_id",
-        "researcher",
-        "planner",
-    )
+    assert (told["id"], told["code"], told["title"]) == (one.pk, "chain.circular", CIRCULAR.title)
+    assert (told["path"], told["more_routes"]) == ("target_agent_id", False)
+    assert told["routes"] == [{"source_agent_id": "researcher", "target_agent_id": "planner", "handoffs": 2}]
     assert (told["handoffs"], told["waiting"], told["signs"]) == (2, 2, ["new"])
     assert told["last_days"] == [*[0] * 13, 2]
     assert (told["muted"], told["regressed_at"]) == (None, None)
@@ -44,8 +42,9 @@ def test_the_filters_are_those_of_the_page(tenant: Tenant) -> None:
     now, day = timezone.now(), timedelta(days=1)
     long_chain = FindingGroup.objects.exclude(code="chain.circular").get()
     FindingGroup.objects.filter(pk=long_chain.pk).update(
-        regressed_at=now, first_seen=now - 9 * day, last_seen=now - 8 * day, target_agent_id="critic"
+        regressed_at=now, first_seen=now - 9 * day, last_seen=now - 8 * day
     )
+    FindingGroupRoute.objects.filter(group=long_chain).update(target_agent_id="critic")
     assert listed(tenant) == [long_chain.code, "chain.circular"]
     assert listed(tenant, "?status=regressed") == [long_chain.code]
     assert listed(tenant, "?since=7d") == ["chain.circular"]

@@ -1,5 +1,6 @@
 """Tests of the API of handoff file reports."""
 
+import json
 from typing import Any
 
 import httpx
@@ -53,6 +54,17 @@ def test_findings_are_answered_as_they_were_stored(api: httpx.Client) -> None:
     FileReport.objects.update(content=row.content.replace('"hint"', '"advice":1,"hint"').replace('"version"', '"at"'))
     shown = api.get(answer["links"]["self"].removeprefix("/api/v1")).json()
     assert (shown["issues"][0]["advice"], shown["policy"]["at"]) == (1, 0)
+
+
+@pytest.mark.parametrize("member", ["handoff_id", "policy", "why", "issues", "line"])
+def test_a_stored_report_without_a_member_is_answered_without_it(api: httpx.Client, member: str) -> None:
+    answer = sent(api, report(None))
+    stored = json.loads(FileReport.objects.get().content)
+    del stored[member]
+    FileReport.objects.update(content=json.dumps(stored))
+    shown = api.get(answer["links"]["self"].removeprefix("/api/v1")).json()
+    assert not shown[member]
+    assert {**shown, member: answer[member]} == answer
 
 
 def test_where_json_breaks(api: httpx.Client) -> None:

@@ -49,7 +49,7 @@ def test_rules_are_saved_counted_and_in_force(api: httpx.Client) -> None:
     verdict = api.get(f"/handoffs/{submitted(api, payload(data={'amount': 70}))}").json()["verdict"]
     assert verdict["outcome"] == "rejected"
     assert "business_rule.range.amount_small" in [issue["code"] for issue in verdict["issues"]]
-    assert verdict["policy_versions"] == {"strictness": 0, "rules": 2, "schemas": 0, "prompts": 0}
+    assert verdict["policy_versions"] == {"strictness": 0, "rules": 2, "schemas": 0, "prompts": 0, "roles": 0}
     assert verdict["policy_version"] == 0
 
 
@@ -225,3 +225,16 @@ def test_declared_edges_are_saved_by_source_and_a_wrong_one_is_named(api: httpx.
     refused = problem(put(api, "agents/declared", 1, [{"source": "planner", "targets": []}]), 422)
     assert (refused["errors"][0]["row"], refused["errors"][0]["field"]) == ("planner", "targets")
     problem(put(api, "agents/declared", 0, []), 409)
+
+
+def test_a_role_is_declared_by_the_caller_and_a_wrong_one_is_named(api: httpx.Client) -> None:
+    rows = [{"agent": "crawler", "role": "observer", "declared_by": "somebody else", "declared_at": "2020-01-01"}]
+    (saved,) = put(api, "agents/roles", 0, rows).json()["rows"]
+    assert (saved["agent"], saved["role"]) == ("crawler", "observer")
+    assert saved["declared_by"] != "somebody else"
+    assert saved["declared_at"] > "2026"
+    more = [{"agent": "crawler", "role": "observer"}, {"agent": "writer", "role": "worker"}]
+    assert put(api, "agents/roles", 1, more).json()["rows"][0] == saved
+    refused = problem(put(api, "agents/roles", 2, [{"agent": "crawler", "role": "judge"}]), 422)
+    assert (refused["errors"][0]["row"], refused["errors"][0]["field"]) == ("crawler", "role")
+    problem(put(api, "agents/roles", 0, []), 409)

@@ -7,11 +7,12 @@ import httpx
 import orjson
 import pytest
 
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import examples
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from tests.api.support import client, problem, submitted
-from tests.handoffs.support import NOT_ASKED, NOT_JSON, assert_counts_are_right, circular, payload
+from tests.handoffs.support import NOT_JSON, assert_counts_are_right, circular, payload
 
 pytestmark = pytest.mark.django_db
 
@@ -233,8 +234,21 @@ def test_a_length_that_is_no_number_is_told(api: httpx.Client) -> None:
 
 
 def test_another_tenant_in_the_document_is_403_and_not_kept(api: httpx.Client) -> None:
-    assert "globex" in problem(api.post("/handoffs", json=payload(tenant_id="globex")), 403)["detail"]
+    detail = problem(api.post("/handoffs", json=payload(tenant_id="globex")), 403)["detail"]
+    assert "'globex'" in detail
+    assert "'acme'" in detail
     assert not Handoff.objects.exists()
+
+
+def test_a_document_without_a_tenant_belongs_to_the_tenant_of_the_key(api: httpx.Client, tenant: Tenant) -> None:
+    document = payload()
+    del document["tenant_id"]
+    sent = orjson.dumps(document)
+    receipt = api.post("/handoffs", content=sent, headers={"Content-Type": "application/json"}).json()
+    judge.drain()
+    handoff = Handoff.objects.get(pk=receipt["id"])
+    assert (handoff.tenant, handoff.state) == (tenant, State.ACCEPTED)
+    assert bytes(HandoffBody.objects.get().original) == sent
 
 
 def test_a_batch_is_answered_in_order_with_a_status_for_each(api: httpx.Client) -> None:
@@ -324,7 +338,7 @@ def test_every_example_of_the_documentation_submits_as_often_as_it_is_sent(api: 
         assert api.post("/handoffs/batch", content=batch).json()["totals"] == {str(status): 2}
         judge.drain()
     handoffs = Handoff.objects.all()
-    assert {(one.state, *one.codes) for one in handoffs} == {(State.ACCEPTED, NOT_ASKED)}
+    assert {(one.state, *one.codes) for one in handoffs} == {(State.ACCEPTED,)}
     assert len(handoffs) == len(sent) + 2
 
 
@@ -332,7 +346,7 @@ def test_every_example_is_accepted(api: httpx.Client) -> None:
     for document in (examples.PAYLOAD | {"tenant_id": "acme"}, examples.UNIVERSAL):
         pk = submitted(api, document)
         shown = api.get(f"/handoffs/{pk}").json()
-        assert (shown["state"], shown["codes"]) == (State.ACCEPTED, [NOT_ASKED]), shown["verdict"]["issues"]
+        assert (shown["state"], shown["codes"]) == (State.ACCEPTED, []), shown["verdict"]["issues"]
 
 
 def test_rejected_by_a_layer_is_no_refused_submission(api: httpx.Client) -> None:

@@ -57,7 +57,7 @@ def test_attempts_are_listed_with_what_each_changed(api: httpx.Client, tenant: T
     assert changes == {"handoff_id": ("one", "two"), "target_agent_id": ("planner", "writer")}
     asked = answer["remediation"]
     assert (asked["state"], asked["resolution"]) == ("resolved", "passed")
-    assert [action["action"] for action in asked["actions_taken"]] == ["retry", "accept_with_warnings"]
+    assert [action["action"] for action in asked["actions_taken"]] == ["retry", "accept"]
 
 
 def test_repair_answers_the_candidate_its_changes_and_its_verdict_and_keeps_nothing(api: httpx.Client) -> None:
@@ -150,5 +150,5 @@ def test_others_judge_while_a_repair_asks_the_model(api: httpx.Client, model: Me
     with ExitStack() as others:
         for _ in range(validate.AT_ONCE - 1):
             others.enter_context(validate._turn())
-        assert api.post("/repair", json=payload(data="Three suppliers deliver.")).status_code == 200
+        assert api.post("/repair", json=payload(data=["Three suppliers deliver."])).status_code == 200
     assert free == [True]

@@ -19,7 +19,7 @@ import handoffaudit
 from tests.running.conftest import Up, run
 
 PASSWORD = "correct horse battery staple"
-TENANTS = ("default", "empty", "way", "desk", "live", "rules", "doors", "model", "logs")
+TENANTS = ("default", "empty", "way", "desk", "live", "rules", "doors", "model", "logs", "agents")
 SAMPLES = Path(handoffaudit.__file__).parent / "samples"
 
 # Handoffs of the sample. The first is held, because its sender explains the circle; the others are rejected.

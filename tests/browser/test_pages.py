@@ -25,6 +25,7 @@ from tests.browser.watching import (
 )
 from tests.pages import inline_parts
 from tests.running.conftest import wait_for
+from tests.scale import cases
 
 pytestmark = pytest.mark.browser
 
@@ -88,8 +89,9 @@ PAGES = {
     "overview": Shown("?period=30d"),
     "overview of a viewer": Shown("", "vik"),
     "empty overview": Shown(whole("/t/empty/")),
-    "first steps, with a handoff": Shown("start/"),
-    "first steps of a viewer": Shown("start/", "vik"),
+    "connect": Shown("connect/"),
+    "connect, LangGraph": Shown("connect/?with=langgraph"),
+    "connect, a viewer": Shown("connect/?with=claude-code", "vik"),
     "help": Shown("help/"),
     "help, searched": Shown("help/?q=circular", "vik"),
     "help, codes": Shown("help/codes/"),
@@ -123,6 +125,8 @@ PAGES = {
     "empty agents": Shown(whole("/t/empty/agents/")),
     "agent": Shown("agents/planning-petra/"),
     "agent that is not there": Shown("agents/nobody/", status=404),
+    "roles": Shown("roles/?agent=planning-petra"),
+    "roles, for a viewer": Shown("roles/", "vik"),
     "declared edges": Shown("declared/", "vik"),
     "declared edges, editing": Shown("declared/?seen=1"),
     "accepted": Shown(handoff(ACCEPTED)),
@@ -213,7 +217,8 @@ PAGES = {
 VARIANTS = {
     "overview of a viewer",
     "empty overview",
-    "first steps of a viewer",
+    "connect, LangGraph",
+    "connect, a viewer",
     "help, searched",
     "help, looked up",
     "handoffs, several found",
@@ -226,6 +231,7 @@ VARIANTS = {
     "findings, filter not understood",
     "empty findings",
     "empty agents",
+    "roles, for a viewer",
     "rejected, for a viewer",
     "review, narrowed",
     "review, passed on",
@@ -253,7 +259,7 @@ VARIANTS = {
     "alerts, none",
 }
 
-CASES = [pytest.param(name, marks=pytest.mark.nightly) if name in VARIANTS else name for name in PAGES]
+CASES = cases(PAGES, PAGES.keys() - VARIANTS)
 
 HEADINGS = "[...document.querySelectorAll('main :is(h1, h2)')].map((each) => each.textContent.trim())"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from handoffaudit.validation.layers.semantic import FABRICATED
 from tests.browser.product import PASSWORD, Product, Sender, product_of
 from tests.browser.watching import overflow, violations, watch
 from tests.messages_api.requests import Request
@@ -115,7 +116,7 @@ def test_a_draft_is_tried_once_its_cost_is_agreed_to_and_saved(page, sender, mod
     page.get_by_role("button", name="Try it first").click()
     told = page.get_by_role("alert")
     expect(told).to_be_focused()
-    expect(told).to_contain_text("The draft is for 3 of 3 handoffs. That takes 3 questions to the model")
+    expect(told).to_contain_text("The draft is for 3 of 3 handoffs. That takes 3 questions to the LLM")
     expect(told).to_contain_text("USD are left of today's budget")
     assert len(model.requests) == asked
     if javascript:
@@ -123,14 +124,14 @@ def test_a_draft_is_tried_once_its_cost_is_agreed_to_and_saved(page, sender, mod
     page.set_viewport_size({"width": 390, "height": 844})
     if javascript:
         assert not overflow(page)
-    page.get_by_role("button", name="Ask the model").click()
+    page.get_by_role("button", name="Ask the LLM").click()
     expect(page.get_by_role("heading", level=1, name="What would have happened")).to_be_visible()
     found = page.get_by_text("1 verdict would be otherwise, 2 as now.")
     if not javascript:
         wait_for(lambda: page.reload() and found.is_visible())
     expect(found).to_be_visible()
     assert len(model.requests) == asked + 3
-    expect(page.get_by_role("table", name="Which ones")).to_contain_text("Fabricated point")
+    expect(page.get_by_role("table", name="Which ones")).to_contain_text(FABRICATED.title)
     page.get_by_role("button", name="Save this draft").click()
     expect(page.get_by_role("heading", name=f"For type {own}")).to_be_visible()
     assert [row["text"] for row in rows(sender) if row["handoff_type"] == own] == [SHARP]

@@ -102,7 +102,7 @@ def test_a_set_and_a_rule_are_written_tried_and_saved(open_page, sender, javascr
     page.get_by_role("button", name="Save this draft").click()
     expect(page.get_by_text(f"Saved as version {before + 2}.")).to_be_visible()
     rule = page.get_by_role("table", name=f"Rules of Set {own}").get_by_role("row").nth(1)
-    expect(rule).to_contain_text("never_there must be there and not be empty")
+    expect(rule).to_contain_text("never_there must be present and not empty")
     check(page, javascript=javascript)
 
     rule.get_by_role("link", name="Edit never_there").click()

@@ -5,8 +5,7 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
-from handoffaudit.cli import backup
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop, upkeep
 from handoffaudit.cli.options import DATABASE_FILE
 
 ROWS = 2000
@@ -17,7 +16,7 @@ def folder(tmp_path, monkeypatch):
     """Return a data folder with a database of some hundred pages, which the backup copies one by one."""
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setenv("HANDOFFAUDIT_DATA", str(tmp_path))
-    monkeypatch.setattr(backup, "PAGES", 1)
+    monkeypatch.setattr(upkeep, "PAGES", 1)
     with sqlite3.connect(tmp_path / DATABASE_FILE) as database:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("CREATE TABLE notes (text TEXT)")
@@ -42,13 +41,13 @@ def _write_on_each_look(folder, monkeypatch, most):
         def finish(self):
             pass
 
-    monkeypatch.setattr(backup, "ProgressLine", Writer)
+    monkeypatch.setattr(upkeep, "ProgressLine", Writer)
     return looks
 
 
 def test_it_ends_while_others_write_without_waiting_and_is_as_when_it_began(folder, monkeypatch):
     looks = _write_on_each_look(folder, monkeypatch, most=ROWS)
-    done = CliRunner().invoke(backup.command, [str(folder / "kept")])
+    done = CliRunner().invoke(upkeep.backup, [str(folder / "kept")])
     assert (done.exit_code, looks[-1]) == (0, "100 % copied")
     copy = sqlite3.connect(folder / "kept")
     assert copy.execute("SELECT count(*), max(length(text)), min(length(text)) FROM notes").fetchone() == (
@@ -62,17 +61,17 @@ def test_it_ends_while_others_write_without_waiting_and_is_as_when_it_began(fold
 
 def test_it_touches_no_file_that_is_there_and_is_for_its_owner_alone(folder):
     (folder / "kept.part").write_text("mine")
-    assert CliRunner().invoke(backup.command, [str(folder / "kept")]).exit_code == 0
+    assert CliRunner().invoke(upkeep.backup, [str(folder / "kept")]).exit_code == 0
     assert (folder / "kept.part").read_text() == "mine"
     assert (folder / "kept").stat().st_mode & 0o777 == 0o600
     for taken in (".", "/", "", str(folder / "kept")):
-        refused = CliRunner().invoke(backup.command, [taken])
+        refused = CliRunner().invoke(upkeep.backup, [taken])
         assert "is there already" in str(refused.exception), taken
 
 
 def test_broken_off_it_leaves_nothing(folder, monkeypatch):
     _write_on_each_look(folder, monkeypatch, most=3)
-    done = CliRunner().invoke(backup.command, [str(folder / "kept")])
+    done = CliRunner().invoke(upkeep.backup, [str(folder / "kept")])
     assert done.exit_code == 1
     assert not [path.name for path in folder.iterdir() if path.name.startswith("kept")]
 
@@ -86,7 +85,7 @@ def _damage(path):
 
 def test_a_damaged_copy_is_an_error_and_is_not_left_behind(folder):
     _damage(folder / DATABASE_FILE)
-    done = CliRunner().invoke(backup.command, [str(folder / "kept")], standalone_mode=False)
+    done = CliRunner().invoke(upkeep.backup, [str(folder / "kept")], standalone_mode=False)
     assert isinstance(done.exception, Stop)
     assert done.exception.message.startswith(f"No backup was written, because the database {folder / DATABASE_FILE} is")
     assert "restore a backup" in done.exception.message

@@ -71,6 +71,22 @@ def test_a_key_is_printed_alone(folder):
     assert made.stdout.strip() not in json.dumps(listed)
 
 
+def test_a_key_that_captures_tool_results_has_a_seam(folder):
+    made = run("key", "create", "proxy", "--scopes", "observe", "--seam", "outside", "--json", folder=folder)
+    assert json.loads(made.stdout)["seam"] == "outside"
+    assert run("key", "create", "x", "--scopes", "ingest", "--seam", "outside", folder=folder).returncode == 2
+
+
+def test_a_key_is_bound_to_agents(folder):
+    made = json.loads(run("key", "create", "crew", "--agent", "a", "--agent", "b-*", "--json", folder=folder).stdout)
+    assert made["agents"] == ["a", "b-*"]
+    bound = run("key", "bind", str(made["id"]), "--agent", "c", folder=folder)
+    assert "speaks for c" in bound.stderr
+    assert "speaks for c" in run("key", "list", folder=folder).stdout
+    assert "speaks for any agent" in run("key", "bind", str(made["id"]), folder=folder).stderr
+    assert run("key", "bind", str(made["id"]), "--agent", "x" * 201, folder=folder).returncode == 2
+
+
 def test_a_key_is_revoked_by_its_beginning_or_its_number(folder):
     first = json.loads(run("key", "create", "one", "--json", folder=folder).stdout)
     second = json.loads(run("key", "create", "two", "--json", folder=folder).stdout)
@@ -89,7 +105,7 @@ def test_a_key_is_revoked_by_its_beginning_or_its_number(folder):
     [
         (
             ["create", "x", "--scopes", "ingest,fly"],
-            "There is no scope 'fly': choose from ingest, read, review, admin.",
+            "There is no scope 'fly': choose from ingest, observe, read, review, admin.",
         ),
         (["create", "x", "--scopes", ""], "A key without a scope can do nothing"),
         (["create", " "], "A name is needed"),

@@ -15,6 +15,7 @@ import pytest
 from handoffaudit.cli import eval_answers
 from handoffaudit.cli.eval_answers import DEFAULT_NAME
 from handoffaudit.validation.prompts.question import Use
+from tests import warm
 from tests.cli.test_eval import written
 from tests.evaluation.support import grounded
 from tests.messages_api.requests import Request
@@ -59,16 +60,8 @@ def command(*arguments: str) -> list[str]:
 def run(
     server: MessagesServer | None, folder: Path, *arguments: str, **more: str
 ) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env=environment(server, PYTHONPATH=str(Path(__file__).parents[2]), **more),
-        stdin=subprocess.DEVNULL,
-        timeout=300,
-    )
+    env = environment(server, PYTHONPATH=str(Path(__file__).parents[2]), **more)
+    return warm.run("eval", *arguments, "--with-model", cwd=folder, env=env)
 
 
 def kept(folder: Path) -> list[dict[str, Any]]:
@@ -188,7 +181,7 @@ def test_an_interrupt_waits_for_what_is_paid_and_prints_what_there_is(tmp_path: 
     assert (shown["stopped"], shown["complete"], shown["calls"]) == ("interrupted", False, asked)
     assert (file["model"]["items"], file["unanswered"]) == (asked, 60 - asked)
     assert len(kept(tmp_path)) == asked
-    assert "The same command goes on from here" in errors
+    assert "The same command continues from here" in errors
     assert "Traceback" not in errors
 
 
@@ -313,7 +306,7 @@ def test_without_a_key_it_says_so(tmp_path: Path) -> None:
     done = run(None, tmp_path, written(tmp_path / "one.jsonl", *SOUND), "--yes")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "Error: --with-model needs your key: set ANTHROPIC_API_KEY. Without --with-model no model is asked.\n"
+        "Error: --with-model needs your key: set ANTHROPIC_API_KEY. Without --with-model, no LLM is asked.\n"
     )
     assert not (tmp_path / DEFAULT_NAME).exists()
 
@@ -326,7 +319,7 @@ def test_a_wrong_call_costs_nothing(tmp_path: Path, server: MessagesServer) -> N
         (("-", "--yes"), "give a file and not -"),
         ((good, "--yes", "--layers", "taste"), "There is no layer 'taste'"),
         ((good, "--yes", "--results", str(tmp_path)), "can't be written"),
-        ((good, "--yes", "--results", "/dev/full"), "/dev/full is no plain file"),
+        ((good, "--yes", "--results", "/dev/full"), "/dev/full is not a plain file"),
     ):
         done = run(server, tmp_path, *arguments)
         assert (done.returncode, done.stdout) == (2, "")

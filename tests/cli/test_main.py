@@ -7,6 +7,7 @@ import click
 import pytest
 
 from handoffaudit.cli.main import COMMANDS, command
+from tests import warm
 from tests.running.conftest import prepared
 from tests.test_docs import leaves
 
@@ -14,9 +15,7 @@ LEAVES = leaves(command, "handoffaudit")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "handoffaudit", *arguments], capture_output=True, text=True, check=False
-    )
+    return warm.run(*arguments)
 
 
 @pytest.mark.parametrize("path", LEAVES)

@@ -4,19 +4,22 @@ import gzip
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
+import click
 import pytest
 
+from handoffaudit.cli.local_verdicts import issue_lines
 from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.tokenizers import estimate
+from tests import warm
 from tests.cli.test_main import run
-from tests.validation.support import payload, universal
+from tests.validation.support import judge, payload, universal
 
 
 def fed(text, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "handoffaudit", *arguments], input=text, capture_output=True, text=True, check=False
-    )
+    return warm.run(*arguments, text=text)
 
 
 def written(path, *documents):
@@ -224,10 +227,10 @@ def test_policies_are_read_as_the_api_answers_them(tmp_path):
     ("policy", "said"),
     [
         ({"rules": []}, "neither"),
-        ({"sets": [{"set_id": "s"}]}, "no policy"),
-        ({"rows": [{"handoff_type": "a", "schema": {"type": "nonsense"}}]}, "no policy"),
-        ({"rows": [{"use": "grounding", "text": ""}]}, "no policy"),
-        ([], "no policy"),
+        ({"sets": [{"set_id": "s"}]}, "is not a policy"),
+        ({"rows": [{"handoff_type": "a", "schema": {"type": "nonsense"}}]}, "is not a policy"),
+        ({"rows": [{"use": "grounding", "text": ""}]}, "is not a policy"),
+        ([], "is not a policy"),
     ],
 )
 def test_what_is_no_policy_is_told(tmp_path, policy, said):
@@ -243,3 +246,17 @@ def test_a_format_that_is_not_read_is_a_wrong_call():
     assert refused.returncode == 2
     assert "paylod" in refused.stderr
     assert [name for name in BY_NAME if f"'{name}'" not in refused.stderr] == []
+
+
+def test_equal_findings_are_told_once_with_their_places():
+    said = ("Row 0 is no number.", "Send a number.")
+    findings = [Issue("schema", "schema.type", Severity.ERROR, *said, ("rows", number)) for number in range(44)]
+    verdict = replace(judge(payload()), issues=(*findings, replace(findings[0], code="schema.minimum")))
+    lines = [" ".join(click.unstyle(line).split()) for line in issue_lines(verdict)]
+    assert lines[:5] == [
+        "error schema.type at rows[0]",
+        "Row 0 is no number.",
+        "and 43 more at rows[1], rows[2], rows[3], rows[4], rows[5], …: --json shows all",
+        "→ Send a number.",
+        "error schema.minimum at rows[0]",
+    ]

@@ -157,11 +157,11 @@ def test_a_noisy_code_is_told_with_its_notes_and_the_row_that_changes_it(
     assert line.decided.code == "chain.circular"
     assert "Overturned 3/3 (100.0 %)" in page.text
     assert "the desk goes back on purpose" in page.text
-    assert (line.mend.link, line.mend.text) == ("/t/acme/strictness/row/?type=memo", "See the strictness row memo")
+    assert (line.fix.link, line.fix.text) == ("/t/acme/strictness/row/?type=memo", "See the strictness row memo")
     of_admin = Client()
     of_admin.force_login(admin)
     [for_admin] = of_admin.get(f"{BASE}noise/").context["noisy"]
-    assert (for_admin.mend.link, for_admin.mend.text) == (
+    assert (for_admin.fix.link, for_admin.fix.text) == (
         "/t/acme/strictness/?edit=memo",
         "Change the strictness row memo",
     )

@@ -17,6 +17,7 @@ from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import found
+from tests.handoffs.support import held, judged
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -90,8 +91,8 @@ def test_more_than_fits_a_page_is_in_the_file(
 ) -> None:
     monkeypatch.setattr(export, "PART", 2)
     monkeypatch.setattr(group_queries, "EXPORTED_AT_ONCE", 2)
+    judged(tenant, held())
     handoffs = found(tenant, 5)
-    found(tenant, 1, source_agent_id="critic", call_chain=["planner", "critic"])
     client = sign_in(viewer)
     (number,) = FindingGroup.objects.filter(number=5).values_list("pk", flat=True)
     answer = client.get(f"/t/acme/review/export/?format=csv&group={number}")

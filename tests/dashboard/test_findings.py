@@ -14,10 +14,11 @@ from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.decisions import Decision
+from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.support import RUI
 from tests.handoffs.support import held, judged
-from tests.pages import attributes, select
+from tests.pages import attributes, select, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -39,7 +40,7 @@ def test_the_list_says_what_where_how_often_and_what_waits(browser: Client, tena
     found(tenant, 2)
     one = group(tenant)
     page = browser.get(LIST).text
-    assert "Circular chain" in page
+    assert CIRCULAR.title in page
     assert "target_agent_id" in page
     assert "new" in page
     assert f'href="/t/acme/review/?group={one.pk}">2' in page
@@ -69,7 +70,7 @@ def test_htmx_is_answered_the_results_alone(browser: Client, tenant: Tenant) -> 
     assert answer["HX-Push-Url"] == f"{LIST}?code=chain.circular"
 
 
-@pytest.mark.parametrize("text", ["Circular chain", "circular CHAIN", "CHAIN.circular"])
+@pytest.mark.parametrize("text", [CIRCULAR.title, CIRCULAR.title.upper(), "CHAIN.circular"])
 def test_a_reason_is_asked_for_as_it_is_shown(browser: Client, tenant: Tenant, text: str) -> None:
     found(tenant)
     page = browser.get(LIST, {"code": text})
@@ -94,8 +95,8 @@ def test_a_group_leads_to_all_its_handoffs_which_say_whose_they_are(browser: Cli
     assert f'href="/t/acme/handoffs/?group={one.pk}">all its handoffs' in browser.get(f"{LIST}{one.pk}/").text
     answer = browser.get(f"/t/acme/handoffs/?group={one.pk}&state=rejected")
     assert answer.context["handoffs"] == handoffs[::-1]
-    (chip,) = [chip for chip in answer.context["chips"] if chip.label == "Finding"]
-    assert chip.value == "Circular chain at target_agent_id, researcher → planner"
+    (chip,) = [chip for chip in answer.context["active_filters"] if chip.label == "Finding"]
+    assert chip.value == f"{CIRCULAR.title} at target_agent_id"
     assert chip.href == "/t/acme/handoffs/?state=rejected"
     assert f'<input type="hidden" name="group" value="{one.pk}">' in answer.text
     for form, parted in (("csv", 3), ("ndjson", 2)):
@@ -103,9 +104,23 @@ def test_a_group_leads_to_all_its_handoffs_which_say_whose_they_are(browser: Cli
         assert len(file.getvalue().splitlines()) == parted
 
 
+def test_a_group_lists_its_routes_with_links_to_their_handoffs(browser: Client, tenant: Tenant) -> None:
+    found(tenant)
+    critic = found(tenant, 2, source_agent_id="c & c", call_chain=["planner", "c & c"])
+    page = browser.get(f"{LIST}{group(tenant).pk}/").text
+    links = attributes(page, ".group-routes a", "href")
+    assert [link.partition("&")[2] for link in links] == [
+        "source=c%20%26%20c&target=planner",
+        "source=researcher&target=planner",
+    ]
+    assert browser.get(links[0]).context["handoffs"] == critic[::-1]
+    other = f'.group-where a[href="/t/acme/groups/{group(tenant).pk}/#routes"]'
+    assert text_of(browser.get(LIST).text, other) == "1 other route"
+
+
 def test_a_group_that_is_not_there_has_no_handoffs_and_a_chip_of_its_number(browser: Client, tenant: Tenant) -> None:
     answer = browser.get("/t/acme/handoffs/?group=99")
-    assert [chip.value for chip in answer.context["chips"]] == ["99"]
+    assert [chip.value for chip in answer.context["active_filters"]] == ["99"]
     assert browser.get("/t/acme/handoffs/?group=a").status_code == 400
 
 

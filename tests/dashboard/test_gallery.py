@@ -7,7 +7,7 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person
 from handoffaudit.dashboard import gallery
-from handoffaudit.dashboard.templatetags.icons import STROKED
+from handoffaudit.dashboard.templatetags.ui import STROKED
 from handoffaudit.handoffs.models import State
 from tests.pages import select
 

@@ -6,6 +6,7 @@ from django.utils.html import escape
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.pages import attributes
 
 SignIn = Callable[[Person], Client]
@@ -15,7 +16,7 @@ HTMX = {"HX-Request": "true", "HX-Target": "results"}
 
 def test_a_row_tells_who_what_and_why(sign_in: SignIn, viewer: Person, circular: Handoff) -> None:
     page = sign_in(viewer).get("/t/acme/handoffs/")
-    for text in ("planner", "writer", "rejected", "message", "Circular chain", f"/t/acme/handoffs/{circular.pk}/"):
+    for text in ("planner", "writer", "rejected", "message", CIRCULAR.title, f"/t/acme/handoffs/{circular.pk}/"):
         assert text in page.text
 
 
@@ -40,7 +41,7 @@ def test_filters_stand_in_the_address(sign_in: SignIn, viewer: Person, held: Han
 
 def test_each_filter_in_force_can_be_taken_away(sign_in: SignIn, viewer: Person, held: Handoff) -> None:
     page = sign_in(viewer).get("/t/acme/handoffs/?state=held&state=rejected&source=planner&since=7d&quality_min=0.5")
-    chips = {(chip.label, chip.value): chip.without for chip in page.context["chips"]}
+    chips = {(chip.label, chip.value): chip.without for chip in page.context["active_filters"]}
     assert chips == {
         ("State", "held"): "state=rejected&source=planner&since=7d&quality_min=0.5",
         ("State", "rejected"): "state=held&source=planner&since=7d&quality_min=0.5",
@@ -154,7 +155,10 @@ def test_a_row_names_what_is_unverified_flagged_or_open(sign_in: SignIn, viewer:
         Handoff.objects.filter(pk=handoff.pk).update(**{flag: True})
         page = client.get(f"/t/acme/handoffs/?flag={flag}")
         assert page.context["handoffs"] == [handoff]
-        assert f"</svg>{flag}</span>" in page.text
+        # Without a key, all strict handoffs are unverified, and the list does not say so of each.
+        assert (f"</svg>{flag}</span>" in page.text) == (flag != "unverified")
+    Handoff.objects.filter(pk=handoff.pk).update(unverified=True, codes=["semantic.unavailable"])
+    assert "</svg>unverified</span>" in client.get("/t/acme/handoffs/").text
 
 
 def test_what_was_not_checked_is_said_last_and_muted(sign_in: SignIn, viewer: Person, submit: Submit) -> None:

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from handoffaudit.dashboard.templatetags.lists import pick_most_severe, row_address
 from handoffaudit.dashboard.templatetags.ui import codes, options
+from handoffaudit.validation.layers.chain import CIRCULAR, CIRCULAR_WITH_REASON, NEEDS_APPROVAL
 
 
 @pytest.mark.parametrize("slug", ["acme", "9007199254740991"])
@@ -21,14 +22,14 @@ def test_options_say_which_is_chosen_and_let_no_name_out_of_its_place() -> None:
     assert options(['"><b>', "b"], "b") == (
         '<option value="&quot;&gt;&lt;b&gt;">&quot;&gt;&lt;b&gt;</option><option value="b" selected>b</option>'
     )
-    assert options(["chain.circular"], "", "codes") == '<option value="chain.circular">Circular chain</option>'
+    assert options(["chain.circular"], "", "codes") == f'<option value="chain.circular">{CIRCULAR.title}</option>'
     assert options(["b"], "a") == '<option value="b">b</option><option value="a" selected>a</option>'
 
 
 def test_reasons_that_a_row_has_no_room_for_are_counted_and_named() -> None:
-    others = "Long chain needs approval, Circular chain with a reason"
+    others = f"{NEEDS_APPROVAL.title}, {CIRCULAR_WITH_REASON.title}"
     row = codes(["chain.needs_approval", "chain.circular", "chain.circular_with_reason"], 1)
-    assert "<span>Circular chain</span>" in row
+    assert f"<span>{CIRCULAR.title}</span>" in row
     assert f'title="{others}">+2 more<span class="hidden">: {others}</span></span>' in row
     assert "more" not in codes(["chain.circular"], 1)
 

@@ -114,7 +114,7 @@ def test_lines_are_narrowed_by_the_address(sign_in: SignIn, viewer: Person, log:
 
 def test_each_filter_in_force_can_be_taken_away(sign_in: SignIn, viewer: Person, log: None) -> None:
     page = sign_in(viewer).get(f"{ADDRESS}?q=plan&kind=health&agent=planner&since=24h")
-    chips = {(chip.label, chip.value): chip.without for chip in page.context["chips"]}
+    chips = {(chip.label, chip.value): chip.without for chip in page.context["active_filters"]}
     assert chips == {
         ("Text", "plan"): "kind=health&agent=planner&since=24h",
         ("Kind", "Health"): "q=plan&agent=planner&since=24h",
@@ -189,7 +189,7 @@ def test_a_line_leads_to_its_handoffs_and_to_the_reports_with_its_reason(
         assert client.get(links[text]).context["handoffs"] == [handoff], text
     assert links["Handoffs of this run"] == "/t/acme/handoffs/?trace=run-7"
     reports = client.get(links["Reports with this reason"])
-    assert [chip.without for chip in reports.context["chips"]] == [""]
+    assert [chip.without for chip in reports.context["active_filters"]] == [""]
 
 
 def test_nothing_in_a_line_hides_or_is_markup(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:

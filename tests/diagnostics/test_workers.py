@@ -8,7 +8,7 @@ from django.conf import settings as configured
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import alert_rules, workers
+from handoffaudit.diagnostics import alert_rules, status
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import notify
 from handoffaudit.handoffs.models import Alert, Handoff, State, Subscriber
@@ -25,8 +25,8 @@ def beaten(monkeypatch):
 
     def beaten(*queues: str) -> None:
         monkeypatch.setattr(notify, "_queues", list(queues))
-        monkeypatch.setattr(workers, "_last_beat", -math.inf)
-        workers.record_heartbeat()
+        monkeypatch.setattr(status, "_last_beat", -math.inf)
+        status.record_heartbeat()
 
     return beaten
 
@@ -45,63 +45,63 @@ def waited(minutes: int) -> None:
 
 
 def test_one_that_was_never_seen_is_missed_and_one_that_runs_is_not(beaten) -> None:
-    assert workers.silent_workers() == {"worker": math.inf}
-    assert workers.describe_silence(math.inf) == "none seen yet"
+    assert status.silent_workers() == {"worker": math.inf}
+    assert status.describe_silence(math.inf) == "none seen yet"
     beaten(STRUCTURAL)
-    assert workers.silent_workers() == {}
+    assert status.silent_workers() == {}
 
 
 def test_one_that_is_gone_is_missed(beaten) -> None:
     beaten(STRUCTURAL)
     seen("worker", timedelta(minutes=3))
-    assert workers.describe_silence(workers.silent_workers()["worker"]) == "none seen for 3 min"
+    assert status.describe_silence(status.silent_workers()["worker"]) == "none seen for 3 min"
     beaten(notify.CHECKS_QUEUE)
-    assert "worker" in workers.silent_workers()
+    assert "worker" in status.silent_workers()
 
 
 def test_a_sign_of_life_is_written_seldom(beaten, django_assert_num_queries) -> None:
     beaten(STRUCTURAL)
     with django_assert_num_queries(0):
-        workers.record_heartbeat()
+        status.record_heartbeat()
 
 
 def test_who_asks_the_model_is_missed_only_where_it_is_to_be_asked(beaten, asked_for: None) -> None:
     beaten(STRUCTURAL)
-    assert list(workers.silent_workers()) == ["asker"]
+    assert list(status.silent_workers()) == ["asker"]
     beaten(notify.CHECKS_QUEUE)
-    assert workers.silent_workers() == {}
+    assert status.silent_workers() == {}
 
 
 def test_sweeps_far_apart_are_waited_for(beaten, settings) -> None:
     beaten(STRUCTURAL)
     seen("worker", timedelta(minutes=3))
     settings.SWEEP_SECONDS = 120
-    assert workers.silent_workers() == {}
+    assert status.silent_workers() == {}
 
 
 def test_it_is_said_only_where_handoffs_wait_for_it(tenant: Tenant) -> None:
     submit(tenant, payload())
     handoff = Handoff.objects.get()
-    assert workers.missing_worker_message(tenant, handoff.received_at) == ""
+    assert status.missing_worker_message(tenant, handoff.received_at) == ""
     waited(2)
     long_ago = timezone.now() - timedelta(minutes=2)
-    assert workers.missing_worker_message(tenant, long_ago) == "none seen yet"
+    assert status.missing_worker_message(tenant, long_ago) == "none seen yet"
     take(1)
-    assert workers.missing_worker_message(tenant, long_ago) == "none seen yet"
+    assert status.missing_worker_message(tenant, long_ago) == "none seen yet"
     Watermark.objects.create(name="worker", at=datetime(2026, 1, 2, 3, 4, 30, tzinfo=UTC))
-    assert workers.missing_worker_message(tenant, long_ago) == "none seen since 2026-01-02 03:04 UTC"
+    assert status.missing_worker_message(tenant, long_ago) == "none seen since 2026-01-02 03:04 UTC"
     # As what waits for the model.
     Handoff.objects.update(claim_expires_at=None)
-    assert workers.missing_worker_message(tenant, long_ago) == ""
+    assert status.missing_worker_message(tenant, long_ago) == ""
     seen("worker", timedelta(0))
     Handoff.objects.update(state=State.RECEIVED, tries=0)
-    assert workers.missing_worker_message(tenant, long_ago) == ""
+    assert status.missing_worker_message(tenant, long_ago) == ""
 
 
 def test_who_answers_requests_opens_the_alert_where_no_worker_runs(tenant: Tenant) -> None:
     submit(tenant, payload())
     waited(20)
-    workers.evaluate_without_workers()
+    status.evaluate_without_workers()
     assert Alert.objects.get().kind == "queue_age"
     assert not alert_rules.anything_due()
 
@@ -115,7 +115,7 @@ def test_who_answers_tells_subscribers_of_it_where_no_worker_runs(
     )
     submit(tenant, payload())
     waited(20)
-    workers.evaluate_without_workers()
+    status.evaluate_without_workers()
     assert woken == ["wake"]
 
 
@@ -123,6 +123,6 @@ def test_and_leaves_it_to_them_where_one_runs(tenant: Tenant, asked_for: None, w
     submit(tenant, payload())
     waited(20)
     seen("asker", timedelta(0))
-    workers.evaluate_without_workers()
+    status.evaluate_without_workers()
     assert not Alert.objects.exists()
     assert woken == ["stop"]

@@ -48,6 +48,15 @@ def test_each_state_has_a_pattern_of_its_own() -> None:
     assert fills == {f"url(#{identifier})" for identifier in patterns}
 
 
+def test_parts_with_new_names_differ_in_colour_and_marks() -> None:
+    bars = [Bar("09:00", "1 Feb 09:00", {"sent": 2, "returned": 3, "dropped": 1, "repeated": 4})]
+    root = parsed(draw_stacked_bars(bars, order=tuple(bars[0].parts)))
+    patterns = list(root.iter(f"{SVG}pattern"))
+    colours = [rect.get("fill") for pattern in patterns for rect in pattern.iter(f"{SVG}rect")]
+    marks = [str([path.get("d") for path in pattern.iter(f"{SVG}path")]) for pattern in patterns]
+    assert len(set(colours)) == len(set(marks)) == len(patterns) == 4
+
+
 def test_a_bar_leads_to_its_handoffs_and_says_what_it_holds() -> None:
     root = parsed(draw_stacked_bars(BARS, order=ORDER))
     (link,) = root.iter(f"{SVG}a")

@@ -1,14 +1,13 @@
 """Tests of `python -m evals`."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from evals.__main__ import command
 from handoffaudit.cli.eval import command as product_command
+from tests import warm
 from tests.cli.test_eval import LINES, written
 from tests.cli.test_eval_with_model import careful, environment
 from tests.cli.test_main import run as run_product
@@ -20,9 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments, env=None):
-    return subprocess.run(
-        [sys.executable, "-m", "evals", *arguments], capture_output=True, text=True, check=False, cwd=ROOT, env=env
-    )
+    return warm.run(*arguments, module="evals", cwd=ROOT, env=env)
 
 
 def test_it_reads_all_that_the_product_reads(tmp_path):
@@ -36,8 +33,9 @@ def test_it_reads_all_that_the_product_reads(tmp_path):
     assert shown == product
 
 
-def test_it_has_the_options_of_the_product_and_one_more():
-    assert {one.name for one in command.params} == {one.name for one in product_command.params} | {"origin"}
+def test_it_has_the_options_of_the_product_and_two_more():
+    of_product = {one.name for one in product_command.params}
+    assert {one.name for one in command.params} == of_product | {"origin", "tool_results"}
 
 
 def test_a_wrong_call_is_one_line_that_names_the_program(tmp_path):
@@ -83,7 +81,7 @@ def test_other_layers_can_be_measured(tmp_path):
     stuck = chat(*[("asker", "Done?"), ("solver", "No.")] * 4, mistake_step=7)
     done = run(written(tmp_path / "chat.jsonl", stuck), "--layers", "chain")
     assert "the same way as before: 5, with the same data: 5" in done.stdout
-    assert "chain.repeats_without_progress: 3 sound" in done.stdout
+    assert "chain.repeats_without_progress: 2 sound" in done.stdout
 
 
 def test_a_policy_beside_the_data_is_read_and_no_other_file(tmp_path):
@@ -101,6 +99,24 @@ def test_a_policy_beside_the_data_is_read_and_no_other_file(tmp_path):
         done = run(written(tmp_path / "data" / "tau.jsonl", line), "--json")
         found.append(json.loads(done.stdout)["files"][0]["codes"].get("grounding.number"))
     assert found == [None, {"sound": 1}]
+
+
+def test_tool_results_ground_the_answers_that_rest_on_them(tmp_path):
+    turns = [
+        {"step": 1, "agent": "user", "content": "What is the price of W123?"},
+        {"step": 2, "agent": "assistant", "tool_calls": [{"name": "get", "arguments": '{"id": "W123", "guess": 777}'}]},
+        {"step": 3, "agent": "get", "role": "tool", "content": '{"id": "W123", "price": 555, "guess": 777}'},
+        {"step": 4, "agent": "assistant", "content": "The price of W123 is 555 EUR."},
+        {"step": 5, "agent": "user", "content": "And?"},
+        {"step": 6, "agent": "assistant", "content": "The total price is 777 EUR."},
+        {"step": 7, "agent": "user", "content": "Well."},
+    ]
+    path = written(tmp_path / "tau.jsonl", {"trace_id": "run", "success": True, "turns": turns})
+    found = {}
+    for given in ("none", "context", "evidence"):
+        [shown] = json.loads(run(path, "--tool-results", given, "--json").stdout)["files"]
+        found[given] = (shown["items"], shown["codes"].get("grounding.number"))
+    assert found == {"none": (2, {"sound": 2}), "context": (2, None), "evidence": (2, {"sound": 1})}
 
 
 def test_where_the_mistake_is_said_to_be_is_held_against_guesses(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from evals.kinds import KINDS
 from evals.origin import OriginTally
-from handoffaudit.evaluation.stats import measure
+from handoffaudit.evaluation.stats import measure, wilson_interval
 from tests.evals.support import chat
 from tests.evaluation.support import judge_of
 
@@ -49,6 +49,16 @@ def test_a_chat_without_a_flag_counts_as_missed():
     honest = chat(("planner", "Ask the solver."), ("solver", "It is done."), ("planner", "Fine."), mistake_step=0)
     ranked = located(honest, chat(*TURNS, mistake_step=1))["all"]["methods"]["suspects, ranked"]
     assert (ranked["flagged_chats"], ranked["near"], ranked["flags_per_chat"]) == (1, 0.5, 0.5)
+
+
+def test_a_second_annotation_counts_beside_the_first():
+    second = {"failures": [{"step": 1, "is_root_cause": True}, {"step": 3, "is_root_cause": False}]}
+    figures = located(chat(*TURNS, mistake_step=4) | {"second_annotation": second}, chat(*TURNS, mistake_step=4))["all"]
+    ranked, random = figures["methods"]["suspects, ranked"], figures["methods"]["random handoff, expected"]
+    assert (ranked["exact"], ranked["exact_either"]) == (0, 0.5)
+    assert (random["exact"], random["exact_either"]) == (pytest.approx(1 / 5), pytest.approx((2 / 5 + 1 / 5) / 2))
+    assert ranked["exact_either_interval"] == wilson_interval(1, 2)
+    assert figures["mistake_of_either_in_a_handoff"] == 2
 
 
 def test_groups_of_the_data_have_figures_of_their_own():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from handoffaudit.evaluation.judge import AS_SHIPPED
-from handoffaudit.evaluation.stats import Characters, Tally, measure
+from handoffaudit.evaluation.stats import Characters, Cluster, Tally, measure, ratio_interval, wilson_interval
 from handoffaudit.validation.rule_parser import parse_sets
 from tests.evaluation.support import grounded, judge_of, measured, reviewed
 
@@ -27,6 +27,46 @@ def test_each_item_counts_by_its_label():
     assert figures["recall"] == pytest.approx(2 / 3)
     assert figures["balanced_accuracy"] == pytest.approx((2 / 3 + 1 / 2) / 2)
     assert figures["codes"]["chain.self_handoff"] == {"faulty": 2, "sound": 1}
+
+
+def test_skipped_items_count_among_all_and_not_among_the_judged():
+    unsourced = {**grounded("It costs 999 EUR.", hallucinated=False), "context": {}}
+    figures = measured(
+        grounded("The order costs 999 EUR.", hallucinated=True),
+        grounded("The order costs 999 EUR.", hallucinated=False),
+        grounded('{"cost": 999}', hallucinated=False),
+        unsourced,
+    ).figures()
+    every, judged = figures["flagged_shares"]["all"], figures["flagged_shares"]["judged"]
+    assert (figures["items"], figures["judged"]) == (4, 2)
+    assert (every["sound"]["share"], every["ratio"]) == (pytest.approx(1 / 3), pytest.approx(3))
+    assert (judged["sound"]["share"], judged["ratio"]) == (1, 1)
+
+
+def test_intervals_of_shares_are_those_of_wilson():
+    # The values are from Newcombe (1998), Statistics in Medicine 17, 857-872, Table I.
+    assert wilson_interval(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
+    assert wilson_interval(0, 20) == pytest.approx((0, 0.1611), abs=1e-4)
+    assert wilson_interval(0, 0) is None
+
+
+def test_the_interval_of_a_ratio_widens_if_items_come_in_clusters():
+    flagged_faulty, passed_faulty = Cluster(faulty=1, flagged_faulty=1), Cluster(faulty=1)
+    flagged_sound, passed_sound = Cluster(sound=1, flagged_sound=1), Cluster(sound=1)
+    single = [flagged_faulty] * 30 + [passed_faulty] * 10 + [flagged_sound] * 10 + [passed_sound] * 30
+    low, high = ratio_interval(single)
+    # The usual log method: exp(log(3) ± 1.96 * sqrt(1/30 - 1/40 + 1/10 - 1/40)), apart from the factor 80 / 79.
+    assert (low, high) == pytest.approx((1.70, 5.28), abs=0.03)
+    wide = ratio_interval(
+        [
+            Cluster(faulty=10, flagged_faulty=10 * (number < 3), sound=10, flagged_sound=10 * (number < 1))
+            for number in range(4)
+        ]
+    )
+    assert wide[0] < low
+    assert wide[1] > high
+    assert ratio_interval([flagged_faulty, passed_sound]) is None
+    assert ratio_interval([Cluster(faulty=2, flagged_faulty=1, sound=2, flagged_sound=1)]) is None
 
 
 def test_spans_count_by_characters_over_all_texts():

@@ -23,7 +23,7 @@ from handoffaudit.validation.config import TypePolicy
 from tests.messages_api.scripted import Scripted, says
 
 SENDER = Actor.key("sender")
-# Every strict handoff gets this warning without an LLM key, and tests have no key by default.
+# A strict handoff gets this warning if the LLM fails although a key is set.
 NOT_ASKED = "semantic.unavailable"
 NOT_JSON = b'{"source_agent_id": "planner", '
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import AlertKind

@@ -9,7 +9,7 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.verdicts import record_of
-from tests.handoffs.support import NOT_ASKED, judged, submit
+from tests.handoffs.support import judged, submit
 
 pytestmark = pytest.mark.django_db
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -33,6 +33,7 @@ def example(name: str, tenant: Tenant) -> dict[str, Any]:
         ("delegation-hook", ("delegation", "delegation", "bookkeeper", "orchestrator", "session-17")),
         ("claude-code", ("claude-code", "delegation", "main", "bookkeeper", "session-17")),
         ("claude-code-subagent", ("claude-code", "delegation", "bookkeeper", "main", "session-17")),
+        ("framework", ("framework", "handoff", "triage", "researcher", "")),
         ("handoff-file-report", ("handoff-file", "phase_result", "planner", "plan_review", "run-17")),
     ],
 )
@@ -59,7 +60,7 @@ def test_an_older_version_is_lifted_where_that_is_asked_for(tenant: Tenant) -> N
     document = example("universal-2.0", tenant)
     assert judged(tenant, document).codes == ["structure.version_mismatch"]
     handoff = judged(tenant, document, adapt=True)
-    assert (handoff.state, handoff.codes) == (State.ACCEPTED, [NOT_ASKED, "structure.generated_trace_id"])
+    assert (handoff.state, handoff.codes) == (State.ACCEPTED, ["structure.generated_trace_id"])
     body = HandoffBody.objects.get(pk=handoff.pk)
     assert orjson.loads(bytes(body.original)) == document
     record = record_of(handoff, body)

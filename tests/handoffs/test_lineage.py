@@ -10,7 +10,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, lineage, queries
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.layers.base import History
-from tests.handoffs.support import NOT_ASKED, judged, payload, submit
+from tests.handoffs.support import judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -163,8 +163,8 @@ def test_the_derived_chain_is_held_against_the_declared_one(tenant: Tenant) -> N
     submit(tenant, own, parent_handoff_id="1")
     submit(tenant, payload(handoff_id="3"), parent_handoff_id="1")
     judge.drain()
-    assert queries.get(tenant, "2").codes == ["chain.declared_differs", NOT_ASKED]
-    assert queries.get(tenant, "3").codes == [NOT_ASKED]
+    assert queries.get(tenant, "2").codes == ["chain.declared_differs"]
+    assert queries.get(tenant, "3").codes == []
     shown = queries.current_verdict(queries.get(tenant, "2"))["chain"]
     assert (shown["declared"], shown["derived"]) == (["researcher"], ["planner", "researcher"])
 
@@ -181,7 +181,7 @@ def test_limits_apply_to_the_longer_chain(tenant: Tenant) -> None:
 def test_the_third_time_without_progress_is_rejected(tenant: Tenant) -> None:
     repeated = [judged(tenant, payload(), trace_id="t") for _ in range(3)]
     assert [handoff.state for handoff in repeated] == [State.ACCEPTED, State.ACCEPTED, State.REJECTED]
-    assert repeated[2].codes == ["chain.repeats_without_progress", NOT_ASKED]
+    assert repeated[2].codes == ["chain.repeats_without_progress"]
 
 
 def test_the_third_time_within_one_claim_is_rejected_too(tenant: Tenant) -> None:
@@ -200,6 +200,20 @@ def test_other_data_or_another_pair_is_progress(tenant: Tenant, changes: dict[st
     assert judged(tenant, payload(**changes), trace_id="t").state == State.ACCEPTED
     assert judged(tenant, payload(), trace_id="other").state == State.ACCEPTED
     assert judged(tenant, payload()).state == State.ACCEPTED
+
+
+def test_a_loop_is_told_once_and_not_on_the_side_of_the_tool(tenant: Tenant, other_tenant: Tenant) -> None:
+    asked = payload(source_agent_id="asker", target_agent_id="tool", call_chain=["asker"])
+    answered = payload(source_agent_id="tool", target_agent_id="asker", call_chain=["tool"])
+    states = [
+        (judged(tenant, asked, trace_id="t").state, judged(tenant, answered, trace_id="t").state) for _ in range(4)
+    ]
+    assert states == [("accepted", "accepted")] * 2 + [("rejected", "accepted")] * 2
+    # New questions with the same answer are no loop of questions, so the answers have the finding.
+    for number in range(3):
+        judged(other_tenant, asked | {"tenant_id": "globex", "data": {"text": f"Is it {number}?"}}, trace_id="t")
+        last = judged(other_tenant, answered | {"tenant_id": "globex"}, trace_id="t")
+    assert last.state == "rejected"
 
 
 def test_repeats_in_another_tenant_do_not_count(tenant: Tenant, other_tenant: Tenant) -> None:

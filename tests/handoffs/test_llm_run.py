@@ -11,7 +11,6 @@ from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.validation.config import FailMode, Mode
 from handoffaudit.validation.prompts.question import Use
 from tests.handoffs.support import (
-    NOT_ASKED,
     SENDER,
     assert_counts_are_right,
     doubts,
@@ -243,7 +242,7 @@ def test_what_passed_without_a_key_is_gone_over_once_there_is_one(
 ) -> None:
     key, settings.ANTHROPIC_API_KEY = settings.ANTHROPIC_API_KEY, ""
     handoff = judged(tenant, payload())
-    assert (handoff.codes, run.enqueue_unverified()) == ([NOT_ASKED], 0)
+    assert (handoff.codes, handoff.unverified, run.enqueue_unverified()) == ([], True, 0)
     settings.ANTHROPIC_API_KEY = key
     assert rechecked(handoff).unverified is False
 

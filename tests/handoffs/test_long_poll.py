@@ -182,3 +182,28 @@ def test_where_redis_is_away_who_waits_looks_for_itself(tenant: Tenant, settings
     thread.join()
     assert handoff.state == State.ACCEPTED
     assert took < 60
+
+
+def test_a_batch_is_waited_for_until_its_last_verdict(tenant: Tenant) -> None:
+    pks = {uuid.UUID(submit(tenant, payload()).id) for _ in range(3)}
+    thread = later(judge.drain)
+    started = time.monotonic()
+    long_poll.wait_for_all(tenant.pk, pks, WAITING_STATES, 300)
+    thread.join()
+    assert time.monotonic() - started < 60
+    assert set(Handoff.objects.filter(pk__in=pks).values_list("state", flat=True)) == {State.ACCEPTED}
+
+
+def test_a_batch_counts_as_one_waiting_request(tenant: Tenant, waiters: long_poll._Waiters) -> None:
+    pks = {uuid.UUID(submit(tenant, payload()).id) for _ in range(3)}
+    seen: list[int] = []
+    thread = later(lambda: seen.append(waiters.waiting()))
+    long_poll.wait_for_all(tenant.pk, pks, WAITING_STATES, 0.4)
+    thread.join()
+    assert seen == [1]
+
+
+def test_nothing_is_waited_for_in_an_empty_batch(tenant: Tenant) -> None:
+    started = time.monotonic()
+    long_poll.wait_for_all(tenant.pk, set(), WAITING_STATES, 300)
+    assert time.monotonic() - started < 60

@@ -11,10 +11,10 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, notify, tasks
+from handoffaudit.handoffs import judge, late_results, notify, tasks
 from handoffaudit.handoffs.llm import client, run
 from handoffaudit.handoffs.models import Handoff, ModelCheck, State
-from tests.handoffs.support import NOT_ASKED, judged, payload, submit, take
+from tests.handoffs.support import judged, payload, submit, take
 from tests.messages_api.server import MessagesServer
 
 
@@ -108,7 +108,7 @@ def test_what_waited_for_the_model_ends_unverified_where_the_key_is_gone(
     tasks.sweep()
     waits.refresh_from_db()
     given_up.refresh_from_db()
-    assert (waits.state, waits.unverified, waits.codes) == (State.ACCEPTED, True, [NOT_ASKED])
+    assert (waits.state, waits.unverified, waits.codes) == (State.ACCEPTED, True, [])
     assert (given_up.state, given_up.parked) == (State.VALIDATING, True)
     assert (ModelCheck.objects.count(), model.requests) == (0, [])
 
@@ -188,6 +188,7 @@ def test_no_more_drains_run_than_allowed_and_none_is_forgotten(monkeypatch) -> N
         return 0
 
     monkeypatch.setattr(judge, "drain", drain)
+    monkeypatch.setattr(late_results, "drain", lambda: 0)
     busy = [threading.Thread(target=tasks.judge_waiting) for _ in range(2)]
     for thread in busy:
         thread.start()

@@ -166,7 +166,7 @@ def test_nothing_of_another_tenant_is_seen(tenant: Tenant, other_tenant: Tenant)
 
 
 def test_a_query_without_a_stored_tenant_raises() -> None:
-    with pytest.raises(ValueError, match="tenant"):
+    with pytest.raises(ValueError, match="must be saved"):
         queries.list_handoffs(Tenant(slug="new"), Filters())
 
 

@@ -44,7 +44,7 @@ def test_a_lineage_that_passes_is_resolved(tenant: Tenant) -> None:
     record = remediation.load_record(second)
     assert record is not None
     assert (record.state, record.resolution) == ("resolved", "passed")
-    assert [action["action"] for action in record.actions_taken] == ["retry", "accept_with_warnings"]
+    assert [action["action"] for action in record.actions_taken] == ["retry", "accept"]
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def wrapped(request: Request) -> Scripted | None:
 
 def test_what_the_structural_worker_cannot_mend_waits_for_the_model(tenant: Tenant, server: MessagesServer) -> None:
     server.respond = wrapped
-    first = judged(tenant, payload(handoff_id="h", data="Three suppliers deliver."), repair=True)
+    first = judged(tenant, payload(handoff_id="h", data=["Three suppliers deliver."]), repair=True)
     assert (first.state, first.escalated, Handoff.objects.count()) == (State.REJECTED, False, 1)
     assert ModelCheck.objects.get(handoff=first.pk).kind == "repair"
     assert server.requests == []
@@ -199,7 +199,7 @@ def test_what_the_structural_worker_cannot_mend_waits_for_the_model(tenant: Tena
 
 def test_a_repair_that_waits_is_not_made_once_somebody_decided(tenant: Tenant, server: MessagesServer) -> None:
     server.respond = wrapped
-    first = judged(tenant, payload(handoff_id="h", data="Three suppliers deliver."), repair=True)
+    first = judged(tenant, payload(handoff_id="h", data=["Three suppliers deliver."]), repair=True)
     judged(tenant, payload(handoff_id="again"), retry_of="h")
     llm_run.drain()
     first.refresh_from_db()
@@ -211,7 +211,7 @@ def test_a_repair_that_waits_is_not_made_once_somebody_decided(tenant: Tenant, s
 
 def test_a_model_that_is_away_leaves_it_to_a_person(tenant: Tenant, server: MessagesServer) -> None:
     server.outage = 529
-    first = judged(tenant, payload(handoff_id="h", data="Three suppliers deliver."), repair=True)
+    first = judged(tenant, payload(handoff_id="h", data=["Three suppliers deliver."]), repair=True)
     llm_run.drain()
     first.refresh_from_db()
     assert (first.state, first.escalated, Handoff.objects.count()) == (State.REJECTED, True, 1)
@@ -235,7 +235,7 @@ def test_an_event_of_an_agent_host_is_judged_whatever_may_be_mended_of_it(
 
 
 def sent(tenant: Tenant, **changes: Any) -> Any:
-    submission = read_submission(json.dumps(payload(data="Three suppliers deliver.", **changes)).encode())
+    submission = read_submission(json.dumps(payload(data=["Three suppliers deliver."], **changes)).encode())
     return repairs.make_candidates(repair_cases.case_of_sent(tenant, submission))
 
 
@@ -243,7 +243,7 @@ def test_a_document_that_is_not_stored_is_mended_and_not_checked(tenant: Tenant,
     server.respond = wrapped
     result = sent(tenant)
     assert (result.status, result.repaired.name) == ("repaired", BY)
-    assert result.repaired.document == payload(data={"summary": "Three suppliers deliver."})
+    assert result.repaired.document == payload(data={"summary": ["Three suppliers deliver."]})
     assert {change.why for change in result.repaired.changes} == {BY}
     assert uses(server) == ["repair"]
     assert Handoff.objects.count() == 0

@@ -5,7 +5,7 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Finding, State, Verdict
-from tests.handoffs.support import NOT_ASKED, circular, judged, payload
+from tests.handoffs.support import circular, judged, payload
 
 pytestmark = pytest.mark.django_db
 
@@ -20,12 +20,12 @@ def test_findings_are_the_issues_from_warning_up(tenant: Tenant) -> None:
         if issue["severity"] != "info"
     }
     assert set(Finding.objects.values_list("code", "severity", "layer", "field_path")) == from_warning_up
-    assert {code for code, *_ in from_warning_up} == {"chain.circular", "confidence.low", NOT_ASKED}
+    assert {code for code, *_ in from_warning_up} == {"chain.circular", "confidence.low"}
     assert handoff.codes == sorted({code for code, *_ in from_warning_up})
 
 
 @pytest.mark.parametrize(("confidence", "warned"), [(0.9, False), (0.2, True)])
-def test_warnings_are_flagged_and_what_could_not_be_checked_by_itself(
+def test_warnings_are_flagged_and_unverified_handoffs_apart_from_them(
     tenant: Tenant, confidence: float, warned: bool
 ) -> None:
     handoff = judged(tenant, payload(confidence=confidence))

@@ -115,11 +115,16 @@ def test_lenient_ones_and_broken_ones_never_wait_for_the_model(tenant: Tenant, m
     assert (ModelCheck.objects.count(), model.requests) == (0, [])
 
 
-def test_without_a_key_all_is_said_at_once(tenant: Tenant) -> None:
+def test_without_a_key_a_handoff_is_unverified_and_has_no_finding(tenant: Tenant) -> None:
     handoff = judged(tenant, payload())
-    assert (handoff.state, handoff.codes, handoff.unverified) == (State.ACCEPTED, [NOT_ASKED], True)
-    (issue,) = queries.current_verdict(handoff)["issues"]
-    assert issue["metadata"]["reason"] == "no_key"
+    assert (handoff.state, handoff.codes, handoff.unverified) == (State.ACCEPTED, [], True)
+    assert not handoff.is_llm_check_missed
+    verdict = queries.current_verdict(handoff)
+    [layer] = [one for one in verdict["layers"] if one["name"] == "semantic"]
+    assert (verdict["issues"], verdict["recommended_action"], layer["status"]) == ([], "accept", "skipped")
+    assert layer["why"] == "No LLM key is configured (ANTHROPIC_API_KEY)."
+    # Clients that read only this list must not take the handoff for checked.
+    assert verdict["semantic_issues"] == ["semantic_validation_unavailable"]
     assert not ModelCheck.objects.exists()
     assert not ModelCall.objects.exists()
     # What is rejected for something else is not one that was let through.
@@ -132,6 +137,7 @@ def test_an_outage_stops_nothing_where_the_type_fails_open(tenant: Tenant, model
     assert (handoff.state, handoff.codes, handoff.unverified) == (State.ACCEPTED, [NOT_ASKED], True)
     (issue,) = queries.current_verdict(handoff)["issues"]
     assert (issue["metadata"]["reason"], issue["metadata"]["http_status"]) == ("overloaded", 529)
+    assert handoff.is_llm_check_missed
     assert not ModelCheck.objects.exists()
     assert_counts_are_right()
 

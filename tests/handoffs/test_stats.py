@@ -11,7 +11,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, stats
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff, HourlyTotal
-from tests.handoffs.support import NOT_ASKED, NOT_JSON, SENDER, circular, held, judged, payload, submit
+from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -91,7 +91,7 @@ def test_an_empty_tenant_waits_for_nothing(tenant: Tenant) -> None:
 
 def test_known_values_are_distinct_sorted_and_bounded(tenant: Tenant, monkeypatch) -> None:
     monkeypatch.setattr(stats, "MENU_LENGTH", 3)
-    items = [orjson.dumps(payload(handoff_type=name)) for name in "dbacb"]
+    items = [orjson.dumps(payload(handoff_type=name, confidence=0.1)) for name in "dbacb"]
     store.accept_batch(tenant, SENDER, items)
     judge.drain()
     known = stats.list_known_values(tenant)
@@ -99,5 +99,5 @@ def test_known_values_are_distinct_sorted_and_bounded(tenant: Tenant, monkeypatc
         ["a", "b", "c"],
         ["researcher"],
         ["writer"],
-        [NOT_ASKED],
+        ["confidence.low"],
     )

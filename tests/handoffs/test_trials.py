@@ -9,10 +9,10 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff, State, Trial
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.strictness import to_plain
+from handoffaudit.policy.values import InvalidPolicy
 from tests.handoffs.support import NOT_JSON, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db

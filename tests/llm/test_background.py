@@ -14,6 +14,7 @@ import pytest
 from handoffaudit.llm.background import Background, StoppedError
 from tests.llm.asked import VALID, question
 from tests.messages_api.scripted import says
+from tests.scale import cases
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,7 +79,7 @@ if sys.argv[2] == "busy":
 """
 
 
-@pytest.mark.parametrize("state", ["idle", "busy"])
+@pytest.mark.parametrize("state", cases(["idle", "busy"], ["busy"]))
 def test_the_process_ends_at_once_and_says_nothing(api, state):
     api.script(says(VALID), says(VALID, delay=300))
     done = subprocess.run(

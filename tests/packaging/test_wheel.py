@@ -81,8 +81,9 @@ def test_nothing_beside_the_product_is_inside(wheel: Path) -> None:
     assert {name for name in folders if not name.endswith(".dist-info")} == {"handoffaudit"}
 
 
-def test_the_lock_names_no_host_and_hashes_everything() -> None:
-    text = (ROOT / "requirements.lock").read_text()
+@pytest.mark.parametrize("lock", ["requirements.lock", "client/frameworks.lock"])
+def test_a_lock_names_no_host_and_hashes_everything(lock: str) -> None:
+    text = (ROOT / lock).read_text()
     assert "://" not in text
     assert "index" not in re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
     pinned = re.findall(r"^[a-z0-9._-]+==.*(?:\n    --hash=sha256:.*)?", text, re.MULTILINE)
@@ -97,3 +98,10 @@ def test_the_lock_has_every_dependency() -> None:
     names = {re.split(r"[\[>=<]", one)[0] for one in wanted}
     locked = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     assert names <= locked
+
+
+def test_the_lock_of_the_frameworks_has_each_of_them() -> None:
+    wanted = re.findall(r"^([a-z-]+)>=", (ROOT / "client/frameworks.in").read_text(), re.MULTILINE)
+    locked = re.findall(r"^([a-z0-9._-]+)==", (ROOT / "client/frameworks.lock").read_text(), re.MULTILINE)
+    assert len(wanted) >= 5
+    assert set(wanted) <= set(locked)

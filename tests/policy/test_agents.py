@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.policy.agents import DeclaredRoutes, parse_rows, parse_text, rows_of, to_text
-from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.values import to_plain
+from handoffaudit.policy.values import InvalidPolicy, to_plain
 from tests.scale import examples
 
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=40)

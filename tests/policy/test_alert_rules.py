@@ -4,9 +4,8 @@ import pytest
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.policy.alert_rules import AS_SHIPPED, NoData, Watched, parse_row, parse_rows
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import alert_policy
-from handoffaudit.policy.values import to_plain
+from handoffaudit.policy.values import InvalidPolicy, to_plain
 
 
 def test_as_shipped_only_what_everybody_wants_is_watched() -> None:

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import rules, schemas
 from handoffaudit.policy.rules import example_sets
-from handoffaudit.policy.values import MOST_BYTES, MOST_ERRORS
+from handoffaudit.policy.values import MOST_BYTES, MOST_ERRORS, InvalidPolicy
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 from tests import scale
 from tests.policy.test_parsing import JSON

@@ -13,7 +13,7 @@ from handoffaudit.policy.handoff_files import HandoffFilesModel
 from handoffaudit.policy.kinds import KINDS
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.prompts import PromptModel
-from handoffaudit.policy.retention import LEAST, RetentionModel
+from handoffaudit.policy.retention import RetentionModel
 from handoffaudit.policy.strictness import FIELDS, StrictnessModel, to_plain
 from handoffaudit.policy.values import fields_of
 from handoffaudit.validation.config import TypePolicy
@@ -43,11 +43,6 @@ def test_the_page_of_alerts_names_fields_as_the_form_does() -> None:
     named = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
     assert named
     assert set(named) <= {str(field.title).lower() for field in fields_of(AlertRuleModel).values()}
-
-
-def test_the_page_of_retention_names_each_kind_with_its_least_days() -> None:
-    said = re.findall(r"^\| `(\w+)` \| .* \| (\d+) days? \|$", (DOCS / "retention.md").read_text(), re.MULTILINE)
-    assert {name: int(days) for name, days in said} == {data.value: days for data, days in LEAST.items()}
 
 
 MODELS = [AlertRuleModel, DeclaredRoutesModel, HandoffFilesModel, PromptModel, RetentionModel, StrictnessModel]

@@ -5,11 +5,11 @@ from django.db import connections
 from pytest_django import DjangoAssertNumQueries
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import draft_config, load_config, rules, schemas, strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.rules import example_sets
 from handoffaudit.policy.schemas import TypeSchema
+from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.validation.config import Strictness, TypePolicy
 
 
@@ -52,7 +52,7 @@ def test_what_is_loaded_cannot_be_changed(tenant: Tenant) -> None:
 
 
 def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, other_tenant: Tenant) -> None:
-    assert load_config(tenant.pk).versions == {"strictness": 0, "rules": 0, "schemas": 0, "prompts": 0}
+    assert load_config(tenant.pk).versions == {"strictness": 0, "rules": 0, "schemas": 0, "prompts": 0, "roles": 0}
     assert load_config(tenant.pk).rules == ()
     rules.save(tenant=tenant, base_version=0, rows=example_sets(), actor="ada")
     row = TypeSchema("deal_data", claim_fields=("thesis", "layers.*.key_findings"))
@@ -61,7 +61,7 @@ def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, ot
     config = load_config(tenant.pk)
     assert (config.version, dict(config.versions)) == (
         0,
-        {"strictness": 0, "rules": 1, "schemas": 2, "prompts": 0},
+        {"strictness": 0, "rules": 1, "schemas": 2, "prompts": 0, "roles": 0},
     )
     assert config.rules == tuple(sorted(example_sets(), key=lambda one: one.set_id))
     assert config.demands_for("deal_data").claim_fields == row.claim_fields

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.strictness import FIELDS, MOST_ROWS, parse_row, parse_rows, to_plain
-from handoffaudit.policy.values import MOST_ERRORS
+from handoffaudit.policy.values import MOST_ERRORS, InvalidPolicy
 from handoffaudit.validation.config import (
     OPTIONAL_LAYERS,
     CircularPolicy,
@@ -46,6 +45,8 @@ POLICIES = st.builds(
     auto_escalate_on_critical=st.booleans(),
     min_severity_to_remediate=st.sampled_from(Severity),
     hold_limit_hours=st.integers(1, 8760),
+    approval_expires_hours=st.integers(1, 8760),
+    return_repaired=st.booleans(),
     four_eyes=st.booleans(),
     fail_mode=st.sampled_from(FailMode),
     objective_confidence=st.floats(0, 1),
@@ -91,6 +92,7 @@ WRONG: list[tuple[str, Any]] = [
     *[("auto_escalate_on_critical", value) for value in ("on", 1, None, "")],
     *[("min_severity_to_remediate", value) for value in ("fatal", 3, None)],
     *[("hold_limit_hours", value) for value in (0, 8761, 0.5)],
+    *[("approval_expires_hours", value) for value in (0, 8761, 0.5)],
     *[("fail_mode", value) for value in ("shut", True, None)],
     *[("critique", value) for value in ("sometimes", False, None)],
     *[("critique_model", value) for value in ("claude", None)],

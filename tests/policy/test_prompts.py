@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_record
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import draft_config, load_config, prompts
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.prompts import MOST_ROWS, PromptModel, PromptRow, parse_row, parse_rows
-from handoffaudit.policy.values import MOST_ERRORS, fields_of, to_plain
+from handoffaudit.policy.values import MOST_ERRORS, InvalidPolicy, fields_of, to_plain
 from handoffaudit.validation.layers import History
 from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Answer, Question, Use
 from tests.handoffs.support import judged, payload

@@ -7,10 +7,10 @@ from django.db import connections
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.policy.versions import Change, Stale, Table
+from handoffaudit.policy.values import InvalidPolicy
+from handoffaudit.policy.versions import Change, NoSuchVersion, Stale, Table
 from handoffaudit.validation.config import Mode, Strictness, TypePolicy
 
 

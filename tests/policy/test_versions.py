@@ -7,17 +7,19 @@ import pytest
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.policy.agent_roles import DeclaredRole
 from handoffaudit.policy.agents import DeclaredRoutes
-from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.kinds import KINDS, rules, schemas, strictness
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.policy.rules import example_sets
 from handoffaudit.policy.schemas import TypeSchema
-from handoffaudit.policy.versions import Stale, Versions
+from handoffaudit.policy.values import InvalidPolicy
+from handoffaudit.policy.versions import NoSuchVersion, Stale, Versions
 from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.prompts.question import Use
+from handoffaudit.validation.roles import AgentRole
 
 
 def a_set(number: int) -> BusinessRuleSet:
@@ -40,12 +42,17 @@ def an_edge(number: int) -> DeclaredRoutes:
     return DeclaredRoutes("planner", (f"agent_{number}",))
 
 
+def a_role(number: int) -> DeclaredRole:
+    return DeclaredRole("crawler", list(AgentRole)[number % len(AgentRole)])
+
+
 ROWS: dict[Kind, Callable[[int], Any]] = {
     Kind.STRICTNESS: a_type,
     Kind.RULES: a_set,
     Kind.SCHEMAS: a_schema,
     Kind.PROMPTS: a_prompt,
     Kind.AGENTS: an_edge,
+    Kind.ROLES: a_role,
 }
 
 

@@ -18,6 +18,8 @@ from random import SystemRandom
 import httpx
 import pytest
 
+from tests import warm
+
 PRODUCT = [sys.executable, "-m", "handoffaudit"]
 LEFT_OUT = ("DATABASE_URL", "REDIS_URL", "HANDOFFAUDIT_DATA", "HANDOFFAUDIT_SECRET_KEY", "DJANGO_SETTINGS_MODULE")
 
@@ -28,15 +30,7 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 
 def run(*arguments: str, folder: Path, text: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PRODUCT, *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env=clean_environment(**{"HANDOFFAUDIT_DATA": str(folder)} | env),
-    )
+    return warm.run(*arguments, text=text, env=clean_environment(**{"HANDOFFAUDIT_DATA": str(folder)} | env))
 
 
 @cache

@@ -14,6 +14,7 @@ import pytest
 
 from tests.running.conftest import alive, clean_environment, descendants, free_port, run, wait_for
 from tests.running.test_serving import PAYLOAD
+from tests.scale import cases
 
 
 def test_a_first_start_says_how_long_it_took_and_keeps_its_folder_for_the_owner(start, tmp_path):
@@ -26,7 +27,7 @@ def test_a_first_start_says_how_long_it_took_and_keeps_its_folder_for_the_owner(
     assert [path.stat().st_mode & 0o077 for path in kept] == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", cases([signal.SIGTERM, signal.SIGINT], [signal.SIGTERM]))
 def test_it_stops_with_all_its_processes(start, number):
     up = start().wait_ready()
     below = descendants(up.process.pid)
@@ -143,6 +144,7 @@ def test_a_newer_database_is_refused_and_left_alone(folder):
     assert "newer version" in run("key", "list", folder=folder).stderr
 
 
+@pytest.mark.nightly
 def test_a_database_that_an_unreleased_version_left_half_way_is_refused(folder):
     with sqlite3.connect(folder / "handoffaudit.sqlite3") as database:
         database.execute("DELETE FROM django_migrations WHERE app = 'handoffs' AND name = '0011_deciders'")
@@ -157,6 +159,7 @@ def test_a_damaged_database_is_refused(tmp_path):
     assert "file is not a database" in refused(tmp_path)
 
 
+@pytest.mark.nightly
 def test_a_database_with_damaged_pages_is_refused_with_the_remedy(folder):
     path = folder / "handoffaudit.sqlite3"
     with path.open("r+b") as file:
@@ -180,6 +183,7 @@ def test_a_database_that_was_emptied_is_refused_with_the_remedies(folder):
     assert "has 0 bytes" in refused(folder)
 
 
+@pytest.mark.nightly
 def test_an_emptied_database_is_refused_where_the_static_files_are_elsewhere(tmp_path):
     data = tmp_path / "data"
     prepare = [sys.executable, "-m", "handoffaudit.cli.serve.setup"]
@@ -196,6 +200,7 @@ def test_an_emptied_database_is_refused_where_the_static_files_are_elsewhere(tmp
     assert subprocess.run(prepare, env=env, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.nightly
 def test_a_first_start_that_was_killed_starts_again(tmp_path):
     # What there is before the tables are.
     (tmp_path / "queue" / "messages").mkdir(parents=True)

@@ -14,6 +14,7 @@ if prepared := prepare().error:
     sys.exit(prepared)
 
 from django.db.models import Count, Model
+from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Key, Person, SavedView, Tenant
 from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport
@@ -26,6 +27,7 @@ from handoffaudit.handoffs.models import (
     Handoff,
     HandoffBody,
     Subscriber,
+    ToolResult,
     Trial,
     Verdict,
 )
@@ -61,6 +63,10 @@ class Things:
         for name, rows in found.items():
             mine = rows.all() if name == "person" else rows.filter(tenant=TENANT)
             setattr(self, name, mine.latest("pk"))
+        # The fixture was made before there were tool results.
+        self.tool_result = ToolResult.objects.create(
+            tenant=TENANT, trace_id="t", call_id="c", tool="t", at=timezone.now(), grade="said", content="1", size=1
+        )
 
 
 def count() -> dict[str, Any]:

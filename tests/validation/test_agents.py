@@ -11,6 +11,7 @@ import yaml
 
 from handoffaudit.validation.agents import SKILL_FILE, closest_agents, discover, skill_files
 from handoffaudit.validation.layers import History
+from handoffaudit.validation.layers.chain import UNKNOWN_TARGET
 from handoffaudit.validation.text import show
 from handoffaudit.validation.verdict import LayerStatus, Verdict
 from tests.elapsed import grows_linearly
@@ -127,7 +128,7 @@ def test_of_many_known_agents_the_closest_are_listed_first() -> None:
 
 def test_an_empty_registry_lists_none() -> None:
     (issue,) = target_verdict("writer", known=frozenset()).issues
-    assert issue.hint == "Name a known agent, or add the target's skill to the registry."
+    assert issue.hint == UNKNOWN_TARGET.hint
 
 
 @pytest.mark.parametrize("target", ["writer", "orchestrator", "end"])

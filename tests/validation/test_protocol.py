@@ -28,7 +28,7 @@ from handoffaudit.validation.formats import schema
 
 from .support import PAYLOAD
 
-FIELDS = {name: PAYLOAD[name] for name in schema("payload")["required"]}
+FIELDS = {name: PAYLOAD[name] for name in HandoffPayload.model_json_schema()["required"]}
 
 
 def payload(**changes: Any) -> HandoffPayload:
@@ -71,7 +71,9 @@ def test_what_a_payload_is_without_being_told() -> None:
 
 def test_the_model_says_what_the_schema_of_the_format_says() -> None:
     modelled, published = HandoffPayload.model_json_schema(), schema("payload")
-    assert sorted(modelled["required"]) == sorted(published["required"])
+    # The server takes the tenant from the key, derives the chain from the trace, and reads a text as data.
+    assert sorted(modelled["required"]) == sorted([*published["required"], "tenant_id", "call_chain"])
+    assert modelled["properties"].pop("data")["type"] in published["properties"]["data"]["type"]
     told = ("type", "minLength", "minItems", "minimum", "maximum")
     for name, rule in modelled["properties"].items():
         held = published["properties"][name]
@@ -209,10 +211,15 @@ def test_a_payload_made_without_validation_is_caught() -> None:
     assert (result.valid, result.strictness, result.validator_model) == (False, "strict", None)
     assert result.structural_issues == [
         "confidence: confidence is 7, above the highest allowed value, 1.",
-        "data: data is a list, not an object.",
         "source_agent_id: source_agent_id is empty.",
+        "data: data is a list, not an object.",
         "tenant_id: tenant_id is missing.",
     ]
+
+
+@pytest.mark.parametrize(("data", "seen"), [("text", 'a string ("text")'), (None, "null")])
+def test_data_of_a_payload_in_code_is_an_object(data: str | None, seen: str) -> None:
+    assert validate(unchecked(data=data)).structural_issues == [f"data: data is {seen}, not an object."]
 
 
 def test_a_payload_that_was_changed_is_judged_as_it_is() -> None:

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.validation.paths import Location, dotted_path
-from handoffaudit.validation.selectors import (
+from handoffaudit.validation.paths import (
     ANY,
     MISSING,
+    Location,
     Path,
     PathError,
     StepBudget,
     StepBudgetSpentError,
+    dotted_path,
     parse_path,
     select,
 )

@@ -46,11 +46,11 @@ def read_event(stream: BinaryIO) -> Event:
         text = raw.decode("utf-8-sig")
         plain = json.loads(text) if text.strip() else None
     except (ValueError, RecursionError) as error:
-        raise BadEvent(f"it is no JSON ({error})") from error
+        raise BadEvent(f"it is not JSON ({error})") from error
     if plain is None:
         raise BadEvent("there is nothing on standard input")
     if not isinstance(plain, dict):
-        raise BadEvent("it is no JSON object")
+        raise BadEvent("it is not a JSON object")
     return _parse_event(text, plain)
 
 

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 
 
 class OutOfTime(Exception):
@@ -24,13 +24,13 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     Use only one limit at a time, and only in the main thread.
     """
-    before = signal.signal(signal.SIGALRM, _raise_out_of_time)
+    previous = signal.signal(signal.SIGALRM, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous)
 
 
 def _raise_out_of_time(_: int, __: FrameType | None) -> None:
@@ -46,15 +46,14 @@ ON_THE_WAY_SECONDS = 5.0
 
 LONGEST_ANSWER = 1024 * 1024
 
-_LATER = {408, 425, 429}
-
-_OF_THE_KEY = {401, 403}
-
-_OF_THE_ADDRESS = {404, 405, 410}
+# The statuses with which a server asks for another try later, refuses the key, or shows that the address is wrong.
+_RETRY_STATUSES = {408, 425, 429}
+_KEY_STATUSES = {401, 403}
+_ADDRESS_STATUSES = {404, 405, 410}
 
 
 class Undelivered(Exception):
-    """The event can be sent again later: the server is away or busy, or the address or the key is wrong."""
+    """The event can be sent again later: the server is unreachable or busy, or the address or the key is wrong."""
 
 
 class Rejected(Exception):
@@ -65,7 +64,7 @@ class Rejected(Exception):
 class Server:
     """A server that takes events; `url` must have passed `check_server`.
 
-    The endpoint `what` has the address `path` and answers with one of the statuses `taken`.
+    `path` is the path of the endpoint, `what` its name in messages, and `taken` its statuses for an event that it took.
     """
 
     path: ClassVar[str] = PATH
@@ -124,11 +123,11 @@ class Server:
     def _read(self, status: int, body: bytes) -> dict[str, Any]:
         answer = _parse(body)
         why = _explain(status, answer or {})
-        if status in _OF_THE_KEY:
+        if status in _KEY_STATUSES:
             raise Undelivered(f"{self.url} refuses the key ({why}): give one with the scope ingest")
-        if 400 <= status < 500 and status not in _LATER | _OF_THE_ADDRESS:
+        if 400 <= status < 500 and status not in _RETRY_STATUSES | _ADDRESS_STATUSES:
             raise Rejected(why)
-        if status >= 500 or status in _LATER:
+        if status >= 500 or status in _RETRY_STATUSES:
             raise Undelivered(f"{self.url} is busy or broken ({why})")
         if status not in self.taken or answer is None:
             raise Undelivered(f"{self.url} has no {self.what} ({why}): check the address")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
 
 ASIDE = "aside"

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop
 from handoffaudit.cli.hooks.server import OutOfTime, time_limit
 from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.phase_rules import LONGEST_TEXT, PhaseRule, RuleResult, RuleStatus, RuleType, parse_rules
@@ -53,13 +53,13 @@ def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
         more = f"; and {len(error.flaws) - _MOST_SHOWN} more" if len(error.flaws) > _MOST_SHOWN else ""
         raise Stop(f"The rules file {path} is wrong: {flaws}{more}", code) from error
     except (ValueError, RecursionError) as error:
-        raise Stop(f"The rules file {path} is no JSON ({error}).", code) from error
+        raise Stop(f"The rules file {path} is not JSON ({error}).", code) from error
 
 
 def _explain_distrust(found: os.stat_result, path: Path) -> str:
     """Return the reason not to trust the rules file; an empty text if the file may be used."""
     if not stat.S_ISREG(found.st_mode):
-        return f"The rules file {path} is no file."
+        return f"The rules file {path} is not a file."
     if found.st_uid != os.getuid():
         return f"The rules file {path} belongs to another user, and its commands would run as you: use your own copy."
     if found.st_mode & _OTHERS_MAY_WRITE:
@@ -182,7 +182,7 @@ def _file_exists(config: Mapping[str, Any], root: Path) -> RuleOutcome:
     path = _resolve_path(root, config["file_path"])
     if path.is_file():
         return RuleOutcome(RuleStatus.PASSED, f"{config['file_path']} is there.")
-    what = "is no file" if path.exists() else "is not there"
+    what = "is not a file" if path.exists() else "is not there"
     return RuleOutcome(RuleStatus.FAILED, f"{config['file_path']} {what}.")
 
 

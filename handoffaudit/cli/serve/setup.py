@@ -11,8 +11,8 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable, find_tenant, start_django, start_with_database
-from handoffaudit.cli.errors import Stop
 
 
 @dataclass(frozen=True, slots=True)

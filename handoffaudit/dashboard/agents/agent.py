@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.agents.declared import format_duration
+from handoffaudit.dashboard.agents.roles import role_form
 from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.safe_text import cut
@@ -81,6 +82,7 @@ def answer(request: HttpRequest, who: TenantMembership, name: str) -> HttpRespon
     found = load_report(who.tenant, name, choice.window)
     context: dict[str, Any] = choice.context | {
         "name": cut(name, _LONGEST),
+        "form": role_form(who.tenant, name),
         "found": found,
         "share": found.agent.judged.share,
         "time": format_duration(found.agent.stats.median_seconds),
@@ -112,6 +114,7 @@ def _missing(request: HttpRequest, who: TenantMembership, name: str) -> HttpResp
         "name": cut(name, _LONGEST),
         "near": [(cut(one, _LONGEST), build_agent_url(who.tenant.slug, one)) for one in near],
         "all": reverse("dashboard:agents", args=[who.tenant.slug]),
+        "form": role_form(who.tenant, name),
     }
     return render_page(request, "dashboard/agents/missing.html", context, status=404)
 

@@ -30,7 +30,7 @@ from handoffaudit.diagnostics.agents import list_pairs
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, parse_text, to_text
-from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
 
 LONGEST_NAME = 60

@@ -12,14 +12,14 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
-from handoffaudit.dashboard.agents import agent, declared
+from handoffaudit.dashboard.agents import agent, declared, roles
 from handoffaudit.dashboard.agents import agent as agent_page
 from handoffaudit.dashboard.agents.declared import format_duration
 from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.safe_text import cut
-from handoffaudit.dashboard.templatetags.icons import icon
-from handoffaudit.dashboard.templatetags.numbers import format_share, percent, tone
+from handoffaudit.dashboard.templatetags.formats import format_share, percent, tone
+from handoffaudit.dashboard.templatetags.ui import icon
 from handoffaudit.diagnostics.agents import (
     MOST_TRACED,
     Agent,
@@ -31,6 +31,7 @@ from handoffaudit.diagnostics.agents import (
 )
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.handoffs.agent_roles import ShownRole, load_roles
 from handoffaudit.handoffs.rates import OutcomeCounts
 
 MOST_DRAWN: Final = 60
@@ -247,6 +248,7 @@ class Line:
 
     name: str
     href: str
+    role: str
     handed_on: str
     handed_on_number: str
     received: str
@@ -278,22 +280,24 @@ def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 def _drawings(who: TenantMembership, found: Agents, links: Links) -> dict[str, Any]:
     listed = found.edges.listed
+    shown = load_roles(who.tenant, (agent.name for agent in found.agents[:MOST_AGENTS]))
     return {
         "judged": OutcomeCounts.of(edge.judged for edge in listed),
         "caused": sum(edge.stats.caused for edge in listed),
         "passed_on": sum(edge.stats.passed_on for edge in listed),
         "maps": maps(who.tenant, found.agents, listed, links),
         "matrix": matrix(who.tenant.slug, found, links),
-        "lines": [_line(who, agent, links) for agent in found.agents[:MOST_AGENTS]],
+        "lines": [_line(who, agent, shown[agent.name], links) for agent in found.agents[:MOST_AGENTS]],
         "more_agents": max(0, len(found.agents) - MOST_AGENTS),
     }
 
 
-def _line(who: TenantMembership, agent: Agent, links: Links) -> Line:
+def _line(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> Line:
     share = agent.judged.share
     return Line(
         name=cut(agent.name, _LONGEST),
         href=build_agent_url(who.tenant.slug, agent.name, links.window.query),
+        role=role.words,
         handed_on=links.handoffs(source=agent.name),
         handed_on_number=f"{agent.handed_on:,}" if agent.handed_on else "",
         received=links.handoffs(target=agent.name),
@@ -340,4 +344,4 @@ def _lists(naming: _Naming, found: Agents) -> dict[str, Lists]:
 
 agent_list_urls = [path("agents/", agents_page, name="agents")]
 
-urlpatterns = [*agent_list_urls, *agent.urlpatterns, *declared.urlpatterns]
+urlpatterns = [*agent_list_urls, *agent.urlpatterns, *declared.urlpatterns, *roles.urlpatterns]

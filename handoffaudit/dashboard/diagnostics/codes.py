@@ -76,7 +76,7 @@ class OverturnRow:
     decided: CodeDecisions
     why: str
     handoffs: str
-    mend: Fix
+    fix: Fix
     types: Sequence[tuple[str, Share]]
 
 
@@ -134,7 +134,7 @@ def code_page(request: HttpRequest, who: TenantMembership, code: str) -> HttpRes
             (name, number, number / most, links.handoffs(code=code, source=name)) for name, number in found.sources
         ],
         "types": [(name, number, links.handoffs(code=code, type=name)) for name, number in found.types],
-        "mend": find_fix(who, code, found.decided.main_type or next((name for name, _ in found.types), "")),
+        "fix": find_fix(who, code, found.decided.main_type or next((name for name, _ in found.types), "")),
         "chart": _chart(links, found, width=900, prefix="wide") if found.number else None,
         "narrow_chart": _chart(links, found, width=340, prefix="narrow") if found.number else None,
     }

@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.safe_text import readable
-from handoffaudit.dashboard.templatetags.numbers import format_share
+from handoffaudit.dashboard.templatetags.formats import format_share
 from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text
 from handoffaudit.diagnostics.compliance_report import KINDS, ComplianceReport, build_report, parse_expected_pairs
 from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair

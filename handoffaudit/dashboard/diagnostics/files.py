@@ -178,7 +178,7 @@ def _lines(changes: Iterable[Change]) -> list[Line]:
 PAGE: PolicyPage[HandoffFilesPolicy] = PolicyPage(
     file_policy,
     "Handoff files",
-    "The response's text may stand in for the file.",
+    "The text of the response may replace the file.",
     _lines,
     below="diagnostics/files/policy",
 )
@@ -207,7 +207,7 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     context |= {
         "reports": page.items,
         "form": SimpleLazyObject(lambda: _form(request.GET, filters)),
-        "chips": list(filters.active()),
+        "active_filters": list(filters.active()),
         "newest": f"{address}?{query}" if cursor else "",
         "next": f"{address}?{query}&cursor={page.next}".replace("?&", "?") if page.next else "",
         "server": request.build_absolute_uri("/").rstrip("/"),
@@ -287,7 +287,7 @@ def save_policy(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if saved.version == int(base):
         messages.info(request, "Nothing was changed.")
     else:
-        said = "only the file counts" if strict else "the response's text may stand in for the file"
+        said = "only the file counts" if strict else "the text of the response may replace the file"
         messages.success(request, f"Saved as version {saved.version}: {said}.")
     return back
 

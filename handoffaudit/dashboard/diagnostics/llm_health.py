@@ -10,12 +10,12 @@ from django.shortcuts import redirect
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.policies.forms import number
 from handoffaudit.diagnostics.llm_health import PERIODS_OF_CALLS, CallTally, Latency, LLMHealth, load_health
-from handoffaudit.diagnostics.llm_status import COUNTED_AT_MOST, Standing
+from handoffaudit.diagnostics.status import COUNTED_AT_MOST, Standing
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import alerts
@@ -167,7 +167,7 @@ def _hours(hours: int) -> str:
 def _chart(health: LLMHealth, *, width: int, prefix: str) -> Drawing:
     bars = [_bar(bucket, health.period) for bucket in health.counted.over_time]
     return draw_stacked_bars(
-        bars, order=ORDER, width=width, height=210, title="Questions to the model over time", prefix=prefix
+        bars, order=ORDER, width=width, height=210, title="Questions to the LLM over time", prefix=prefix
     )
 
 

@@ -22,7 +22,7 @@ from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page
 from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
-from handoffaudit.diagnostics.logs import search
+from handoffaudit.diagnostics.logs import imports, search
 from handoffaudit.diagnostics.logs.filters import KINDS, LogQuery
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.filter_fields import FilterError
@@ -287,15 +287,15 @@ def logs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if not is_htmx(request) and any(not str(value).strip() for value in request.GET.values()):
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(clean)
-    chips = [replace(chip, href=views.href(chip.without)) for chip in filters.active()]
-    if not page.items and not chips and not cursor and not search.list_imports(who.tenant, limit=1)[0]:
+    active = [replace(one, href=views.href(one.without)) for one in filters.active()]
+    if not page.items and not active and not cursor and not imports.list_imports(who.tenant, limit=1)[0]:
         context |= {"first": True, "server": _server(request), **uploads.form_context()}
         return render_page(request, TEMPLATE, context, partials=("lines",))
     context |= {
         "rows": [row_of(who.tenant, found) for found in page.items],
         "page": page,
         "is_short": bool(page.next) and len(page.items) < LINES,
-        "chips": chips,
+        "active_filters": active,
         "query": query,
         "views": views,
         "newest": clean if cursor else "",
@@ -325,7 +325,7 @@ def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     except FilterError as bad:
         return live.invalid_filter(bad)
     query = replace(filters, since=max((moment for moment in bounds if moment), default=None))
-    number = search.count_new(who.tenant, query, after, MOST_NEW)
+    number = imports.count_new(who.tenant, query, after, MOST_NEW)
     href = build_url(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query())
     return live.answer(request, who, live.number(request, number, MOST_NEW, href, "line"))
 

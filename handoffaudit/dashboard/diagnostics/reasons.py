@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
-from handoffaudit.dashboard.templatetags.numbers import format_share
+from handoffaudit.dashboard.templatetags.formats import format_share
 from handoffaudit.diagnostics import codes, file_stats
 from handoffaudit.diagnostics import reasons as diagnostics_reasons
 from handoffaudit.diagnostics.file_stats import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
@@ -26,15 +26,15 @@ from handoffaudit.validation.formats.file_report import Reason
 class ReasonText:
     title: str
     what: str
-    mend: str
+    fix: str
 
 
 REASON_TEXTS = {
     Reason.FILE_MISSING.value: ReasonText(
         "File missing",
         "There was no handoff file where it was expected: the agent wrote none, or wrote it elsewhere.",
-        "Give the agent the whole path in its instructions, and have it write the file last of all. Where the paths "
-        "below differ, correct the one that the agent is told, or the one that is looked at.",
+        "Give the agent the full path in its instructions, and let it write the file as its last step. If the paths "
+        "below differ, correct the path in the instructions or the expected path.",
     ),
     Reason.JSON_PARSE_ERROR.value: ReasonText(
         "Not JSON",

@@ -25,11 +25,12 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
 from handoffaudit.accounts.models import Role
+from handoffaudit.compression import PIECE, DamagedStream
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.diagnostics.logs import search, upload
+from handoffaudit.diagnostics.logs import imports, upload
 from handoffaudit.diagnostics.logs.search import FoundLine
-from handoffaudit.diagnostics.logs.upload import BadGzip, TooLarge, limit_stream
+from handoffaudit.diagnostics.logs.upload import TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.validation.logs.lines import KIND_TEXTS, Kind
@@ -253,14 +254,14 @@ def _source(origin: str, name: str) -> str:
 
 
 def _pieces(file: "UploadedFile[bytes]") -> Iterator[bytes]:
-    stream = iter(partial(file.read, upload.PIECE), b"")
+    stream = iter(partial(file.read, PIECE), b"")
     try:
         yield from limit_stream(stream, settings.MAX_LOG_BYTES, settings.MAX_LOG_RATIO, "HANDOFFAUDIT_MAX_LOG_BYTES")
     except TooLarge as error:
         said = f"{clean(file.name or 'The log', MOST_NAME)} {error}."
         by_command = error.limit == settings.MAX_LOG_BYTES
         raise NotReceived(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, by_command=by_command) from error
-    except (OSError, BadGzip) as error:
+    except (OSError, DamagedStream) as error:
         said = f"The packed file can't be read to its end ({error}). The lines read so far are stored."
         raise NotReceived(HTTPStatus.BAD_REQUEST, said) from error
 
@@ -286,7 +287,7 @@ def _page(request: HttpRequest, who: TenantMembership, refused: NotReceived | No
     cursor = "" if refused else request.GET.get("cursor", "")
     address = reverse("dashboard:log_import", args=[who.tenant.slug])
     try:
-        rows, following = search.list_imports(who.tenant, cursor, IMPORTS)
+        rows, following = imports.list_imports(who.tenant, cursor, IMPORTS)
     except FilterError as bad:
         return render_page(request, TEMPLATE, {"bad": bad, **form_context()}, status=HTTPStatus.BAD_REQUEST)
     unstored = upload.count_unstored_bytes(rows)
@@ -350,7 +351,7 @@ def import_status(request: HttpRequest, who: TenantMembership, log_import: UUID)
     }
     try:
         if row.bad and not one.is_running:
-            page = search.list_bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
+            page = imports.list_bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
             context |= {"bad_lines": [BadRow.of(found) for found in page.items], "next_bad": page.next}
     except FilterError as bad:
         return render_page(request, IMPORTED, context | {"bad": bad}, status=HTTPStatus.BAD_REQUEST)

@@ -5,10 +5,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from handoffaudit.dashboard.handoffs.verdict_findings import anchor, parts_of
+from handoffaudit.dashboard.handoffs.verdict_findings import parts_of
 from handoffaudit.dashboard.safe_text import cut, readable, weight
+from handoffaudit.handoffs.models import ToolResult
+from handoffaudit.validation.tool_results import is_result, label_in
 
 MOST_CLAIMS = 30
 
@@ -19,6 +22,9 @@ MOST_EXCERPT = 300
 MOST_WEIGHT = 10_000
 
 MOST_NAME = 80
+
+# The label of a tool result has up to 136 characters.
+MOST_SPAN = 260
 
 MOST_VALUES = 60
 
@@ -38,22 +44,30 @@ TYPES = {
 
 _DOUBTFUL = frozenset({"uncited", "cites_unknown"})
 
-STATUSES = ("ungrounded", "derived", "grounded")
+STATUSES = ("ungrounded", "noted", "reported", "derived", "grounded")
 
-WORDS = {"ungrounded": "in no source", "derived": "follows from sources", "grounded": "in a source"}
+WORDS = {
+    "ungrounded": "in no source",
+    "noted": "in no source, for information",
+    "reported": "reported, of unknown origin",
+    "derived": "follows from sources",
+    "grounded": "in a source",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """The words of a source around a value.
 
-    `found` is the value in those words; it is empty if the source states the value in other words.
+    `found` is the value in those words; it is empty if the source states the value in other words. `result` is the tool
+    result that the words are from, if it is still stored.
     """
 
     source: str
     before: str
     found: str = ""
     after: str = ""
+    result: ToolResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +112,7 @@ class Shown:
 
     claim_id: str
     field_path: str
-    anchor: str
+    pointer: str
     claim_type: str
     type_words: str
     pieces: tuple[Piece, ...]
@@ -118,27 +132,42 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a verdict; `searched` names the sources in which the values were looked up."""
+    """The claims of a verdict; `searched` names the sources in which the values were looked up.
+
+    `rest_on_results` says that a value rests on a tool result.
+    """
 
     shown: tuple[Shown, ...]
     hidden: int
     totals: tuple[tuple[str, str, int], ...]
     unused: tuple[Cited, ...]
     searched: tuple[str, ...] = ()
+    rest_on_results: bool = False
+
+
+def rests_on_results(content: Mapping[str, Any] | None) -> bool:
+    """Return whether a value of the verdict rests on a tool result."""
+    claims = (content or {}).get("claims") or []
+    return any(is_result(place) for claim in claims for value in claim["values"] for place in value["where"])
 
 
 def claims_of(
-    content: Mapping[str, Any] | None, document: Any, evidence: Sequence[Any], searched: Sequence[str] = ()
+    content: Mapping[str, Any] | None,
+    document: Any,
+    evidence: Sequence[Any],
+    searched: Sequence[str] = (),
+    results: Mapping[str, ToolResult] = MappingProxyType({}),
 ) -> Claims | None:
     """Return the claims of a verdict; None if the verdict has no claims.
 
-    `document` holds the claims' full texts, which the verdict may have cut.
+    `document` holds the claims' full texts, which the verdict may have cut. `results` holds the tool results of the
+    trace by their labels in the verdict.
     """
     claims = (content or {}).get("claims") or []
     if not claims:
         return None
     known = dict(_known(evidence))
-    names = _names(evidence)
+    names: Mapping[str, str | ToolResult] = {**_names(evidence), **results}
     everything = sorted(
         (_shown(claim, document, known, names) for claim in claims), key=lambda claim: not claim.is_open
     )
@@ -149,7 +178,8 @@ def claims_of(
     unused = [Cited(cut(name, MOST_NAME), _excerpt(text), is_known=True) for name, text in beside]
     shown = tuple(_light(everything))
     sources = tuple(cut(name, MOST_NAME) for name in searched[:MOST_UNUSED])
-    return Claims(shown, len(everything) - len(shown), totals, tuple(unused[:MOST_UNUSED]), sources)
+    rest = rests_on_results(content)
+    return Claims(shown, len(everything) - len(shown), totals, tuple(unused[:MOST_UNUSED]), sources, rest)
 
 
 def _light(claims: Iterable[Shown]) -> Iterable[Shown]:
@@ -185,7 +215,9 @@ def _excerpt(text: str) -> str:
     return cut(text, MOST_EXCERPT)
 
 
-def _shown(claim: Mapping[str, Any], document: Any, known: Mapping[str, str], names: Mapping[str, str]) -> Shown:
+def _shown(
+    claim: Mapping[str, Any], document: Any, known: Mapping[str, str], names: Mapping[str, str | ToolResult]
+) -> Shown:
     whole = _whole(claim, document)
     spans = claim["values"][:MOST_VALUES]
     values = tuple(_value(number, value, names) for number, value in enumerate(spans, 1))
@@ -193,7 +225,7 @@ def _shown(claim: Mapping[str, Any], document: Any, known: Mapping[str, str], na
     return Shown(
         claim_id=claim["claim_id"],
         field_path=cut(claim["field_path"], 160),
-        anchor=anchor(claim["json_pointer"]),
+        pointer=claim["json_pointer"],
         claim_type=claim["claim_type"],
         type_words=TYPES.get(claim["claim_type"], claim["claim_type"]),
         pieces=tuple(_pieces(text, spans, values)),
@@ -233,32 +265,35 @@ def _whole(claim: Mapping[str, Any], document: Any) -> str:
     return part if isinstance(part, str) and part.startswith(kept) else kept
 
 
-def _value(number: int, value: Mapping[str, Any], names: Mapping[str, str]) -> Value:
+def _value(number: int, value: Mapping[str, Any], names: Mapping[str, str | ToolResult]) -> Value:
     where = value["where"]
+    # Verdicts of earlier versions do not say whether a value counts.
+    status = value["status"] if value.get("counts", True) else "noted"
     return Value(
         number=number,
         kind=value["kind"],
-        status=value["status"],
-        words=WORDS.get(value["status"], value["status"]),
+        status=status,
+        words=WORDS.get(status, status),
         text=cut(value["text"], 120),
-        where=tuple(_span(cut(name, 160), value["text"], names) for name in where[:MOST_WHERE]),
+        where=tuple(_span(cut(name, MOST_SPAN), value["text"], names) for name in where[:MOST_WHERE]),
         more=max(len(where) - MOST_WHERE, 0),
         closest=cut(value["closest"], 80),
     )
 
 
-def _span(where: str, text: str, names: Mapping[str, str]) -> Span:
+def _span(where: str, text: str, names: Mapping[str, str | ToolResult]) -> Span:
     """Split `evidence[0].content: words around the value` into the source and the words around the value."""
     place, is_named, words = where.partition(": ")
     if not is_named:
         return Span("", where)
-    known = names.get(place.partition(".")[0])
-    source = f"{cut(known, MOST_NAME)} ({place})" if known else place
+    known = names.get(label_in(place) if is_result(place) else place.partition(".")[0])
+    result = known if isinstance(known, ToolResult) else None
+    source = f"{cut(known, MOST_NAME)} ({place})" if isinstance(known, str) else place
     found = words.lower().find(text.lower()) if text else -1
     if found < 0 or len(words.lower()) != len(words):
-        return Span(source, words)
+        return Span(source, words, result=result)
     end = found + len(text)
-    return Span(source, words[:found], words[found:end], words[end:])
+    return Span(source, words[:found], words[found:end], words[end:], result)
 
 
 def _pieces(text: str, spans: Sequence[Mapping[str, Any]], values: Sequence[Value]) -> Iterable[Piece]:

@@ -21,8 +21,7 @@ from handoffaudit.dashboard.handoffs.verdict_findings import Finding, batch, par
 from handoffaudit.dashboard.safe_text import excerpt, readable, weight
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, HandoffBody
-from handoffaudit.validation.paths import Location, dotted_path, pointer
-from handoffaudit.validation.selectors import PathError, parse_path
+from handoffaudit.validation.paths import Location, PathError, dotted_path, parse_path, pointer
 
 PART = 20_000
 

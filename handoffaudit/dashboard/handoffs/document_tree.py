@@ -3,7 +3,7 @@
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -268,8 +268,8 @@ class _Builder:
             size=len(value) if isinstance(value, dict | list | str) else 0,
             position=last if isinstance(last, int) else None,
             issues=spot.issues,
-            found_below=sum(1 for below in counted.below.values() for _ in below.every()),
-            found_unmarked=len(counted.issues) - len(spot.issues),
+            found_below=_count_kinds(issue for below in counted.below.values() for issue in below.every()),
+            found_unmarked=_count_kinds(counted.issues) - _count_kinds(spot.issues),
             is_open=len(location) <= self.deepest_open or leads or spot.is_wanted,
             is_wanted=spot.is_wanted,
         )
@@ -330,6 +330,11 @@ class _Builder:
         if spot.below or (isinstance(value, dict | list) and value):
             self.queue.append(_Open(child, value, location, spot, counted))
         return child
+
+
+def _count_kinds(issues: Iterable[Finding]) -> int:
+    """Return the number of findings, where those of one place with the same rule code and severity count as one."""
+    return len({(issue.pointer, issue.code, issue.severity) for issue in issues})
 
 
 _NOTHING = Spot()

@@ -24,12 +24,13 @@ from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.dashboard.handoffs.document import number
 from handoffaudit.dashboard.handoffs.page import list_context
 from handoffaudit.dashboard.handoffs.sections import ShownDocument, choose_document, handoff_or_404
-from handoffaudit.dashboard.handoffs.verdict_findings import Finding, batch, group_findings
+from handoffaudit.dashboard.handoffs.verdict_findings import Finding, batch, fold, group_findings
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.diagnostics import file_reports
-from handoffaudit.diagnostics.logs import search
+from handoffaudit.diagnostics.logs import imports, search
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.handoffs import judge, queries
+from handoffaudit.handoffs import approvals, judge, queries
+from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
@@ -49,7 +50,7 @@ class Headline:
 
 
 def headline(handoff: Handoff, found: Sequence[Finding], events: Sequence[Event]) -> Headline:
-    deciding = [issue for issue in found if issue.decides]
+    deciding = [entry.first for entry in fold(found) if entry.first.decides]
     last = events[-1].reason if events else ""
     match handoff.state:
         case State.RECEIVED | State.VALIDATING:
@@ -70,11 +71,11 @@ def headline(handoff: Handoff, found: Sequence[Finding], events: Sequence[Event]
 
 def _waiting(handoff: Handoff, deciding: Sequence[Finding], reason: str) -> Headline:
     if handoff.parked:
-        return Headline("parked", "bad", "Parked: judging it failed again and again", reason)
+        return Headline("parked", "bad", "Parked: judging failed several times", reason)
     if handoff.verdict:
-        so_far = _because("So far it would not pass", deciding) if deciding else "Nothing stops it so far"
-        return Headline(handoff.state, "quiet", f"{so_far}; the model is being asked", "Its answer appears here.")
-    return Headline(handoff.state, "quiet", "Not judged yet", "The verdict appears here as soon as it is there.")
+        so_far = _because("Would be blocked so far", deciding) if deciding else "No blocking finding so far"
+        return Headline(handoff.state, "quiet", f"{so_far}; the LLM is being asked", "The LLM's answer appears here.")
+    return Headline(handoff.state, "quiet", "Not judged yet", "The verdict appears here when it is available.")
 
 
 def _because(what: str, deciding: Sequence[Finding]) -> str:
@@ -88,18 +89,19 @@ def _because(what: str, deciding: Sequence[Finding]) -> str:
 
 def _accepted(handoff: Handoff, found: Sequence[Finding], deciding: Sequence[Finding]) -> Headline:
     if handoff.flagged:
-        note = "It passed while the model could not be asked. Checked later, it would have been rejected."
-        return Headline("warning", "bad", _because("Accepted unverified, and should not have been", deciding), note)
+        note = "Accepted while the LLM could not be asked. The later LLM check would have rejected it."
+        return Headline("warning", "bad", _because("Accepted unverified, then flagged", deciding), note)
     if handoff.would_decide:
-        text = _because(f"Let pass in shadow mode; it would be {handoff.would_decide}", deciding)
+        text = _because(f"Accepted in shadow mode; otherwise {handoff.would_decide}", deciding)
         return Headline("accepted", "wait", text)
-    warnings = sum(issue.severity == "warning" for issue in found)
-    if handoff.unverified:
-        others = pluralize(warnings - 1, "other warning") if warnings > 1 else ""
-        text = "Accepted, not checked by the model" + (f", with {others}" if others else "")
-        return Headline("accepted", "wait", text)
+    counted = [entry.first for entry in fold(found) if entry.first.is_counted]
+    warnings = sum(not issue.decides and issue.code != UNVERIFIED for issue in counted)
+    if handoff.is_llm_check_missed:
+        others = f", with {pluralize(warnings, 'other warning')}" if warnings else ""
+        return Headline("accepted", "wait", f"Accepted, not checked by the LLM{others}")
     if not warnings:
-        return Headline("accepted", "good", "Accepted: nothing is wrong with it")
+        checked = "no findings in the checks that ran" if handoff.unverified else "no findings"
+        return Headline("accepted", "good", f"Accepted: {checked}")
     return Headline("accepted", "good", f"Accepted with {pluralize(warnings, 'warning')}")
 
 
@@ -152,13 +154,13 @@ def handoff_logs(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpR
 
 def logs_of(handoff: Handoff) -> dict[str, Any]:
     """Return the context with which the page loads the log lines; empty if the tenant has sent no logs."""
-    if not search.list_imports(handoff.tenant, limit=1)[0]:
+    if not imports.list_imports(handoff.tenant, limit=1)[0]:
         return {}
     return {"searches": list(_searches(handoff)), "minutes": MINUTES}
 
 
 def _at(handoff: Handoff) -> datetime:
-    return handoff.sender_timestamp or handoff.received_at
+    return handoff.sender_timestamp or handoff.at
 
 
 def _agents(handoff: Handoff) -> list[str]:
@@ -212,9 +214,10 @@ def _page(request: HttpRequest, who: TenantMembership, shown: Handoff) -> dict[s
     list_of = list_context(request.GET, who, shown)
     return {
         "handoff": shown,
-        "along": list_of,
+        "list_context": list_of,
         "verdict": verdict,
         "headline": headline(shown, document.found, latest.events),
+        "approval": approvals.state_of(shown) if shown.state == State.APPROVED else None,
         "is_waiting": shown.state in WAITING_STATES,
         "is_reviewable": shown.state in REVIEWABLE,
         "holder": _holder(who, shown),
@@ -239,7 +242,7 @@ def _issues(request: HttpRequest, shown: Handoff, found: Sequence[Finding]) -> d
     return {
         "found": placed,
         "issue_groups": group_findings(shown, placed, found),
-        "issues_total": len(found),
+        "issues_total": sum(entry.first.is_counted for entry in fold(found)),
         "found_before": min(first, len(found)),
         "found_after": max(len(found) - first - len(placed), 0),
         "next_issue": first + len(placed),
@@ -254,8 +257,11 @@ def _beside(
     arrived = None if document.is_lifted else document.value
     sources = sections.sources_of(shown, body, arrived) if has_claims else sections.Sources()
     return {
-        "claims": claims_of(verdict, document.value, sources.evidence, sources.searched),
+        "claims": claims_of(
+            verdict, document.value, sources.evidence, sources.searched, sections.results_of(shown, verdict)
+        ),
         "beside": sections.aside_trees(body),
+        "reason_beside": body.reason,
         "parent": sections.parent_of(shown),
         "file_report": _file_report(who, shown),
     }

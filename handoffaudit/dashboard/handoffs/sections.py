@@ -9,16 +9,20 @@ import orjson
 from django.http import Http404
 
 from handoffaudit.dashboard.access import TenantMembership
+from handoffaudit.dashboard.handoffs.claims import rests_on_results
 from handoffaudit.dashboard.handoffs.document_tree import Bounds, Node, tree
 from handoffaudit.dashboard.handoffs.verdict_findings import Finding, findings_of, parts_of, spots_of
 from handoffaudit.drawing.chain import Chain, draw_chain, needs_fold
 from handoffaudit.drawing.charts import Section, draw_token_sections
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.handoffs import queries, verdicts
-from handoffaudit.handoffs.models import Handoff, HandoffBody
+from handoffaudit.handoffs import queries, tool_results, verdicts
+from handoffaudit.handoffs.models import Handoff, HandoffBody, ToolResult
 from handoffaudit.handoffs.verdicts import envelope_of
 from handoffaudit.validation import formats
 from handoffaudit.validation.json_text import parse_json
+from handoffaudit.validation.tool_results import label_of
+
+MOST_RESULTS = 2_000
 
 WIDE = 800
 
@@ -63,6 +67,14 @@ def sources_of(handoff: Handoff, body: HandoffBody, arrived: Any = None) -> Sour
     fields = [f"context.{key}" for key, value in record.context.items() if value not in (None, "", [], {})]
     named = [item["source"] for item in record.evidence if isinstance(item, dict) and "source" in item]
     return Sources(record.evidence, [*fields, *(name for name in named if isinstance(name, str))])
+
+
+def results_of(handoff: Handoff, verdict: Mapping[str, Any] | None) -> dict[str, ToolResult]:
+    """Return the tool results of the trace by their labels, if a value of the verdict rests on one of them."""
+    if not handoff.trace_id or not rests_on_results(verdict):
+        return {}
+    found = tool_results.list_results(handoff.tenant_id, handoff.trace_id, limit=MOST_RESULTS, only_evidence=True)
+    return {label_of(row.tool, row.call_id): row for row in found}
 
 
 def evidence_of(handoff: Handoff, body: HandoffBody) -> Sequence[Any]:

@@ -1,5 +1,6 @@
 """The findings of a verdict and the places in the document that they point to."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.catalogue import entry_of
+from handoffaudit.validation.issues import is_counted
 from handoffaudit.validation.text import clean
 
 # These rule codes expect a type or a format, not a value.
@@ -31,11 +33,29 @@ _VALUE = 160
 
 _SENTENCE = 400
 
-_MOST = 30
+_MOST = 100
 
 _MOST_WEIGHT = 16_000
 
+_MOST_VALUES = 20
+
+_LISTED_VALUE = 80
+
+_FIRST_VALUES = 5
+
+_FIRST_PLACES = 3
+
+Groups = Mapping[str, FindingGroup]
+
 _LONGEST_ANCHOR = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that a finding is about, and the most similar value of the sources, if there is one."""
+
+    text: str
+    closest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +63,8 @@ class Finding:
     """One finding as the page shows it.
 
     `is_placed` is true if the finding is about the document that the page shows. `place` is the full path,
-    where `field_path` may be cut.
+    where `field_path` may be cut. `values` are the first of the `number` values that the finding is about; a finding
+    without values counts as one.
     """
 
     issue_id: str
@@ -60,6 +81,8 @@ class Finding:
     metadata: Mapping[str, Any]
     is_placed: bool = True
     place: str = ""
+    values: tuple[Value, ...] = ()
+    number: int = 1
 
     @property
     def anchor(self) -> str:
@@ -81,13 +104,23 @@ class Finding:
         """Return whether the finding makes a handoff rejected or held."""
         return self.severity in ("error", "critical") or entry_of(self.code).holds
 
+    @property
+    def is_counted(self) -> bool:
+        return is_counted(self.severity)
+
+    @property
+    def more_values(self) -> int:
+        """Return how many values the verdict does not list."""
+        return max(0, self.number - len(self.values))
+
 
 def findings_of(content: Mapping[str, Any] | None) -> list[Finding]:
-    """Return the findings of a verdict, deciding findings first."""
+    """Return the findings of a verdict: deciding findings first, notes last, and equal rule codes side by side."""
     if content is None:
         return []
     found = [_finding(issue) for issue in content["issues"]]
-    return sorted(found, key=lambda issue: (not issue.decides, issue.severity == "info"))
+    first = {issue.code: at for at, issue in reversed(list(enumerate(found)))}
+    return sorted(found, key=lambda issue: (not issue.decides, not issue.is_counted, first[issue.code], issue.severity))
 
 
 def _finding(issue: Mapping[str, Any]) -> Finding:
@@ -106,7 +139,25 @@ def _finding(issue: Mapping[str, Any]) -> Finding:
         actual="" if issue["actual"] is None else cut(as_json(issue["actual"]), _VALUE),
         metadata=issue["metadata"],
         place=issue["field_path"],
+        **_values_of(issue["metadata"]),
     )
+
+
+def _values_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values in the metadata of a finding, and how many there are.
+
+    A layer lists the first of many values in `values`, and counts all of them in `count`.
+    """
+    listed = metadata.get("values")
+    if not isinstance(listed, list):
+        return {}
+    read = [
+        Value(cut(one["text"], _LISTED_VALUE), cut(str(one.get("closest") or ""), _LISTED_VALUE))
+        for one in listed[:_MOST_VALUES]
+        if isinstance(one, dict) and isinstance(one.get("text"), str)
+    ]
+    number = metadata.get("count")
+    return {"values": tuple(read), "number": max(1, len(read), number if isinstance(number, int) else 0)}
 
 
 def _expected(value: Any, code: str) -> str:
@@ -133,7 +184,10 @@ def batch(found: Sequence[Finding], start: int) -> list[Finding]:
     shown: list[Finding] = []
     heavy = 0
     for issue in found[start : start + _MOST]:
-        heavy += sum(map(weight, (issue.message, issue.hint, issue.field_path, issue.expected, issue.actual)))
+        # The page shows the hint of equal findings once.
+        hint = "" if shown and issue.hint == shown[-1].hint else issue.hint
+        values = (text for one in issue.values for text in (one.text, one.closest))
+        heavy += sum(map(weight, (issue.message, hint, issue.field_path, issue.expected, issue.actual, *values)))
         if shown and heavy > _MOST_WEIGHT:
             break
         shown.append(issue)
@@ -170,7 +224,8 @@ def spots_of(issues: Iterable[Finding], wanted: str = "") -> Spot:
     if wanted:
         _want(root, parts_of(wanted))
     for issue in issues:
-        if not issue.is_placed:
+        # Notes are information, so they mark nothing.
+        if not issue.is_placed or not issue.is_counted:
             continue
         spot = root
         for part in parts_of(issue.pointer):
@@ -197,17 +252,92 @@ class Listed:
     """A finding, and the finding group that contains it; None if the finding is in no group yet."""
 
     issue: Finding
-    alike: FindingGroup | None
+    alike: FindingGroup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedFinding:
+    """The findings of one verdict with the same rule code and severity, as one entry of a list.
+
+    `listed` are those that the page shows, and `number` counts all of them in the verdict. `values` and `places` are
+    the first different ones, `more_values` and `more_places` count the others. `hint` is the fix that they share.
+    """
+
+    listed: Sequence[Listed]
+    number: int
+    values: Sequence[str]
+    more_values: int
+    places: Sequence[Finding]
+    more_places: int
+    hint: str
+
+    @property
+    def first(self) -> Finding:
+        return self.listed[0].issue
+
+    @property
+    def is_single(self) -> bool:
+        return self.number == 1
+
+    @property
+    def value_count(self) -> int:
+        return len(self.values) + self.more_values
+
+    @property
+    def hidden(self) -> int:
+        """Return how many of the findings are on other pages of the list."""
+        return self.number - len(self.listed)
+
+    @property
+    def groups(self) -> list[FindingGroup]:
+        """Return the finding groups of the shown findings, each once."""
+        return list({one.alike.pk: one.alike for one in self.listed if one.alike}.values())
+
+
+def fold(shown: Sequence[Finding], every: Sequence[Finding] = (), alike: Groups | None = None) -> list[FoldedFinding]:
+    """Return the shown findings by rule code and severity.
+
+    `every` holds all findings of the verdict, for the numbers. `alike` are the finding groups of the handoff by key.
+    """
+    of_kind: dict[tuple[str, str], list[Finding]] = {}
+    for issue in every or shown:
+        of_kind.setdefault((issue.code, issue.severity), []).append(issue)
+    listed: dict[tuple[str, str], list[Listed]] = {}
+    for issue in shown:
+        one = Listed(issue, group_among(alike or {}, issue.code, issue.place))
+        listed.setdefault((issue.code, issue.severity), []).append(one)
+    return [_folded(some, of_kind[kind]) for kind, some in listed.items()]
+
+
+def _folded(listed: Sequence[Listed], every: Sequence[Finding]) -> FoldedFinding:
+    values = list(dict.fromkeys(text for issue in every for text in _texts(issue)))
+    # A value may be in several findings, and a finding lists only the first of its values.
+    unlisted = sum(issue.more_values for issue in every if issue.values)
+    places = list({issue.pointer: issue for issue in every if issue.field_path}.values())
+    hints = {issue.hint for issue in every}
+    return FoldedFinding(
+        listed,
+        number=len(every),
+        values=values[:_FIRST_VALUES],
+        more_values=len(values[_FIRST_VALUES:]) + unlisted,
+        places=places[:_FIRST_PLACES],
+        more_places=len(places[_FIRST_PLACES:]),
+        hint=hints.pop() if len(hints) == 1 else entry_of(every[0].code).hint,
+    )
+
+
+def _texts(issue: Finding) -> list[str]:
+    return [one.text for one in issue.values] or [issue.actual] * bool(issue.actual)
 
 
 @dataclass(frozen=True, slots=True)
 class IssueGroup:
-    """Findings of the same weight; `number` also counts the findings of the verdict on other pages of the list."""
+    """Findings of the same weight, folded; `number` counts the entries of the verdict on all pages of the list."""
 
     name: str
     title: str
     number: int
-    issues: Sequence[Listed]
+    entries: Sequence[FoldedFinding]
 
 
 TITLES = {"decides": "What decides", "warning": "Warnings", "info": "Notes"}
@@ -215,14 +345,14 @@ TITLES = {"decides": "What decides", "warning": "Warnings", "info": "Notes"}
 
 def group_findings(handoff: Handoff, shown: Sequence[Finding], every: Sequence[Finding]) -> list[IssueGroup]:
     """Return the shown findings by weight; `every` holds all findings of the verdict, for the counts."""
-    alike = groups_by_key(handoff) if shown else {}
-    listed = [Listed(issue, group_among(alike, handoff, issue.code, issue.place)) for issue in shown]
+    entries = fold(shown, every, groups_by_key(handoff) if shown else None)
+    by_weight = Counter(_group(one.first) for one in fold(every))
     return [
-        IssueGroup(name, title, sum(_group(issue) == name for issue in every), issues)
+        IssueGroup(name, title, by_weight[name], some)
         for name, title in TITLES.items()
-        if (issues := [one for one in listed if _group(one.issue) == name])
+        if (some := [one for one in entries if _group(one.first) == name])
     ]
 
 
 def _group(issue: Finding) -> str:
-    return "decides" if issue.decides else "info" if issue.severity == "info" else "warning"
+    return "decides" if issue.decides else "warning" if issue.is_counted else "info"

@@ -19,7 +19,7 @@ from markdown_it.token import Token
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.navigation import GROUPS
-from handoffaudit.dashboard.templatetags.icons import icon
+from handoffaudit.dashboard.templatetags.ui import icon
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,10 @@ GUIDES: Final = (
 )
 
 LOOKED_UP: Final = (
+    Guide("client", "Python client", "Install the client, ask for verdicts, send without waiting, test your agents."),
+    Guide("connect-langgraph", "LangGraph and LangChain", "Observe the handoffs of a graph, stop them, and resume."),
+    Guide("connect-openai-agents", "OpenAI Agents", "Observe the handoffs of a run, and stop them."),
+    Guide("connect-claude-code", "Claude Code", "Ask the server before a task goes to a subagent."),
     Guide("settings", "Settings of the server", "Each environment variable with its effect and its default."),
     Guide("upkeep", "Back up and upgrade", "Back up, restore, upgrade, and verify counts and logs."),
     Guide("postgresql", "PostgreSQL and Redis", "Run the server in several processes, on one or more machines."),
@@ -61,13 +65,18 @@ _PAGES: Final = {page.label: page.name for group in GROUPS for page in group.pag
 # The guides link to these files, whose topic each has a page in the product.
 ELSEWHERE: Final = {
     "codes.md": "help_codes",
+    "connect.md": "connect",
     "api.md": "help_api",
+    "submit.md": "help_api",
     "hooks.md": "help_api",
     "alerts.md": "alerts",
     "groups.md": "groups",
     "handoff-files.md": "file_reports",
     "model.md": "model_health",
     "retention.md": "retention",
+    "keys.md": "settings_keys",
+    "strictness.md": "strictness",
+    "tool-results.md": "help_api",
 }
 
 # The files name this example server and tenant; the page replaces them with the reader's own.

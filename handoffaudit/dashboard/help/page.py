@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.connect_ways import WAYS
 from handoffaudit.dashboard.help import guides
 from handoffaudit.dashboard.help.guides import GUIDES, LOOKED_UP, beginning, sections
 from handoffaudit.dashboard.help.public_pages import by_layer
@@ -263,6 +264,9 @@ def _everything(tenant: Tenant) -> Iterator[Hit]:
         text = f"{entry.what} {entry.why} {entry.hint}"
         href = reverse("dashboard:code", args=[tenant.slug, entry.code])
         yield Hit("code", f"{entry.title} {entry.code}", text, href)
+    for way in WAYS:
+        href = f"{reverse('dashboard:connect', args=[tenant.slug])}?with={way.name}"
+        yield Hit("page", f"Connect {way.label}", " ".join((*way.sees, *way.gate, *way.misses)), href)
     for guide in (*GUIDES, *LOOKED_UP):
         href = reverse("dashboard:help_guide", args=[tenant.slug, guide.name])
         yield Hit("guide", guide.title, f"{guide.about} {beginning(guide.name)}", href)
@@ -283,6 +287,7 @@ def home(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "found": search(who.tenant, query),
         "guides": guides.GUIDES,
         "looked_up": guides.LOOKED_UP,
+        "ways": [way.label for way in WAYS],
         "review_keys": keys_for(may_review=who.may(Role.REVIEWER)),
         "codes": len(CATALOGUE),
         "calls": len(operations()),

@@ -16,8 +16,8 @@ from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page
 from handoffaudit.dashboard.policies.forms import MOST_COMPARED, MOST_OF_A_VERSION, Draft, Line, Lines, line_of, number
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial
-from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
-from handoffaudit.policy.versions import Change, Stale, Table, Versions
+from handoffaudit.policy.values import InvalidPolicy
+from handoffaudit.policy.versions import Change, NoSuchVersion, Stale, Table, Versions
 from handoffaudit.validation.text import pluralize
 
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
@@ -28,10 +28,10 @@ from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs import dry_run_prompts, dry_runs, queries, stats
 from handoffaudit.handoffs.models import WAITING_STATES, HandoffBody, Trial
-from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.versions import Stale, Table
-from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.policy.values import InvalidPolicy
+from handoffaudit.policy.versions import NoSuchVersion, Stale, Table
+from handoffaudit.validation.issues import Issue, Severity, is_counted
 from handoffaudit.validation.verdict import Outcome, Verdict
 
 MOST_TYPES = 8
@@ -167,26 +167,37 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedFinding:
-    """A finding of the current verdict, of the draft's verdict, or of both.
+    """The findings of the current verdict, of the draft's verdict, or of both with the same rule code and difference.
 
-    `before` is the finding's current severity where only the severity changes.
+    `issue` is the first of them, and `others` are the rest. `before` is the current severity where only the severity
+    changes.
     """
 
     issue: Issue
     change: Change
     before: str = ""
+    others: tuple[Issue, ...] = ()
 
 
 def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
     """Return the findings of both verdicts: new findings first, then removed findings, then changed severities.
 
-    At most `MOST_ISSUES` findings are returned.
+    At most `MOST_ISSUES` findings are returned, those with the same rule code as one. Notes are left out.
     """
-    before, after = ({(issue.code, issue.field_path): issue for issue in verdict.issues} for verdict in (now, then))
+    before, after = (
+        {(issue.code, issue.field_path): issue for issue in verdict.issues if is_counted(issue.severity)}
+        for verdict in (now, then)
+    )
     new = [ComparedFinding(issue, Change.NEW) for key, issue in after.items() if key not in before]
     gone = [ComparedFinding(issue, Change.GONE) for key, issue in before.items() if key not in after]
     both = [_of_both(before[key], issue) for key, issue in after.items() if key in before]
-    return sorted([*new, *gone, *both], key=lambda one: list(Change).index(one.change))[:MOST_ISSUES]
+    order = list(Change)
+    folded: dict[tuple[str, str, str, str], ComparedFinding] = {}
+    for one in sorted([*new, *gone, *both], key=lambda one: order.index(one.change))[:MOST_ISSUES]:
+        kind = (one.change, one.issue.code, one.issue.severity, one.before)
+        first = folded.get(kind)
+        folded[kind] = replace(first, others=(*first.others, one.issue)) if first else one
+    return list(folded.values())
 
 
 def _of_both(now: Issue, then: Issue) -> ComparedFinding:
@@ -274,7 +285,9 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
     except dry_run_prompts.AnswerNotStored:
         context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
     else:
-        context |= {"now": now, "then": then, "findings": compare_verdicts(now, then)}
+        findings = compare_verdicts(now, then)
+        is_cut = sum(1 + len(one.others) for one in findings) == MOST_ISSUES
+        context |= {"now": now, "then": then, "findings": findings, "is_cut": is_cut}
     return render(request, "dashboard/trials/one.html", context)
 
 

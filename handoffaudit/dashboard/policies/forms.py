@@ -15,8 +15,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import MOST_BYTES, is_amount, is_choice
+from handoffaudit.policy.values import MOST_BYTES, InvalidPolicy, PolicyError, is_amount, is_choice
 from handoffaudit.policy.versions import Table
 
 Choices = list[tuple[str, str]]
@@ -238,6 +237,19 @@ class Draft(ABC, Generic[R]):
         Raises `InvalidPolicy` where the dry run cannot run at all.
         """
         return False
+
+    @property
+    def edited_row(self) -> str | None:
+        """Return the name of the edited row, empty for a new row, or None for an editor of all rows."""
+        return None
+
+    @property
+    def is_new(self) -> bool:
+        return self.edited_row == ""
+
+    @property
+    def may_delete(self) -> bool:
+        return bool(self.edited_row) and not self.gone
 
     @property
     @abstractmethod

@@ -40,22 +40,22 @@ RULE_NAMES = {
 }
 
 RULE_HELP = {
-    "rule_id": "letters, digits, _, - and dots; part of the code of its issues",
-    "name": "what must hold, for people: The price is within the limit",
-    "description": "for people; may be left out",
+    "rule_id": "letters, digits, _, - and dots; part of the rule code of its findings",
+    "name": "the requirement in words, e.g. The price is within the limit",
+    "description": "for people; optional",
     "field": "a path into the data: layers.*.score, targets[0]",
     "rule_type": "an invariant always compares two fields",
-    "operator": "not looked at where the type is required",
+    "operator": "ignored if the type is required",
     "threshold": 'JSON or a plain text: 100, ["LONG", "SHORT"], [0, 1], LONG',
-    "compare_field": "a path; its value is compared with, in place of a threshold",
+    "compare_field": "the path of another value to compare with, instead of a threshold",
     "when_match": "a rule without conditions always applies; a condition whose field is missing is not met",
-    "severity": "of the issue where the rule is broken; errors reject",
-    "output_types": "one a line; empty: all types",
-    "enabled": "a rule that is off is kept, and not run",
+    "severity": "of the finding if the rule is broken; errors reject the handoff",
+    "output_types": "one type per line; empty: all types",
+    "enabled": "a disabled rule is kept but not checked",
 }
 
 TYPES = {
-    BusinessRuleType.REQUIRED: "is there and not empty",
+    BusinessRuleType.REQUIRED: "is present and not empty",
     BusinessRuleType.RANGE: "compared with a threshold",
     BusinessRuleType.INVARIANT: "compared with another field",
     BusinessRuleType.CROSS_CHECK: "compared with a threshold or another field",
@@ -102,7 +102,7 @@ def subject(rule: BusinessRule) -> str:
 def demand(rule: BusinessRule) -> str:
     """Return the requirement on the field."""
     if rule.rule_type is BusinessRuleType.REQUIRED:
-        return "must be there and not be empty"
+        return "must be present and not empty"
     if rule.operator is None:
         return "must hold"
     said = _SAID[rule.operator]
@@ -179,8 +179,8 @@ _TEXT = PromptModel.model_fields["text"]
 PROMPT_NAMES = {"scope": "For", "name": "Its name", "text": str(_TEXT.title)}
 
 PROMPT_HELP = {
-    "name": "of the handoff type or the workflow, as senders write it; one * in a workflow's name stands for anything",
-    "text": f"{_TEXT.description}; what is always added stands below",
+    "name": "the handoff type or the workflow, as senders write it; one * in the name of a workflow matches any text",
+    "text": f"{_TEXT.description}; the text below is added to every prompt",
 }
 
 ALL, TYPE, WORKFLOW = "all", "type", "workflow"
@@ -195,11 +195,11 @@ TITLES = {
 }
 
 ASKS = {
-    Use.GROUNDING: "Is what is handed over supported by its context, made up, or in contradiction with itself? Asked "
-    "where Strictness is strict, of all but delegations.",
-    Use.OBJECTIVE: "Does the deliverable meet the objective? Asked of delegations, where Strictness is strict.",
-    Use.CRITIQUE: "What speaks against acting on it? Asked where Strictness says so.",
-    Use.REPAIR: "How does the document read once its faults are mended? Asked where no rule can mend them.",
+    Use.GROUNDING: "Is the data supported by its context, made up, or contradictory? Asked about strict handoffs of "
+    "all formats but delegation.",
+    Use.OBJECTIVE: "Does the deliverable meet the objective? Asked about strict delegations.",
+    Use.CRITIQUE: "What speaks against acting on the handoff? Asked where Strictness says so.",
+    Use.REPAIR: "What is the repaired document? Asked where no rule can repair it.",
 }
 
 GIVEN = {

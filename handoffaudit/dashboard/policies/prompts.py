@@ -45,8 +45,8 @@ from handoffaudit.handoffs.dry_run_prompts import Cost
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy import kinds
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.prompts import PromptRow, parse_row
+from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.formats import delegation
 from handoffaudit.validation.prompts.question import Use
@@ -80,12 +80,8 @@ class Editor(Draft[PromptRow]):
     cost: Cost | None = None
 
     @property
-    def is_new(self) -> bool:
-        return not self.row
-
-    @property
-    def may_delete(self) -> bool:
-        return bool(self.row) and not self.gone
+    def edited_row(self) -> str:
+        return self.row
 
     @property
     def title(self) -> str:

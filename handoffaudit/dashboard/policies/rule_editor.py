@@ -13,8 +13,8 @@ from django.utils.text import slugify
 from handoffaudit.dashboard.policies.forms import Field, form_values, line_of, lines_of, menu, read_json, text_of
 from handoffaudit.dashboard.policies.labels import MATCHES, OPERATORS, RULE_HELP, RULE_NAMES, SEVERITIES, TYPES
 from handoffaudit.dashboard.policies.rule_sets import JsonEditor, RulesDraft, SetEditor, Sets
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.rules import rule_set_to_plain
+from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.validation.business_rules import (
     MOST_CONDITIONS,
     AnyCondition,
@@ -196,12 +196,8 @@ class RuleEditor(RulesDraft):
     place: int = field(default=-1, init=False)
 
     @property
-    def is_new(self) -> bool:
-        return not self.rule_id
-
-    @property
-    def may_delete(self) -> bool:
-        return bool(self.rule_id) and not self.gone
+    def edited_row(self) -> str:
+        return self.rule_id
 
     @property
     def gone_text(self) -> str:

@@ -11,8 +11,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies.forms import MOST_OF_A_VERSION, Draft, Field, read_json
 from handoffaudit.dashboard.policies.labels import rule_lines
 from handoffaudit.policy import kinds
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.rules import rule_set_to_plain
+from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.business_rules import BusinessRuleSet
 
@@ -26,11 +26,6 @@ class RulesDraft(Draft[BusinessRuleSet]):
     """A draft of the rule sets; `set_id` is the id of the edited set, empty for a new set or for all sets."""
 
     set_id: str = ""
-
-    @property
-    @abstractmethod
-    def is_new(self) -> bool:
-        """Return whether the draft adds a set or a rule."""
 
     @abstractmethod
     def plain(self, now: Sets) -> list[dict[str, Any]]:
@@ -65,12 +60,8 @@ class SetEditor(RulesDraft):
     name: str = ""
 
     @property
-    def is_new(self) -> bool:
-        return not self.set_id
-
-    @property
-    def may_delete(self) -> bool:
-        return bool(self.set_id) and not self.gone
+    def edited_row(self) -> str:
+        return self.set_id
 
     @property
     def gone_text(self) -> str:
@@ -126,12 +117,7 @@ class JsonEditor(RulesDraft):
     offers_types = True
     text: str
     problems: list[str] = field(default_factory=list)
-    may_delete = False
     gone_text = ""
-
-    @property
-    def is_new(self) -> bool:
-        return False
 
     @property
     def area(self) -> Field:

@@ -19,7 +19,7 @@ from handoffaudit.dashboard.policies.rule_sets import JsonEditor, SetEditor, Set
 from handoffaudit.dashboard.policies.views import Editing
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.policy import kinds, rules
-from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 

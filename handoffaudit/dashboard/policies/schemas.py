@@ -29,8 +29,8 @@ from handoffaudit.dashboard.policies.forms import (
 from handoffaudit.dashboard.policies.views import Deleting, Editing
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.policy import kinds
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.schemas import TypeSchema, parse_row, to_plain
+from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
 
 LONGEST_NAME = 60
@@ -46,10 +46,10 @@ NAMES = {
 
 HELP = {
     "handoff_type": "as senders write it, e.g. deal_data",
-    "schema": "JSON Schema, draft 2020-12; empty: the data may look as it likes",
-    "assert_formats": "format (date-time, email, uri and others) is checked; off: it is a note, as in JSON Schema",
-    "claim_fields": "a path a line: thesis, layers.*.key_findings; empty: every text and number at the top of the data",
-    "claims_nothing": "nobody asks this type for sources",
+    "schema": "JSON Schema, draft 2020-12; empty: any data passes",
+    "assert_formats": "whether format (date-time, email, uri and others) is checked; off: it is an annotation",
+    "claim_fields": "one path per line, e.g. layers.*.findings; empty: every text and number at the top of the data",
+    "claims_nothing": "handoffs of this type need no sources",
 }
 
 
@@ -129,12 +129,8 @@ class Editor(Draft[TypeSchema]):
     claims_nothing: bool = False
 
     @property
-    def is_new(self) -> bool:
-        return not self.row
-
-    @property
-    def may_delete(self) -> bool:
-        return bool(self.row) and not self.gone
+    def edited_row(self) -> str:
+        return self.row
 
     @property
     def gone_text(self) -> str:

@@ -33,8 +33,8 @@ from handoffaudit.handoffs import shadow
 from handoffaudit.handoffs.rates import BLOCKED, FINAL
 from handoffaudit.handoffs.shadow import BlockStats
 from handoffaudit.policy import kinds
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.policy.versions import Stale, Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, Mode, Strictness, TypePolicy
 from handoffaudit.validation.text import pluralize
@@ -137,7 +137,7 @@ def _hours(since: datetime) -> str:
 
 
 def _effect(tenant: Tenant, row: str, figures: BlockStats, since: datetime) -> Effect:
-    lately = since_words(since) if figures.since == since else f"since it is in shadow, {_hours(figures.since)}"
+    lately = since_words(since) if figures.since == since else f"since the switch to shadow, {_hours(figures.since)}"
     if row == ANY_OTHER_TYPE:
         return Effect(figures, lately)
     blocked = ",".join(BLOCKED)
@@ -266,7 +266,7 @@ def switch_mode(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     name = type_name(switch.row)
     if saved.version == switch.base_version:
         return EDITING.done(request, who, f"{name} is in {switch.to} mode already: nothing was changed.")
-    said = "is enforced" if switch.enforces else "is in shadow: what would be stopped passes"
+    said = "is enforced" if switch.enforces else "is in shadow: handoffs that would be blocked are accepted"
     return EDITING.done(request, who, f"{name} {said} from now on. Version {saved.version}.")
 
 

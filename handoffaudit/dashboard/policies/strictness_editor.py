@@ -10,10 +10,9 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies import forms
 from handoffaudit.dashboard.policies.forms import Draft, Field, Line, form_values
 from handoffaudit.handoffs import stats
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.strictness import FIELDS, StrictnessModel, parse_row, to_plain
-from handoffaudit.policy.values import fields_of, is_amount
+from handoffaudit.policy.values import InvalidPolicy, PolicyError, fields_of, is_amount
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
 
@@ -31,15 +30,18 @@ GROUPS = {
         "approval_length",
         "recommended_length",
         "circular_policy",
+        "max_returns",
     ),
     "Claims": ("evidence", "max_uncited_ratio", "grounding", "confidence_floor"),
     "Remediation and review": (
         "repair",
+        "return_repaired",
         "max_retries",
         "max_re_retrievals",
         "min_severity_to_remediate",
         "auto_escalate_on_critical",
         "hold_limit_hours",
+        "approval_expires_hours",
         "four_eyes",
     ),
 }
@@ -132,12 +134,12 @@ class Editor(Draft[TypePolicy]):
     values: Mapping[str, Any]
 
     @property
-    def is_new(self) -> bool:
-        return not self.row
+    def edited_row(self) -> str:
+        return self.row
 
     @property
     def may_delete(self) -> bool:
-        return bool(self.row) and self.row != ANY_OTHER_TYPE and not self.gone
+        return super().may_delete and self.row != ANY_OTHER_TYPE
 
     @property
     def gone_text(self) -> str:

@@ -22,7 +22,7 @@ from handoffaudit.dashboard.policies.base import PolicyPage, check_version, conf
 from handoffaudit.dashboard.policies.forms import ALL_TYPES, LONGEST_KEPT, MODEL_SCOPES, SCOPES, USUAL, Draft
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.policy.versions import Stale, Table
 
 FORM = "form"

@@ -118,11 +118,11 @@ class Selected:
     """The handoffs that a bulk decision applies to.
 
     `selected` holds pairs of a handoff id and the version that the reviewer saw. Where `seen_at` is set, the
-    decision applies to every handoff that matched the filters `place` at that moment and is listed
+    decision applies to every handoff that matched `queue_filters` at that moment and is listed
     in `shown`.
     """
 
-    place: QueueFilters
+    queue_filters: QueueFilters
     selected: list[tuple[str, int]] = field(default_factory=list)
     seen_at: datetime | None = None
     shown: str = ""
@@ -216,7 +216,10 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return _confirm(request, who, timezone.now(), is_all=False, error=refused.message)
     except base.ReviewError as refused:
         return render_page(
-            request, CONFIRM, {"refused": refused, "section": "review", "place": chosen.place}, status=400
+            request,
+            CONFIRM,
+            {"refused": refused, "section": "review", "queue_filters": chosen.queue_filters},
+            status=400,
         )
     summary.add(done)
     context = {
@@ -225,7 +228,7 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "decision": decision,
         "state": _DONE[decision],
         "chosen": chosen,
-        "place": chosen.place,
+        "queue_filters": chosen.queue_filters,
         "note": request.POST.get("note", ""),
         "next": done.next,
     }
@@ -245,7 +248,7 @@ def several_undo(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "section": "review",
         "summary": summary,
         "is_undone": True,
-        "place": QueueFilters.or_all(request).but(cursor=""),
+        "queue_filters": QueueFilters.or_all(request).first_page(),
     }
     return render_page(request, RESULT, context)
 
@@ -253,7 +256,7 @@ def several_undo(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _run(request: HttpRequest, who: TenantMembership, chosen: Selected, decision: Decision) -> BulkDecision:
     note, actor = request.POST.get("note", ""), Actor.person(who.person)
     if chosen.seen_at:
-        selection = selection_of(who, chosen.place, chosen.seen_at)
+        selection = selection_of(who, chosen.queue_filters, chosen.seen_at)
         return bulk.decide_matching(
             tenant=who.tenant,
             selection=replace(selection, shown=_shown(chosen)),
@@ -286,13 +289,16 @@ def _confirm(
     context: dict[str, Any] = {"section": "review", "decision": decision_of(request), "error": error}
     context["note"] = request.POST.get("note", "")
     try:
-        chosen = Selected(QueueFilters.of(request).but(cursor=""), seen_at=now) if is_all else _selected(request)
+        chosen = Selected(QueueFilters.of(request).first_page(), seen_at=now) if is_all else _selected(request)
         chosen, found = _forecast(who, chosen)
     except FilterError as bad:
         return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
     status = 200 if found.number and not error else 400
     return render_page(
-        request, CONFIRM, {**context, "chosen": chosen, "place": chosen.place, "forecast": found}, status=status
+        request,
+        CONFIRM,
+        {**context, "chosen": chosen, "queue_filters": chosen.queue_filters, "forecast": found},
+        status=status,
     )
 
 
@@ -305,17 +311,17 @@ def _forecast(who: TenantMembership, chosen: Selected) -> tuple[Selected, Foreca
 
 def _found(who: TenantMembership, chosen: Selected) -> bulk.Matching:
     if chosen.seen_at:
-        return bulk.count_matching(who.tenant, selection_of(who, chosen.place, chosen.seen_at))
+        return bulk.count_matching(who.tenant, selection_of(who, chosen.queue_filters, chosen.seen_at))
     ids = [pk for reference, _ in chosen.selected[: MOST_SELECTED + 1] if (pk := _uuid(reference))]
     return bulk.Matching(ids[:MOST_SELECTED], more=len(chosen.selected) > MOST_SELECTED)
 
 
 def _selected(request: HttpRequest) -> Selected:
     """Read the selection from the form; raise `FilterError` for values that cannot be read."""
-    place = QueueFilters.of(request).but(cursor="")
+    queue_filters = QueueFilters.of(request).first_page()
     text = request.POST.get("seen_at", "")
     if not text:
-        return Selected(place, selected=_pairs(request.POST.getlist("select"))[: MOST_SELECTED + 1])
+        return Selected(queue_filters, selected=_pairs(request.POST.getlist("select"))[: MOST_SELECTED + 1])
     try:
         seen_at = parse_datetime(text)
     except ValueError:
@@ -323,7 +329,7 @@ def _selected(request: HttpRequest) -> Selected:
     if seen_at is None or seen_at.tzinfo is None or seen_at.year < FIRST_YEAR:
         raise FilterError("seen_at", text[:40], "begin again at the queue.")
     # The reviewer cannot have seen handoffs that arrive after this moment.
-    return Selected(place, seen_at=min(seen_at, timezone.now()), shown=request.POST.get("shown", ""))
+    return Selected(queue_filters, seen_at=min(seen_at, timezone.now()), shown=request.POST.get("shown", ""))
 
 
 def _shown(chosen: Selected) -> frozenset[bytes]:

@@ -147,7 +147,7 @@ def _do(
     if request.POST.get("next") == "handoff":
         messages.success(request, f"{handoff.source_agent_id} → {handoff.target_agent_id}: {done.text}")
         address = reverse("dashboard:handoff", args=[who.tenant.slug, pk])
-        return HttpResponseRedirect(build_url(address, clean_query(request.POST.get("along", ""))))
+        return HttpResponseRedirect(build_url(address, clean_query(request.POST.get("list", ""))))
     return HttpResponseRedirect(_after(request, who, handoff, stays=stays))
 
 
@@ -159,7 +159,7 @@ def notice_context(request: HttpRequest, who: TenantMembership, done: Notice) ->
         "progress": progress,
         "waiting_count": progress.waiting.up_to(MOST_WAITING),
         "is_alone": True,
-        "place": QueueFilters.or_all(request),
+        "queue_filters": QueueFilters.or_all(request),
     }
 
 

@@ -16,7 +16,7 @@ from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.handoffs import sections
 from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.dashboard.handoffs.sections import choose_document
-from handoffaudit.dashboard.handoffs.verdict_findings import Finding
+from handoffaudit.dashboard.handoffs.verdict_findings import Finding, fold
 from handoffaudit.handoffs import lineage, queries
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.review import assignments, decisions, queue, undo
@@ -28,6 +28,9 @@ from handoffaudit.handoffs.verdicts import RESEND
 FIRST_ISSUES = 3
 
 MOST_ISSUES = 12
+
+# An entry lists this many of its findings; the handoff's page lists all.
+MOST_OF_EACH = 20
 
 MOST_EVENTS = 6
 
@@ -58,6 +61,7 @@ def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
     body = sections.body_of(handoff)
     document = choose_document(body, verdict)
     found = document.found
+    entries = fold([issue for issue in found if issue.is_counted])
     events = queries.events(handoff)
     address = reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk])
     return {
@@ -65,15 +69,18 @@ def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
         "handoff_url": address,
         "part_url": reverse("dashboard:handoff_part", args=[who.tenant.slug, handoff.pk]),
         "verdict": verdict,
-        "found": found[:FIRST_ISSUES],
-        "found_folded": found[FIRST_ISSUES:MOST_ISSUES],
-        "found_hidden": max(0, len(found) - MOST_ISSUES),
+        "found": entries[:FIRST_ISSUES],
+        "found_folded": entries[FIRST_ISSUES:MOST_ISSUES],
+        "found_hidden": max(0, len(entries) - MOST_ISSUES),
+        "most_of_each": MOST_OF_EACH,
         "is_about_chain": _is_about_chain(found),
         "chain": sections.chain_in_pane((verdict or {}).get("chain"), f"{address}?chain=full#chain"),
         "tree": sections.document_tree(document.value, found) if document.value is not None else None,
         "is_lifted": document.is_lifted,
         "removed": queries.removal_of(handoff) if document.value is None else None,
-        "claims": claims_of(verdict, document.value, sections.evidence_of(handoff, body)),
+        "claims": claims_of(
+            verdict, document.value, sections.evidence_of(handoff, body), results=sections.results_of(handoff, verdict)
+        ),
         "lineage": lineage.compare_attempts(handoff),
         "events": events[-MOST_EVENTS:][::-1],
         "events_hidden": max(0, len(events) - MOST_EVENTS),

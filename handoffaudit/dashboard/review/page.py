@@ -78,22 +78,26 @@ _PRINTED = {"ArrowDown": "↓", "ArrowUp": "↑", "Escape": "Esc", "X": "Shift x
 KEYS = (
     Key("next", ("j", "ArrowDown"), "next (the arrow: while the queue has the focus)", Role.VIEWER),
     Key("previous", ("k", "ArrowUp"), "previous", Role.VIEWER),
-    Key("approve", ("a",), "approve, and open the next one that nobody else has open; a rejected one asks for a note"),
-    Key("decline", ("d",), "decline, and open the next one"),
-    Key("resend", ("r",), "decline what could not be read, and ask its sender for a resend"),
-    Key("handled", ("h",), "mark what could not be read as handled"),
+    Key(
+        "approve",
+        ("a",),
+        "approve, and open the next handoff; a rejected handoff needs a note",
+    ),
+    Key("decline", ("d",), "decline, and open the next handoff"),
+    Key("resend", ("r",), "decline an unreadable handoff, and ask its sender for a resend"),
+    Key("handled", ("h",), "mark an unreadable handoff as handled"),
     Key("pass", ("p",), "pass on, with a note"),
-    Key("undo", ("u",), "undo what you did last; again: what you did before that"),
-    Key("reopen", ("o",), "reopen one that is decided, with a note"),
+    Key("undo", ("u",), "undo your last decision; again: the one before"),
+    Key("reopen", ("o",), "reopen a decided handoff, with a note"),
     Key("note", ("n",), "write a note"),
-    Key("similar", ("1", "2", "3"), "take over the note of a past decision like this one"),
-    Key("send", ("Ctrl Enter",), "in the note: send what the line under it says"),
-    Key("select", ("x",), "select; with some selected, a and d go to the buttons for all of them"),
+    Key("similar", ("1", "2", "3"), "copy the note of a precedent"),
+    Key("send", ("Ctrl Enter",), "in the note: take the decision that the line below names"),
+    Key("select", ("x",), "select; while several are selected, a and d lead to the buttons for all of them"),
     Key("range", ("X",), "select from the last selected one to here"),
     Key("all", ("* a",), "select all that are shown, with a way to all that match"),
     Key("search", ("/",), "search the queue", Role.VIEWER),
     Key("help", ("?",), "these keys", Role.VIEWER),
-    Key("leave", ("Escape",), "out of a field; then nothing selected; then back to the queue", Role.VIEWER),
+    Key("leave", ("Escape",), "leave a field; then clear the selection; then return to the queue", Role.VIEWER),
 )
 
 
@@ -129,15 +133,17 @@ def review(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return render_page(request, TEMPLATE, context, partials=("more",))
 
 
-def _tabs(request: HttpRequest, who: TenantMembership, place: QueueFilters, numbers: Mapping[str, str]) -> Tabs:
-    query, view = (one.query.removeprefix("?") for one in (place.but(cursor=""), QueueFilters(view=place.view)))
+def _tabs(request: HttpRequest, who: TenantMembership, queue_filters: QueueFilters, numbers: Mapping[str, str]) -> Tabs:
+    query, view = (
+        one.query.removeprefix("?") for one in (queue_filters.first_page(), QueueFilters(view=queue_filters.view))
+    )
     return tabs_of(request, who, "review", query, part=view, numbers=numbers)
 
 
 @require_safe
 @require_role(Role.VIEWER)
 def review_next(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Redirect to the first handoff that nobody else has open, and carry the notice about the last change along."""
+    """Redirect to the first handoff that nobody else has open, and pass on the notice about the last change."""
     address = reverse("dashboard:review", args=[who.tenant.slug])
     try:
         queue = read_queue(request, who, FIRST_ONES)
@@ -205,26 +211,26 @@ def item_page(
 
 def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str, Any]:
     """Return the context around the queue; values that only a whole page shows are computed lazily."""
-    place = queue.place
+    queue_filters = queue.queue_filters
     concerning = cache(lambda: _concerning(who))
     progress = SimpleLazyObject(lambda: progress_of(who, queue.left_out))
     return {
         # A refused decision is answered under the address of another page, so the section is given here.
         "section": "review",
-        "place": place,
-        "saved": SimpleLazyObject(lambda: _tabs(request, who, place, concerning())),
+        "queue_filters": queue_filters,
+        "saved": SimpleLazyObject(lambda: _tabs(request, who, queue_filters, concerning())),
         "concerning": concerning,
-        "view": place.view or "all",
-        "form": SimpleLazyObject(lambda: _form(place, stats.list_known_values(who.tenant))),
+        "view": queue_filters.view or "all",
+        "form": SimpleLazyObject(lambda: _form(queue_filters, stats.list_known_values(who.tenant))),
         "progress": progress,
         "waiting_count": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
         "keys": keys_for(may_review=who.may(Role.REVIEWER)),
     }
 
 
-def _form(place: QueueFilters, known: stats.KnownValues) -> forms.Form:
+def _form(queue_filters: QueueFilters, known: stats.KnownValues) -> forms.Form:
     return QueueFilters.form(
-        dict(place.pairs()), type=known.types, source=known.sources, target=known.targets, code=known.codes
+        dict(queue_filters.pairs()), type=known.types, source=known.sources, target=known.targets, code=known.codes
     )
 
 

@@ -75,15 +75,15 @@ class QueueFilters(FilterSet):
         return any(name not in ("view", "cursor") for name, _ in self.pairs())
 
     @property
-    def chips(self) -> list[tuple[str, str, str]]:
+    def active_filters(self) -> list[tuple[str, str, str]]:
         """Return the active filters: the label, the value, and the query without that filter."""
         return [
             (
-                chip.label,
-                code_title(chip.value) if chip.name == "code" else chip.value,
-                chip.without and f"?{chip.without}",
+                one.label,
+                code_title(one.value) if one.name == "code" else one.value,
+                one.without and f"?{one.without}",
             )
-            for chip in self.but(cursor="").active()
+            for one in self.first_page().active()
         ]
 
     @classmethod
@@ -94,8 +94,9 @@ class QueueFilters(FilterSet):
         except FilterError:
             return cls()
 
-    def but(self, **changes: str) -> "QueueFilters":
-        return replace(self, **changes)
+    def first_page(self) -> "QueueFilters":
+        """Return the same filters without a cursor."""
+        return replace(self, cursor="")
 
     def filters(self, now: datetime | None = None) -> Filters:
         """Return the filters for the database; `now` is the moment from which ages count back.
@@ -147,7 +148,7 @@ class Queue:
     shows and that no longer wait here.
     """
 
-    place: QueueFilters
+    queue_filters: QueueFilters
     rows: list[Row]
     found_by: str = ""
     next: QueueFilters | None = None
@@ -157,17 +158,17 @@ class Queue:
     @property
     def query(self) -> str:
         """Return the query that links carry, to stay in this queue."""
-        return self.place.query
+        return self.queue_filters.query
 
     @property
     def whole(self) -> QueueFilters:
         """Return the same view without filters, from the first page."""
-        return QueueFilters(view=self.place.view)
+        return QueueFilters(view=self.queue_filters.view)
 
     @property
     def first(self) -> QueueFilters:
         """Return the first page with the same filters."""
-        return self.place.but(cursor="")
+        return self.queue_filters.first_page()
 
     @property
     def found(self) -> str:
@@ -198,46 +199,46 @@ def read_queue(
 
     `shown` holds the ids of the handoffs that the page already shows, to find the ones that are gone.
     """
-    place = QueueFilters.of(request)
-    filters, found_by = search_filters(who, place)
-    narrowed = _narrowed(who, place, filters)
-    page = _page(who, place.cursor, limit=limit, **narrowed)
-    following = place.but(cursor=page.next) if page.next else None
+    queue_filters = QueueFilters.of(request)
+    filters, found_by = search_filters(who, queue_filters)
+    narrowed = _narrowed(who, queue_filters, filters)
+    page = _page(who, queue_filters.cursor, limit=limit, **narrowed)
+    following = replace(queue_filters, cursor=page.next) if page.next else None
     unlisted = set(shown).difference(one.pk for one in page.items)
     gone = queue.find_gone(who.tenant, who.person, unlisted, **narrowed)
-    return Queue(place, _rows(who, page.items), found_by, following, narrowed["left_out"], gone)
+    return Queue(queue_filters, _rows(who, page.items), found_by, following, narrowed["left_out"], gone)
 
 
-def page_of(who: TenantMembership, place: QueueFilters, limit: int = LISTED) -> Callable[[str], Page]:
+def page_of(who: TenantMembership, queue_filters: QueueFilters, limit: int = LISTED) -> Callable[[str], Page]:
     """Return a function that reads the page of the queue that begins at a cursor, with these filters.
 
     Raises `FilterError` for filters that cannot be read.
     """
-    return partial(_page, who, limit=limit, **_narrowed(who, place, search_filters(who, place)[0]))
+    return partial(_page, who, limit=limit, **_narrowed(who, queue_filters, search_filters(who, queue_filters)[0]))
 
 
 def _page(who: TenantMembership, cursor: str, **more: Any) -> Page:
     return queue.list_queue(who.tenant, who.person, cursor=cursor, **more)
 
 
-def _narrowed(who: TenantMembership, place: QueueFilters, filters: Filters) -> dict[str, Any]:
+def _narrowed(who: TenantMembership, queue_filters: QueueFilters, filters: Filters) -> dict[str, Any]:
     return {
-        "view": place.view or "all",
+        "view": queue_filters.view or "all",
         "filters": filters,
         "left_out": group_members.muted_handoffs(who.tenant),
-        "within": of_group(who, place),
+        "within": of_group(who, queue_filters),
     }
 
 
-def selection_of(who: TenantMembership, place: QueueFilters, seen_at: datetime) -> bulk.Selection:
+def selection_of(who: TenantMembership, queue_filters: QueueFilters, seen_at: datetime) -> bulk.Selection:
     """Return the handoffs that matched the filters at `seen_at`; raise `FilterError` for bad filters."""
     return bulk.Selection(
-        view=place.view or "all",
+        view=queue_filters.view or "all",
         seen_at=seen_at,
         person=who.person,
-        filters=search_filters(who, place, seen_at)[0],
+        filters=search_filters(who, queue_filters, seen_at)[0],
         left_out=group_members.muted_handoffs(who.tenant),
-        within=of_group(who, place),
+        within=of_group(who, queue_filters),
     )
 
 
@@ -252,20 +253,22 @@ def waiting(tenant: Tenant, most: int) -> queue.Waiting:
     return queue.count_waiting(tenant, left_out=group_members.muted_handoffs(tenant), most=most)
 
 
-def of_group(who: TenantMembership, place: QueueFilters) -> "QuerySet[Any] | None":
+def of_group(who: TenantMembership, queue_filters: QueueFilters) -> "QuerySet[Any] | None":
     """Return the handoffs of the finding group that the filters name, or None."""
-    return group_members.handoffs_of(who.tenant, int(place.group)) if place.group else None
+    return group_members.handoffs_of(who.tenant, int(queue_filters.group)) if queue_filters.group else None
 
 
-def search_filters(who: TenantMembership, place: QueueFilters, now: datetime | None = None) -> tuple[Filters, str]:
+def search_filters(
+    who: TenantMembership, queue_filters: QueueFilters, now: datetime | None = None
+) -> tuple[Filters, str]:
     """Return the filters with the search applied, and the field that the search matched.
 
     `now` is as in `QueueFilters.filters`.
     """
-    found = queue.search(who.tenant, place.q, find_code(who.tenant, place.q))
+    found = queue.search(who.tenant, queue_filters.q, find_code(who.tenant, queue_filters.q))
     if not found.found_by:
-        return place.filters(now), ""
-    return replace(place.filters(now), **{found.found_by: found.value}), found.found_by  # type: ignore[arg-type]
+        return queue_filters.filters(now), ""
+    return replace(queue_filters.filters(now), **{found.found_by: found.value}), found.found_by  # type: ignore[arg-type]
 
 
 def _rows(who: TenantMembership, handoffs: list[Handoff]) -> list[Row]:

@@ -30,9 +30,8 @@ from handoffaudit.diagnostics.alert_rules import Measured, measure
 from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.rates import REJECTION_RATE
 from handoffaudit.policy.alert_rules import LEVELS, AlertRule, AlertRuleModel, NoData, Watched, parse_row
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import alert_policy
-from handoffaudit.policy.values import fields_of, to_plain
+from handoffaudit.policy.values import InvalidPolicy, fields_of, to_plain
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
 from handoffaudit.validation.text import pluralize
 
@@ -45,7 +44,7 @@ TITLES = {
 WHAT = {
     Watched.REJECTION_RATE: f"{REJECTION_RATE} Of handoffs received in the window.",
     Watched.QUEUE_AGE: "How long the oldest handoff has waited to be judged.",
-    Watched.FAIL_OPEN: "Handoffs of the window that passed without the model's check.",
+    Watched.FAIL_OPEN: "Handoffs received in the window and accepted without the LLM check.",
     Watched.OVERDUE_HOLDS: "Held handoffs that wait for longer than their type allows.",
 }
 FORM = fields_of(AlertRuleModel)

@@ -45,6 +45,8 @@ ACTIONS: Final = {
     "person.password": "changed the password of",
     "key.create": "made the key",
     "key.revoke": "revoked the key",
+    "key.bind": "changed the agents of the key",
+    "key.refuse": "was refused for the agent",
     "strictness.save": "saved strictness",
     "rules.save": "saved rules",
     "schemas.save": "saved schemas",
@@ -186,8 +188,14 @@ def audit_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     }
     try:
         given = AuditFilters.from_query(request.GET)
-        wanted = audit.Wanted(given.person, given.kind, given.since, given.until)
-        found = audit.newest_first(who.tenant, wanted=wanted, before=int(before) if usable else None)
+        found = audit.list_entries(
+            who.tenant,
+            actor=given.person,
+            kind=given.kind,
+            since=given.since,
+            until=given.until,
+            before=int(before) if usable else None,
+        )
     except FilterError as bad:
         return render(request, "dashboard/settings/audit.html", context | {"bad": bad}, status=400)
     context["entries"] = [describe_entry(who.tenant, entry) for entry in found.items]

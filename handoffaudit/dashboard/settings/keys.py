@@ -15,10 +15,12 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts import keys
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, keys
+from handoffaudit.accounts.agent_limits import LONGEST_PATTERN, MOST_PATTERNS
 from handoffaudit.accounts.models import Key, Role, Scope
 from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.connect_ways import WAYS
+from handoffaudit.validation.tool_results import Grade
 
 SECONDS = 300
 
@@ -66,10 +68,17 @@ def _name(who: TenantMembership, what: str) -> str:
 
 MEANING = {
     Scope.INGEST: "submit handoffs",
+    Scope.OBSERVE: "send what tools returned, captured by the host, as evidence",
     Scope.READ: "read handoffs and verdicts",
     Scope.REVIEW: "approve and decline, repair, mute findings",
     Scope.ADMIN: "change strictness, rules, schemas, prompts, declared routes, the policy for handoff files, "
     "webhooks, and retention, which deletes documents",
+}
+
+
+SEAMS = {
+    Grade.IN_PROCESS: "in the sender's process, by a client or plug-in",
+    Grade.OUTSIDE: "outside the sender's process, by a proxy or collector",
 }
 
 
@@ -80,11 +89,17 @@ class KeyForm:
     name: str = ""
     scopes: list[str] = field(default_factory=lambda: [Scope.INGEST.value, Scope.READ.value])
     expires: str = ""
+    seam: str = Grade.IN_PROCESS.value
+    agents: str = ""
     errors: dict[str, str] = field(default_factory=dict)
 
     @property
     def choices(self) -> list[tuple[str, str, bool]]:
         return [(scope.value, meaning, scope.value in self.scopes) for scope, meaning in MEANING.items()]
+
+    @property
+    def seams(self) -> list[tuple[str, str, bool]]:
+        return [(seam.value, meaning, seam.value == self.seam) for seam, meaning in SEAMS.items()]
 
     @property
     def earliest(self) -> str:
@@ -103,12 +118,21 @@ class KeyForm:
         return datetime.combine(day, time(23, 59, 59), UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The refused agents of a key, one per line, with the reason."""
+
+    key: int
+    agents: str
+    error: str
+
+
 @require_role(Role.ADMIN)
 @require_safe
 def keys_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     about, secret = take_secret(request, who, "key")
     key = Key.objects.filter(tenant=who.tenant, pk=int(about)).first() if secret else None
-    made = {"key": key, "secret": secret, "curl": _curl(request, who, key, secret)} if key else None
+    made = {"key": key, "secret": secret, "ways": WAYS if Scope.INGEST in key.scopes else ()} if key else None
     return _page(request, who, KeyForm(), made=made)
 
 
@@ -123,6 +147,8 @@ def create(request: HttpRequest, who: TenantMembership) -> HttpResponse:
             scopes=form.scopes,
             expires_at=form.expires_at(),
             actor=who.person.username,
+            seam=form.seam if Scope.OBSERVE in form.scopes else "",
+            agents=form.agents.splitlines(),
         )
     except Refused as refused:
         form.errors[refused.field] = refused.message
@@ -142,12 +168,35 @@ def revoke(request: HttpRequest, who: TenantMembership, key: int) -> HttpRespons
     return redirect("dashboard:settings_keys", tenant=who.tenant.slug)
 
 
+@require_role(Role.ADMIN)
+@require_POST
+def bind(request: HttpRequest, who: TenantMembership, key: int) -> HttpResponse:
+    """Set the agents that a key may speak for."""
+    given = request.POST.get("agents", "")
+    try:
+        bound = keys.bind(tenant=who.tenant, key_id=key, agents=given.splitlines(), actor=who.person.username)
+    except Refused as refused:
+        if not refused.field:
+            raise Http404(refused.message) from refused
+        return _page(request, who, KeyForm(), binding=Binding(key, given, refused.message), status=400)
+    messages.success(request, f"{bound.name} speaks for {', '.join(bound.agents) or 'any agent'} from now on.")
+    return redirect("dashboard:settings_keys", tenant=who.tenant.slug)
+
+
 def _form(given: QueryDict) -> KeyForm:
-    return KeyForm(given.get("name", "").strip(), given.getlist("scopes"), given.get("expires", "").strip())
+    name, expires = given.get("name", "").strip(), given.get("expires", "").strip()
+    seam = given.get("seam", Grade.IN_PROCESS.value)
+    return KeyForm(name, given.getlist("scopes"), expires, seam, given.get("agents", ""))
 
 
 def _page(
-    request: HttpRequest, who: TenantMembership, form: KeyForm, *, made: dict[str, Any] | None = None, status: int = 200
+    request: HttpRequest,
+    who: TenantMembership,
+    form: KeyForm,
+    *,
+    made: dict[str, Any] | None = None,
+    binding: Binding | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     context: dict[str, Any] = {
         "tab": "keys",
@@ -155,30 +204,15 @@ def _page(
         "now": timezone.now(),
         "form": form,
         "made": made,
+        "binding": binding,
+        "limits": {"patterns": MOST_PATTERNS, "length": LONGEST_PATTERN},
     }
     return render(request, "dashboard/settings/keys.html", context, status=status)
-
-
-def _curl(request: HttpRequest, who: TenantMembership, key: Key, secret: str) -> str:
-    """Return a curl command that works with this key; an empty string if the key has no suitable scope."""
-    base = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
-    # The address is quoted, because zsh reads an unquoted question mark as a pattern.
-    line = f"curl '{base}/api/v1/{{}}' \\\n  -H 'Authorization: Bearer {secret}'"
-    if Scope.INGEST in key.scopes:
-        return line.format("handoffs?format=payload") + _body(who)
-    return line.format("handoffs?limit=1") if Scope.READ in key.scopes else ""
-
-
-def _body(who: TenantMembership) -> str:
-    return (
-        ' \\\n  -H \'Content-Type: application/json\' \\\n  -d \'{"source_agent_id": "researcher", '
-        f'"target_agent_id": "writer", "tenant_id": "{who.tenant.slug}", "call_chain": ["researcher"], '
-        '"handoff_type": "research_result", "data": {"answer": 42}}\''
-    )
 
 
 urlpatterns = [
     path("settings/keys/", keys_page, name="settings_keys"),
     path("settings/keys/create/", create, name="settings_key_create"),
+    path("settings/keys/<int:key>/agents/", bind, name="settings_key_bind"),
     path("settings/keys/<int:key>/revoke/", revoke, name="settings_key_revoke"),
 ]

@@ -9,8 +9,7 @@ from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts import people
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, people
 from handoffaudit.accounts.models import RIGHTS, Person, Role
 from handoffaudit.accounts.people import Invitation
 from handoffaudit.dashboard.access import TenantMembership, require_role

@@ -19,14 +19,14 @@ from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Line, number
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.retention_run import Count, Standing
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import KIND_TEXTS, LEAST, MOST, Data, KindText, Retention, RetentionModel, parse_row
+from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
 from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
-FOR_GOOD: Final = "kept for good"
+FOR_GOOD: Final = "kept forever"
 
 
 def lines(changes: Iterable[Change]) -> list[Line]:
@@ -44,7 +44,7 @@ def _days(value: Any) -> str:
 
 
 PAGE: PolicyPage[Retention] = PolicyPage(
-    retention, "Retention", "Everything is kept for good, deliveries for 14 days.", lines
+    retention, "Retention", "Everything is kept forever, deliveries for 14 days.", lines
 )
 
 
@@ -95,7 +95,7 @@ class Card:
 
     @property
     def help(self) -> str:
-        return f"{LEAST[self.standing.rule.name]} to {MOST:,}; empty: for good"
+        return f"{LEAST[self.standing.rule.name]} to {MOST:,}; empty: forever"
 
 
 @require_role(Role.ADMIN)

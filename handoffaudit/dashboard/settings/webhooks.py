@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.settings import keys
@@ -20,7 +20,7 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
 from handoffaudit.handoffs.webhooks.client import Answer
-from handoffaudit.handoffs.webhooks.subscriptions import EVENTS, MEANING, VERDICTS, EventType, SubscriptionValues
+from handoffaudit.handoffs.webhooks.subscriptions import EVENT_TEXTS, EVENTS, VERDICTS, EventType, SubscriptionValues
 
 
 @dataclass(slots=True)
@@ -59,8 +59,8 @@ class Form:
 
     @property
     def event_choices(self) -> list[tuple[str, str, bool]]:
-        offered = EVENTS[SubscriberKind.EMAIL] if self.is_mail else tuple(MEANING)
-        return [(heard.value, MEANING[heard], heard.value in self.events) for heard in offered]
+        offered = EVENTS[SubscriberKind.EMAIL] if self.is_mail else tuple(EventType)
+        return [(event.value, EVENT_TEXTS[event].meaning, event.value in self.events) for event in offered]
 
     @property
     def state_choices(self) -> list[tuple[str, bool]]:

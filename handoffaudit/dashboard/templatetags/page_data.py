@@ -10,6 +10,7 @@ from handoffaudit.dashboard.review.item import Box, box_of
 from handoffaudit.diagnostics import retention_run, sample_tenants
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.sample_tenants import Progress
+from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.retention import KIND_TEXTS, Data
 
@@ -33,7 +34,7 @@ def group_link(context: Context, handoff: Handoff, code: str, path: str | None) 
     if "_finding_groups" not in vars(handoff):
         vars(handoff)["_finding_groups"] = groups_by_key(handoff)
     groups = vars(handoff)["_finding_groups"]
-    return {"group": group_among(groups, handoff, code, path or ""), "who": context["who"]}
+    return {"group": group_among(groups, code, path or ""), "who": context["who"]}
 
 
 @register.inclusion_tag("components/removed.html", takes_context=True)
@@ -41,6 +42,12 @@ def show_removal(context: RequestContext, name: str) -> dict[str, Any]:
     """Render the last removal of a kind of data: its age limit, time and rule; nothing if nothing was removed."""
     data = Data(name)
     return {"run": retention_run.last_removal(context["who"].tenant, data), "title": KIND_TEXTS[data].title}
+
+
+@register.simple_tag
+def is_llm_configured() -> bool:
+    """Return whether an LLM can be asked: `{% is_llm_configured as is_configured %}`."""
+    return client.is_configured()
 
 
 @register.simple_tag

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.blocks import lines_of, text_of
 from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
-from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
+from handoffaudit.diagnostics.models import LogBlock, LogText
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.filters import CURSOR_REMEDY
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line
@@ -21,9 +21,6 @@ from handoffaudit.validation.logs.reader import read_bytes
 
 # The lines of a page have at most so many stored bytes. Rendered lines take about twenty times as much memory.
 PAGE_BYTES: Final = 1024 * 1024
-
-# A search stops after this time, and returns a cursor to continue from.
-SEARCH_SECONDS: Final = 2.0
 
 LAST: Final = (1 << 128) - 1
 
@@ -116,7 +113,7 @@ class Deadline:
 
 
 @dataclass(slots=True)
-class Newest:
+class NewestLines:
     """The newest lines before `start`: at most `limit` lines, and at most `PAGE_BYTES` unless it is a single line.
 
     `floor` is the newest line that did not fit. Lines at the floor and older lines are dropped.
@@ -157,6 +154,9 @@ class Newest:
         return [FoundLine.read(block, place.index, raw) for place, raw, block in chosen]
 
 
+# A search stops after this time, and returns a cursor to continue from.
+SEARCH_SECONDS: Final = 2.0
+
 # A search opens at most this many blocks, which are about 10 MB of log.
 MOST_BLOCKS = 80
 
@@ -172,7 +172,7 @@ AT_ONCE_SECONDS = 3 * SEARCH_SECONDS
 MOST_AROUND = 200
 
 # At most this many rows of blocks are in memory at once, because their facets may have hundreds of kilobytes.
-_ROWS = 20
+ROWS = 20
 
 
 def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int = 50) -> Page:
@@ -185,13 +185,13 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
     """
     start = Cursor.read(cursor) if cursor else None
     rows = _filter_by_time(tenant, query)
-    newest = Newest(limit, start)
+    newest = NewestLines(limit, start)
     deadline, crowded = Deadline(SEARCH_SECONDS), False
     if start:
         crowded = _open_spanning(rows, start, query, newest)
         rows = rows.filter(Q(last_at__lt=start.at) | Q(last_at=start.at, id__lte=uuid.UUID(int=start.block)))
     left, first = MOST_BLOCKS, None
-    for passed, block in enumerate(rows.order_by("-last_at", "-id")[: MOST_PASSED + 1].iterator(chunk_size=_ROWS)):
+    for passed, block in enumerate(rows.order_by("-last_at", "-id")[: MOST_PASSED + 1].iterator(chunk_size=ROWS)):
         # No line of this block, or of a block after it, is above this position.
         frontier = Cursor(_end_of(block), block.pk.int)
         if newest.is_complete_above(frontier):
@@ -202,7 +202,7 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
         if passed == MOST_PASSED or (left <= 0 and not together) or (left < MOST_BLOCKS and deadline.is_over):
             return newest.page_above(frontier, crowded=crowded)
         if query.may_match(Facets.loaded(block.facets)):
-            _open(block, query, newest)
+            _add_matches(block, query, newest)
             left -= 1
     return newest.page(crowded=crowded)
 
@@ -214,24 +214,24 @@ def _end_of(block: LogBlock) -> datetime:
     return block.last_at
 
 
-def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, newest: Newest) -> bool:
+def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, newest: NewestLines) -> bool:
     """Open the blocks that have lines on both sides of the cursor. Return True if there are too many of them."""
     place = uuid.UUID(int=start.block)
     begun = rows.filter(Q(last_at__gt=start.at) | Q(last_at=start.at, id__gt=place), first_at__lte=start.at)
     # If a block begins at the moment of the cursor and comes after the cursor's block, all its lines were shown before.
     begun = begun.exclude(first_at=start.at, id__gt=place).order_by("last_at")
     deadline = Deadline(AT_ONCE_SECONDS)
-    for number, block in enumerate(begun[: MOST_AT_ONCE + 1].iterator(chunk_size=_ROWS)):
+    for number, block in enumerate(begun[: MOST_AT_ONCE + 1].iterator(chunk_size=ROWS)):
         if number == MOST_AT_ONCE or deadline.is_over:
             return True
         if query.may_match(Facets.loaded(block.facets)):
-            _open(block, query, newest)
+            _add_matches(block, query, newest)
     return False
 
 
-def _open(block: LogBlock, query: LogQuery, newest: Newest) -> None:
+def _add_matches(block: LogBlock, query: LogQuery, newest: NewestLines) -> None:
     """Add the matching lines of a block to the newest lines."""
-    for place, raw in _match_lines(block, query):
+    for place, raw in match_lines(block, query):
         newest.add(place, raw, block)
 
 
@@ -260,67 +260,11 @@ def lines_around(
     return Page(ordered[:limit], None, since, crowded=cut)
 
 
-def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:
-    """Return the bad lines of an import that no earlier import had, in their order.
-
-    If the lines are long, or if the search takes long, a page can have fewer than `limit` lines and still have a next
-    page. Raise `FilterError` for an invalid cursor.
-    """
-    found = LogBlock.objects.filter(tenant=imported.tenant_id, imported=imported, bad__gt=0, removed_at=None)
-    rows = found.order_by("first_line", "id")
-    after = _number(cursor)
-    items: list[FoundLine] = []
-    size = 0
-    deadline = Deadline(SEARCH_SECONDS)
-    ends = F("first_line") + F("lines")
-    for block in rows.alias(end=ends).filter(end__gt=after + 1).iterator(chunk_size=_ROWS):
-        if deadline.is_over:
-            return Page(items, str(max(after, block.first_line - 1)))
-        for index, raw in _read_raw_lines(block):
-            number = block.first_line + index
-            if number <= max(after, block.first_line + block.known - 1):
-                continue
-            if not isinstance(read_bytes(raw), BadLine):
-                continue
-            if len(items) == limit or (items and size + len(raw) > PAGE_BYTES):
-                return Page(items, str(items[-1].number))
-            items.append(FoundLine.read(block, index, raw))
-            size += len(raw)
-    return Page(items)
-
-
-def list_imports(tenant: Tenant, cursor: str = "", limit: int = 50) -> tuple[list[LogImport], str | None]:
-    """Return imports, newest first, and the cursor of the next page. Raise `FilterError` for an invalid cursor."""
-    rows = LogImport.objects.filter(tenant=tenant).order_by("-id")
-    if cursor:
-        try:
-            rows = rows.filter(id__lt=uuid.UUID(cursor))
-        except ValueError:
-            raise FilterError("cursor", cursor[:40], CURSOR_REMEDY) from None
-    found = list(rows[: limit + 1])
-    return found[:limit], str(found[limit - 1].pk) if len(found) > limit else None
-
-
-def list_sources(tenant: Tenant, most: int = 100) -> list[str]:
-    """Return the names of logs in alphabetical order, at most `most`."""
-    return list(
-        LogImport.objects.filter(tenant=tenant).values_list("source", flat=True).distinct().order_by("source")[:most]
-    )
-
-
-def _number(cursor: str) -> int:
-    if not cursor:
-        return 0
-    if not cursor.isdecimal() or len(cursor) > 18:
-        raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
-    return int(cursor)
-
-
-def _match_lines(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]]:
+def match_lines(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]]:
     """Yield the matching lines of a block with their positions."""
     if block.first_at is None:
         return
-    text = _read_text(block)
+    text = read_text(block)
     if not query.may_stand_in(text):
         return
     at = block.first_at
@@ -337,64 +281,10 @@ def _match_lines(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, byt
         yield Cursor(at, block.pk.int, index), raw
 
 
-def _read_raw_lines(block: LogBlock) -> Iterator[tuple[int, bytes]]:
-    """Return the lines of a block that are not empty, with their indexes."""
-    return ((index, raw) for index, raw in enumerate(lines_of(_read_text(block))) if raw.strip())
-
-
-def _read_text(block: LogBlock) -> bytes:
+def read_text(block: LogBlock) -> bytes:
+    """Return the text of a block, which is empty if it was removed."""
     try:
         return text_of(block.pk)
     except LogText.DoesNotExist:
         # Retention has removed the text since the row of the block was read.
         return b""
-
-
-# At most this many of the newest imports are read. If more imports end between two calls, the number is too small.
-MOST_NEW_IMPORTS = 20
-
-MOST_NEW_BLOCKS = 20
-
-
-def count_new(tenant: Tenant, query: LogQuery, after: datetime, most: int) -> int:
-    """Return the number of matching lines in imports that ended after `after`, at most `most`.
-
-    If no import ended, the function makes only one query. At most `MOST_NEW_BLOCKS` blocks are opened, so the number
-    may be too small.
-    """
-    newest = LogImport.objects.filter(tenant=tenant).order_by("-id").values_list("pk", "finished_at")[:MOST_NEW_IMPORTS]
-    ended = [pk for pk, finished_at in newest if finished_at and finished_at > after]
-    if not ended:
-        return 0
-    blocks = LogBlock.objects.filter(tenant=tenant, imported__in=ended, parsed_at__gt=after, removed_at=None)
-    blocks = blocks.order_by("-last_at")
-    if query.source:
-        blocks = blocks.filter(source=query.source)
-    if query.since:
-        blocks = blocks.filter(last_at__gte=query.since)
-    number = looked = 0
-    deadline = Deadline(SEARCH_SECONDS)
-    for block in blocks.iterator(chunk_size=20):
-        if number >= most or looked == MOST_NEW_BLOCKS or (looked and deadline.is_over):
-            break
-        if query.may_match(Facets.loaded(block.facets)):
-            looked += 1
-            number += _count_new_lines(block, query)
-    return min(number, most)
-
-
-def _count_new_lines(block: LogBlock, query: LogQuery) -> int:
-    try:
-        lines = lines_of(text_of(block.pk))
-    except LogText.DoesNotExist:
-        return 0
-    at, number = block.first_at, 0
-    for index, raw in enumerate(lines):
-        line = read_bytes(raw)
-        at = at if isinstance(line, BadLine) else line.at
-        # An earlier import already had the lines before `known`.
-        if index < block.known or at is None or not raw.strip() or not query.matches(line):
-            continue
-        in_time = (not query.since or at >= query.since) and (not query.until or at < query.until)
-        number += in_time and query.text.casefold() in raw.decode(errors="replace").casefold()
-    return number

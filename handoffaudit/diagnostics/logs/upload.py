@@ -3,7 +3,6 @@
 import math
 import time
 import uuid
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.compression import DECOMPRESSORS
 from handoffaudit.diagnostics.logs import index, store
 from handoffaudit.diagnostics.logs.blocks import APART, Cutter, compress, decompress
 from handoffaudit.diagnostics.models import LogImport, LogPart
@@ -265,21 +265,8 @@ def _end_abandoned() -> None:
 
 MAGIC: Final = b"\x1f\x8b"
 
-# Input must come in pieces of this size, because the bytes after the end of a gzip member are copied each time.
-PIECE: Final = 64 * 1024
-
-# Some tools write a gzip member for each 64 KiB. The limit is against floods of empty members, which take only 20 bytes
-# but cost time.
-MOST_MEMBERS: Final = 100_000
-
-_AT_ONCE: Final = 1024 * 1024
-
 # The compression ratio is checked only above this size.
 FREE_BYTES: Final = 8 * 1024 * 1024
-
-
-class BadGzip(Exception):
-    """The error for data that cannot be unpacked any further; the message gives the reason."""
 
 
 class TooLarge(Exception):
@@ -291,14 +278,14 @@ class TooLarge(Exception):
 
 
 def limit_stream(
-    stream: Iterable[bytes], most: int, ratio: int, setting: str, *, is_packed: bool | None = None
+    stream: Iterable[bytes], most: int, ratio: int, setting: str, *, encoding: str = ""
 ) -> Iterator[bytes]:
-    """Yield the content of a stream with or without gzip compression, in pieces of at most a megabyte.
+    """Yield the content of a stream with or without compression, in pieces of at most a megabyte.
 
-    If `is_packed` is None, the first bytes of the stream show whether it is compressed. Pass the stream in pieces of
-    `PIECE` bytes. Raise `TooLarge` if the content has more than `most` bytes (`setting` names the limit), or if it has
-    more than `FREE_BYTES` and more than `ratio` times the compressed size. Raise `BadGzip` if the stream cannot be
-    unpacked.
+    `encoding` is gzip or zstd. If it is empty, the first bytes of the stream show whether it is gzip. Pass the stream
+    in pieces of `PIECE` bytes. Raise `TooLarge` if the content has more than `most` bytes (`setting` names the limit),
+    or if it has more than `FREE_BYTES` and more than `ratio` times the compressed size. Raise `DamagedStream` if the
+    stream cannot be unpacked.
     """
     came = size = 0
 
@@ -314,9 +301,10 @@ def limit_stream(
         head += piece
         if len(head) >= len(MAGIC):
             break
-    is_packed = head.startswith(MAGIC) if is_packed is None else is_packed
+    encoding = encoding or ("gzip" if head.startswith(MAGIC) else "")
+    is_packed = bool(encoding)
     everything = chain([head] if head else [], whole)
-    for piece in decompress_stream(everything) if is_packed else everything:
+    for piece in DECOMPRESSORS[encoding](everything) if is_packed else everything:
         size += len(piece)
         if size > most:
             raise TooLarge(
@@ -329,42 +317,3 @@ def limit_stream(
             )
             raise TooLarge(message, ratio)
         yield piece
-
-
-def decompress_stream(packed: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of one or several gzip members, in pieces of at most a megabyte.
-
-    Pass the input in pieces of `PIECE` bytes or less. Raise `BadGzip` after the content that could be unpacked.
-    """
-    member = None
-    members = 0
-    for piece in packed:
-        rest = piece
-        while rest:
-            if member is None:
-                # There may be padding between two members.
-                rest = rest.lstrip(b"\0") if members else rest
-                if not rest:
-                    break
-                member, members = _begin_member(members), members + 1
-            part, rest, ended = _read_member(member, rest)
-            member = None if ended else member
-            if part:
-                yield part
-    if member is not None:
-        raise BadGzip("it ends before its gzip data does")
-
-
-def _begin_member(members: int) -> "zlib._Decompress":
-    if members == MOST_MEMBERS:
-        raise BadGzip(f"it has more than {MOST_MEMBERS:,} members")
-    return zlib.decompressobj(zlib.MAX_WBITS | 16)
-
-
-def _read_member(member: "zlib._Decompress", packed: bytes) -> tuple[bytes, bytes, bool]:
-    """Return some content of a member, the input that is left, and whether the member has ended."""
-    try:
-        part = member.decompress(packed, _AT_ONCE)
-    except zlib.error as error:
-        raise BadGzip(str(error)) from error
-    return part, member.unused_data if member.eof else member.unconsumed_tail, member.eof

@@ -33,12 +33,16 @@ class HookRequest:
 
 @dataclass(frozen=True, slots=True)
 class HookVerdict:
-    """A handoff, its current verdict, and whether the verdict is final. `why` says why the handoff is missing."""
+    """A handoff, its current verdict, and whether the verdict is final.
+
+    `why` says why the handoff is missing. `is_refused` says that the key may not speak for the agent.
+    """
 
     handoff: Handoff | None = None
     verdict: Mapping[str, Any] | None = None
     final: bool = False
     why: str = "The handoff was deleted."
+    is_refused: bool = False
 
 
 def wait_for_verdict(request: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
@@ -186,6 +190,8 @@ def _describe_no_delegation(event: Event) -> str:
 def _handle_task(request: HookRequest) -> Ruling:
     """Decide on a task before its call starts, while the handoff can still be blocked."""
     task, row = _store_task(request, wait=True)
+    if task.is_refused:
+        return Ruling(Status.FAILED, f"The task was not handed out. {task.why}", blocked=True, permission=status.DENY)
     if row is None or task.handoff is None:
         return rule_unstored(task)
     state = task.handoff.state if task.final else ""
@@ -213,7 +219,7 @@ def _store_task(request: HookRequest, *, wait: bool) -> tuple[HookVerdict, Hande
     parent = store.find_task_of_agent(tenant.pk, event, event.agent_id) if event.name is not Name.STARTED else None
     receipt = store.store_task(tenant, request.sender, event, parent)
     if not receipt.id:
-        return HookVerdict(why=receipt.detail), None
+        return HookVerdict(why=receipt.detail, is_refused=bool(receipt.refused_agent)), None
     row = store.record_task(tenant.pk, event, uuid.UUID(receipt.id))
     return wait_for_verdict(request, uuid.UUID(receipt.id), wait=wait), row
 

@@ -1,5 +1,6 @@
 """Status of hook events: from a verdict and phase results, as the answer to the agent host, and as stored records."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -167,15 +168,18 @@ def counting_phase(check: ObjectiveCheck, phase: Phase) -> Phase:
 
 
 def list_findings(verdict: Mapping[str, Any] | None, besides: Sequence[str] = ()) -> list[str]:
-    """Return the findings that block a handoff, each with its fix, without the rule codes in `besides`."""
+    """Return the findings that block a handoff, one for each rule code with its fix, without those in `besides`."""
     wanted = [issue for issue in (verdict or {}).get("issues", ()) if issue["code"] not in besides]
     grave = [one for one in wanted if one["severity"] in ("error", "critical") or entry_of(one["code"]).holds]
-    return [_describe_finding(issue) for issue in grave[:_MOST_FINDINGS]]
+    times = Counter(issue["code"] for issue in grave)
+    first = {issue["code"]: issue for issue in reversed(grave)}
+    return [_describe_finding(first[code], times[code]) for code in list(times)[:_MOST_FINDINGS]]
 
 
-def _describe_finding(issue: Mapping[str, Any]) -> str:
+def _describe_finding(issue: Mapping[str, Any], times: int) -> str:
+    others = f" (and {times - 1} more like it)" if times > 1 else ""
     hint = f" {issue['hint']}" if issue["hint"] else ""
-    return f"{issue['code']}: {issue['message']}{hint}"
+    return f"{issue['code']}: {issue['message']}{others}{hint}"
 
 
 # The longest text that an agent host reads, in characters.

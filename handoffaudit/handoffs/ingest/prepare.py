@@ -3,21 +3,27 @@
 import hashlib
 import re
 import uuid
-from dataclasses import dataclass, fields
-from datetime import datetime
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice, takewhile
+from typing import Any, Final
 
 import msgspec
 from django.conf import settings
 
-from handoffaudit.handoffs.models import Handoff, State, new_id
+from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit
+from handoffaudit.handoffs.models import Handoff, State, ToolResult, id_at, new_id
+from handoffaudit.handoffs.tool_results import ToolResultIn, WrongToolResults, make_rows, read_beside
 from handoffaudit.validation import formats, json_text, submission
+from handoffaudit.validation.formats import framework, openai_agents
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.json_text import parse_json
+from handoffaudit.validation.layers.consistency import MAX_SKEW
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.submission import UNREADABLE, Submission, fields_of, usable_text
 from handoffaudit.validation.text import trace_name
+from handoffaudit.validation.times import utc_text
 
 _LINE = re.compile(rb"\S[^\n]*")
 
@@ -58,6 +64,27 @@ def _make_batch_decoder(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
     return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))
 
 
+def expand(sent: Submission) -> list[Submission]:
+    """Return a submission for each handoff of a trace export; any other submission alone, as it is.
+
+    Each handoff gets its part of the export as its document, without prompts, and the id of its span.
+    """
+    # Nearly no document has these bytes, so that the others are not parsed here.
+    if b"trace.span" not in sent.document or sent.issues or sent.format not in (None, framework.NAME):
+        return [sent]
+    document, issues = parse_json(sent.document, max_depth=settings.MAX_NESTING)
+    if issues or not isinstance(document, dict) or not openai_agents.is_export(document):
+        return [sent]
+    return split_trace_export(sent, document) or [sent]
+
+
+def split_trace_export(sent: Submission, document: dict[str, Any]) -> list[Submission]:
+    """Return a submission for each handoff of a trace export, which may have none."""
+    parts = openai_agents.split_export(document)
+    envelope = replace(sent.envelope, handoff_id=sent.envelope.handoff_id if len(parts) == 1 else None)
+    return [replace(sent, document=json_text.compact(part), envelope=envelope) for part in parts]
+
+
 def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
     """Return the usable fields of a faulty submission, and the record of its document if the document can be read."""
     try:
@@ -82,7 +109,8 @@ class Receipt:
     """The outcome of a submission, with the HTTP `status` of the response.
 
     202: stored. 200: already stored with the same content. 422: stored as rejected. 409: a handoff with other content
-    already has the id. 403 or 413: refused. `id` is empty if nothing was stored.
+    already has the id. 403 or 413: refused. `id` is empty if nothing was stored. `refused_agent` is the agent that the
+    sender's key may not speak for, if this is the reason.
     """
 
     status: int
@@ -92,6 +120,7 @@ class Receipt:
     issues: tuple[Issue, ...] = ()
     title: str = ""
     detail: str = ""
+    refused_agent: str = ""
 
 
 @dataclass(slots=True)
@@ -101,7 +130,8 @@ class PreparedHandoff:
     The class is not the Django model, because creating a model instance takes a third of the time of the whole ingest.
     If `issues` is not empty, no record could be read, and the handoff is stored as rejected. `named` is False if the
     sender gave no usable id; such a submission never repeats a stored handoff. `lifted` is the document in the current
-    version, if the sender sent an older version and asked to lift it.
+    version, if the sender sent an older version and asked to lift it. `tool_results` were sent beside the document.
+    `note` is the remark of the first event.
     """
 
     id: uuid.UUID
@@ -122,8 +152,10 @@ class PreparedHandoff:
     source_agent_id: str = ""
     target_agent_id: str = ""
     sender_timestamp: datetime | None = None
+    sent_at: datetime | None = None
     data_hash: str = ""
     chain_length: int = 0
+    derives_chain: bool = False
     attempt: int = 1
     lineage: str = ""
     adapt: bool = False
@@ -131,27 +163,38 @@ class PreparedHandoff:
     repaired: bool = False
     named: bool = False
     lifted: bytes | None = None
+    tool_results: tuple[ToolResult, ...] = ()
+    note: str = ""
 
     def as_model(self) -> Handoff:
         return Handoff(**{name: getattr(self, name) for name in COLUMNS})
 
 
 # The columns of the handoff's row.
-COLUMNS = tuple(
-    field.name for field in fields(PreparedHandoff) if field.name not in ("submission", "issues", "named", "lifted")
-)
+_BESIDE = ("submission", "issues", "named", "lifted", "tool_results", "note")
+COLUMNS = tuple(field.name for field in fields(PreparedHandoff) if field.name not in _BESIDE)
 
 
-def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datetime) -> PreparedHandoff | Receipt:
-    """Return the handoff of a submission, or the receipt of its refusal."""
-    size = len(submission.document) + len(submission.context or b"") + len(submission.evidence or b"")
+def prepare(
+    tenant_id: int, tenant_slug: str, submission: Submission, now: datetime, agents: AgentLimit = ANY_AGENT
+) -> PreparedHandoff | Receipt:
+    """Return the handoff of a submission, or the receipt of its refusal.
+
+    `agents` are the agents that the sender may speak for.
+    """
+    beside = (submission.context, submission.evidence, submission.tool_results)
+    size = len(submission.document) + sum(len(raw or b"") for raw in beside)
     if size > settings.MAX_BODY_BYTES:
         return Receipt(
             413,
             title="Document too large",
-            detail=f"The document, its context and evidence have {size:,} bytes;"
+            detail=f"The document, its context, evidence and tool results have {size:,} bytes;"
             f" at most {settings.MAX_BODY_BYTES:,} are allowed.",
         )
+    try:
+        results = read_beside(submission.tool_results)
+    except WrongToolResults as error:
+        return Receipt(422, title=WRONG_RESULTS, detail=f"{error} Nothing is stored.")
     reading = read_record(submission)
     record = reading.record
     envelope, partial = parse_leniently(submission.document) if submission.issues else (submission.envelope, record)
@@ -162,6 +205,10 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
             detail=f"tenant_id is {partial.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
             "Send the document with a key of that tenant, or correct tenant_id.",
         )
+    if partial and partial.source_agent_id and not agents.allows(partial.source_agent_id):
+        return refuse_agent(agents, partial.source_agent_id, "The document")
+    if foreign := next((one.agent for one in results if one.agent and not agents.allows(one.agent)), ""):
+        return refuse_agent(agents, foreign, "A tool result")
     content_hash = _hash_content(submission, record)
     handoff = _prepare_unread(tenant_id, submission, reading, now, content_hash)
     if record:
@@ -171,6 +218,25 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
     _set_names(handoff, submission, partial)
     if record and record.original_document is not None:
         handoff.lifted = json_text.compact(record.document)
+    return _add_results(handoff, results) if results else handoff
+
+
+ANOTHER_AGENT: Final = "Another agent"
+
+
+def refuse_agent(agents: AgentLimit, agent: str, what: str) -> Receipt:
+    """Return the receipt of a submission that names an agent which its key may not speak for."""
+    return Receipt(403, title=ANOTHER_AGENT, detail=agents.describe_refusal(agent, what), refused_agent=agent)
+
+
+WRONG_RESULTS: Final = "The tool results can't be read"
+
+
+def _add_results(handoff: PreparedHandoff, results: list[ToolResultIn]) -> PreparedHandoff | Receipt:
+    if not handoff.trace_id:
+        detail = "Tool results belong to a trace, and the handoff names none: add trace_id. Nothing is stored."
+        return Receipt(422, title=WRONG_RESULTS, detail=detail)
+    handoff.tool_results = tuple(make_rows(handoff.tenant_id, handoff.trace_id, results, handoff.received_at))
     return handoff
 
 
@@ -199,6 +265,8 @@ def _hash_content(submission: Submission, record: Record | None) -> str:
                 envelope.step,
                 envelope.adapt,
                 envelope.agent,
+                # Submissions without a reason keep the hashes that they had before there were reasons.
+                *([envelope.reason] if envelope.reason else []),
             ]
         )
     )
@@ -210,8 +278,9 @@ def _prepare_unread(
 ) -> PreparedHandoff:
     """Return the handoff with the columns that do not depend on the record."""
     envelope = submission.envelope
+    sent_at, note = _check_sent_at(envelope.sent_at, now)
     return PreparedHandoff(
-        id=new_id(),
+        id=id_at(sent_at) if sent_at else new_id(),
         tenant_id=tenant_id,
         format=(reading.format or submission.format or "")[:20].replace("\x00", ""),
         trace_id=trace_name(envelope.trace_id or ""),
@@ -227,7 +296,23 @@ def _prepare_unread(
         lineage=envelope.retry_of or "",
         adapt=envelope.adapt,
         repair=submission.repair,
+        sent_at=sent_at,
+        note=note,
     )
+
+
+# A sender may be this late, for example after an outage.
+LATEST: Final = timedelta(days=7)
+
+
+def _check_sent_at(sent_at: datetime | None, now: datetime) -> tuple[datetime | None, str]:
+    """Return the time if it is usable, and a remark if it is not. A clock that is slightly ahead is not remarked."""
+    if sent_at is None or now - LATEST <= sent_at < now:
+        return sent_at, ""
+    if now <= sent_at <= now + MAX_SKEW:
+        return None, ""
+    why = "after the receipt" if sent_at > now else f"more than {LATEST.days} days before the receipt"
+    return None, f"sent_at is {utc_text(sent_at)}, {why}, so the time of the receipt counts"
 
 
 def _fill_columns(handoff: PreparedHandoff, record: Record) -> None:
@@ -240,6 +325,7 @@ def _fill_columns(handoff: PreparedHandoff, record: Record) -> None:
     handoff.retry_of = record.retry_of
     handoff.sender_timestamp = record.timestamp
     handoff.chain_length = len(record.call_chain)
+    handoff.derives_chain = formats.derives_chain(record)
     handoff.data_hash = json_text.repetition_key(record)
 
 

@@ -9,23 +9,34 @@ from operator import attrgetter
 from typing import Any
 
 import psycopg
+from django.conf import settings
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.utils import timezone
 
+from handoffaudit.accounts.agent_limits import AgentLimit, record_refusal
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.database_faults import WriteTurn
-from handoffaudit.handoffs import attempts, counts, db, event_log, notify, results, transitions
-from handoffaudit.handoffs.ingest.prepare import COLUMNS, PreparedHandoff, Receipt, prepare, read_submission
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs import attempts, counts, db, event_log, notify, results, tool_results, transitions
+from handoffaudit.handoffs.ingest.prepare import (
+    COLUMNS,
+    PreparedHandoff,
+    Receipt,
+    expand,
+    prepare,
+    read_submission,
+    refuse_agent,
+)
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, ToolResult
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import is_asked_again, verdicts_of_unread
 from handoffaudit.validation.submission import Submission
+from handoffaudit.validation.tool_results import Grade
 
 HANDOFF = db.Columns.of(Handoff, *COLUMNS)
 
 _read_handoff_row = attrgetter(*COLUMNS)
 
-BODY = db.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", "lifted")
+BODY = db.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", "lifted", "reason")
 
 EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
 
@@ -39,7 +50,7 @@ INSERT_ONE = f"""
         INSERT INTO "{HANDOFF.table}" ({HANDOFF.name_list}) VALUES ({HANDOFF.placeholders()})
         ON CONFLICT (tenant_id, handoff_id) DO NOTHING RETURNING id
     ), body AS (
-        INSERT INTO "{BODY.table}" ({BODY.name_list}) SELECT id, %s, %s, %s, %s FROM new
+        INSERT INTO "{BODY.table}" ({BODY.name_list}) SELECT id, %s, %s, %s, %s, %s FROM new
     ), event AS (
         INSERT INTO "{EVENT.table}" ({EVENT.name_list}) SELECT id, %s, %s, %s, %s, %s, %s, %s FROM new
     )
@@ -54,11 +65,12 @@ class ExistingHandoff:
     pk: uuid.UUID
     content_hash: str
     state: str
+    source: str
 
 
 def is_plain(handoff: PreparedHandoff) -> bool:
-    """Return whether `store_one` can store the handoff: on PostgreSQL, without findings, and not as a retry."""
-    return db.is_postgresql() and not handoff.issues and not handoff.retry_of
+    """Return whether `store_one` can store the handoff: on PostgreSQL, with nothing beside it, and not as a retry."""
+    return db.is_postgresql() and not (handoff.issues or handoff.retry_of or handoff.tool_results)
 
 
 def store_one(handoff: PreparedHandoff, sender: Actor) -> ExistingHandoff | None:
@@ -83,13 +95,15 @@ def store_many(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingH
     new: list[PreparedHandoff] = []
     for handoff in handoffs:
         before = known.get(handoff.handoff_id) if handoff.named else None
-        if before and str(before.pk) not in known and may_replace(before, handoff):
+        if before and str(before.pk) not in known and may_replace(before, handoff, sender.agents):
             _replace(before, handoff, new, sender)
             known[str(before.pk)], before = before, None
         answers.append(before)
         if before is None:
             new.append(handoff)
-            known[handoff.handoff_id] = ExistingHandoff(handoff.id, handoff.content_hash, handoff.state)
+            known[handoff.handoff_id] = ExistingHandoff(
+                handoff.id, handoff.content_hash, handoff.state, handoff.source_agent_id
+            )
     attempts.take_turns(new)
     attempts.number(new)
     insert_handoffs(new, sender)
@@ -101,13 +115,16 @@ def store_many(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingH
     return answers
 
 
-def may_replace(known: ExistingHandoff, handoff: PreparedHandoff) -> bool:
+def may_replace(known: ExistingHandoff, handoff: PreparedHandoff, agents: AgentLimit) -> bool:
     """Return whether the arriving handoff replaces the stored handoff with the same id, which must be unreadable.
 
-    The content must differ, and no reviewer may have declined the stored handoff for good. The stored handoff is
-    renamed to its own UUID, so no other handoff may have that UUID as its `handoff_id`.
+    The content must differ, no reviewer may have declined the stored handoff for good, and its source must be one of
+    the `agents` that the sender may speak for. The stored handoff is renamed to its own UUID, so no other handoff may
+    have that UUID as its `handoff_id`.
     """
     name = str(known.pk)
+    if known.source and not agents.allows(known.source):
+        return False
     if known.state not in _REPLACEABLE or known.content_hash == handoff.content_hash:
         return False
     if Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists() or handoff.handoff_id == name:
@@ -161,22 +178,23 @@ def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff
         return {}
     with connection.cursor() as cursor:
         cursor.execute(
-            f'SELECT handoff_id, id, content_hash, state FROM "{HANDOFF.table}"'  # noqa: S608
+            f'SELECT handoff_id, id, content_hash, state, source_agent_id FROM "{HANDOFF.table}"'  # noqa: S608
             f" WHERE tenant_id = %s AND handoff_id IN ({', '.join(['%s'] * len(named))})",
             [named[0].tenant_id, *(handoff.handoff_id for handoff in named)],
         )
         return {
-            name: ExistingHandoff(uuid.UUID(str(pk)), content, state) for name, pk, content, state in cursor.fetchall()
+            name: ExistingHandoff(uuid.UUID(str(pk)), content, state, source)
+            for name, pk, content, state, source in cursor.fetchall()
         }
 
 
 def _make_body_row(handoff: PreparedHandoff) -> tuple[Any, ...]:
     sent = handoff.submission
-    return handoff.id, sent.document, sent.context, sent.evidence, handoff.lifted
+    return handoff.id, sent.document, sent.context, sent.evidence, handoff.lifted, sent.envelope.reason or ""
 
 
 def _make_event_row(handoff: PreparedHandoff, sender: Actor, reason: str = "") -> tuple[Any, ...]:
-    reason = "it can't be read" if handoff.issues else reason
+    reason = "it can't be read" if handoff.issues else reason or handoff.note
     start = handoff.id, handoff.tenant_id, handoff.received_at
     return *start, sender.kind.value, sender.name, "", handoff.state, reason
 
@@ -185,40 +203,100 @@ CLASHES = (IntegrityError, psycopg.errors.UniqueViolation)
 
 CLASH_TRIES = 5
 
+# The bytes of the tool results in one batch, because masking them takes longer than storing handoffs.
+MOST_RESULT_BYTES = 2 * 1024 * 1024
+
+_NO_ROOM = Receipt(
+    413,
+    title="Too many tool results",
+    detail=f"The tool results of a batch have more than {MOST_RESULT_BYTES:,} bytes: send the rest with another batch.",
+)
+
 _one_writer = WriteTurn()
 
 
-def accept(tenant: Tenant, sender: Actor, submission: Submission) -> Receipt:
-    """Store one submission and return its receipt."""
-    prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now())
+def accept(tenant: Tenant, sender: Actor, submission: Submission, grade: Grade = Grade.SAID) -> Receipt:
+    """Store one submission and return its receipt. `grade` is the grade of its tool results."""
+    (prepared,) = _refuse_agents(
+        tenant, sender, [prepare(tenant.pk, tenant.slug, submission, timezone.now(), sender.agents)]
+    )
     if isinstance(prepared, Receipt):
         return prepared
     if is_plain(prepared):
         known = store_one(prepared, sender)
-        if known is None or not may_replace(known, prepared):
+        if known is None or not may_replace(known, prepared, sender.agents):
             return _make_receipt(prepared, known)
-    return _make_receipt(prepared, _store([prepared], sender)[0])
+    return _make_receipt(prepared, _store([prepared], sender, grade)[0])
+
+
+class TooManyHandoffs(Exception):
+    """The error for trace exports with more handoffs than a batch may have."""
 
 
 def accept_batch(
-    tenant: Tenant, sender: Actor, sent: Sequence[bytes], declared_format: str | None = None
+    tenant: Tenant,
+    sender: Actor,
+    sent: Sequence[bytes],
+    declared_format: str | None = None,
+    grade: Grade = Grade.SAID,
 ) -> list[Receipt]:
-    """Store several submissions; return one receipt for each, in order. A faulty item does not affect the others."""
-    return accept_many(tenant, sender, [read_submission(item, declared_format) for item in sent])
+    """Store several submissions; return one receipt for each, in order. A faulty item does not affect the others.
+
+    A trace export counts as many items as it has handoffs. Raise `TooManyHandoffs` if these are too many.
+    """
+    submissions: list[Submission] = []
+    for item in sent:
+        submissions += expand(read_submission(item, declared_format))
+        if len(submissions) > settings.MAX_BATCH_ITEMS:
+            raise TooManyHandoffs
+    return accept_many(tenant, sender, submissions, grade)
 
 
-def accept_many(tenant: Tenant, sender: Actor, submissions: Sequence[Submission]) -> list[Receipt]:
+def accept_many(
+    tenant: Tenant, sender: Actor, submissions: Sequence[Submission], grade: Grade = Grade.SAID
+) -> list[Receipt]:
     now = timezone.now()
-    prepared = [prepare(tenant.pk, tenant.slug, submission, now) for submission in submissions]
-    known = iter(_store([one for one in prepared if isinstance(one, PreparedHandoff)], sender))
+    room = MOST_RESULT_BYTES
+    prepared: list[PreparedHandoff | Receipt] = []
+    for submission in submissions:
+        room -= len(submission.tool_results or b"")
+        is_full = room < 0 and submission.tool_results
+        prepared.append(_NO_ROOM if is_full else prepare(tenant.pk, tenant.slug, submission, now, sender.agents))
+    prepared = _refuse_agents(tenant, sender, prepared)
+    known = iter(_store([one for one in prepared if isinstance(one, PreparedHandoff)], sender, grade))
     return [one if isinstance(one, Receipt) else _make_receipt(one, next(known)) for one in prepared]
 
 
-def _store(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
+def _refuse_agents(
+    tenant: Tenant, sender: Actor, prepared: list[PreparedHandoff | Receipt]
+) -> list[PreparedHandoff | Receipt]:
+    """Refuse retries in a lineage with a handoff of an agent that the sender may not speak for.
+
+    Return the others as they are, and record each refused agent.
+    """
+    if not sender.agents.patterns:
+        return prepared
+    named = {one.retry_of for one in prepared if isinstance(one, PreparedHandoff)} - {""}
+    rows = attempts.list_agents(tenant.pk, named) if named else ()
+    others = {name: agent for name, agent in rows if agent and not sender.agents.allows(agent)}
+    kept = [
+        refuse_agent(sender.agents, others[one.retry_of], "The handoff of retry_of")
+        if isinstance(one, PreparedHandoff) and one.retry_of in others
+        else one
+        for one in prepared
+    ]
+    for agent in {one.refused_agent for one in kept if isinstance(one, Receipt)} - {""}:
+        with write_turn():
+            record_refusal(tenant, sender.agents, agent)
+    return kept
+
+
+def _store(handoffs: list[PreparedHandoff], sender: Actor, grade: Grade) -> list[ExistingHandoff | None]:
     for last in (False,) * (CLASH_TRIES - 1) + (True,):
         try:
             with write_turn(), transaction.atomic():
                 known = store_many(handoffs, sender)
+                _store_results(handoffs, known, sender, grade)
                 transaction.on_commit(partial(_notify_workers_of, handoffs))
                 return known
         except CLASHES:
@@ -230,6 +308,19 @@ def _store(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingHando
             if last or not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
                 raise
     raise AssertionError("unreachable")
+
+
+def _store_results(
+    handoffs: list[PreparedHandoff], known: list[ExistingHandoff | None], sender: Actor, grade: Grade
+) -> None:
+    """Store the tool results beside the handoffs, except beside a refused handoff, whose id was taken."""
+    by_trace: dict[str, list[ToolResult]] = {}
+    for handoff, before in zip(handoffs, known, strict=True):
+        if handoff.tool_results and (before is None or before.content_hash == handoff.content_hash):
+            by_trace.setdefault(handoff.tool_results[0].trace_id, []).extend(handoff.tool_results)
+    # Every process inserts in the same order, so that two batches cannot deadlock.
+    for _, rows in sorted(by_trace.items()):
+        tool_results.store(sorted(rows, key=attrgetter("call_id")), sender.name, grade, timezone.now())
 
 
 def write_turn() -> AbstractContextManager[object]:

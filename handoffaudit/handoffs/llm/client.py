@@ -21,7 +21,7 @@ from handoffaudit.handoffs.llm.limits import Reservation
 from handoffaudit.handoffs.models import ModelAnswer, ModelCall
 from handoffaudit.llm.calls import Breaker, Call, Caller, is_outage
 from handoffaudit.llm.service import build_caller, build_client
-from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.layers.base import LanguageModel
 from handoffaudit.validation.prompts.question import Answer, MalformedAnswer, NoModel, Question, Reason, Unavailable
 from handoffaudit.validation.text import clean, storable
 

@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, lineage, remediation, repairs
+from handoffaudit.handoffs import judge, lineage, remediation, repairs, tool_results
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs, limits
@@ -168,7 +168,9 @@ def check(job: Job) -> bool:
     body = HandoffBody.objects.get(pk=handoff.pk)
     config = kinds.load_config(handoff.tenant_id)
     before = PriorContext(
-        lineage.load_histories([handoff])[handoff.pk], remediation.load_records([handoff]).get(handoff.lineage)
+        lineage.load_histories([handoff])[handoff.pk],
+        remediation.load_records([handoff]).get(handoff.lineage),
+        evidence=tool_results.load_evidence([handoff]).of(handoff),
     )
     model = client.model_for(handoff.tenant_id, handoff.pk)
     verdict = verdict_on_stored(handoff, body, before, config, model=model)

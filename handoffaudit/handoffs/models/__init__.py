@@ -1,4 +1,4 @@
-"""The Django models of handoffs, their verdicts, reviews, counts, LLM calls, hook events and webhooks."""
+"""The Django models of handoffs, their verdicts, reviews, counts, LLM calls, tool results, hook events and webhooks."""
 
 from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal
 from handoffaudit.handoffs.models.handoff import (
@@ -12,19 +12,25 @@ from handoffaudit.handoffs.models.handoff import (
     RemovedDocument,
     State,
     Verdict,
+    id_at,
     new_id,
 )
 from handoffaudit.handoffs.models.integrations import (
+    AgentBehaviour,
     Delivery,
     Gathering,
     HandedOut,
     HookEvent,
+    LateResults,
     Subscriber,
     SubscriberKind,
+    ToolResult,
+    TraceFact,
     ValidationState,
 )
 from handoffaudit.handoffs.models.reviews import (
     Alert,
+    Approval,
     CheckKind,
     ModelAnswer,
     ModelBreaker,
@@ -40,7 +46,9 @@ from handoffaudit.handoffs.models.reviews import (
 __all__ = [
     "WAITING_STATES",
     "ActorKind",
+    "AgentBehaviour",
     "Alert",
+    "Approval",
     "CheckKind",
     "DailyCount",
     "DailyPair",
@@ -54,6 +62,7 @@ __all__ = [
     "HookEvent",
     "HourlyCount",
     "HourlyTotal",
+    "LateResults",
     "ModelAnswer",
     "ModelBreaker",
     "ModelCall",
@@ -67,8 +76,11 @@ __all__ = [
     "State",
     "Subscriber",
     "SubscriberKind",
+    "ToolResult",
+    "TraceFact",
     "Trial",
     "ValidationState",
     "Verdict",
+    "id_at",
     "new_id",
 ]

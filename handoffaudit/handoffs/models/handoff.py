@@ -1,6 +1,9 @@
 """Models of handoffs, their documents, verdicts, findings and events."""
 
+import secrets
+import time
 import uuid
+from datetime import UTC, datetime, timedelta
 
 import uuid_utils.compat
 from django.db import models
@@ -10,12 +13,30 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.leases import Leased
 from handoffaudit.validation.formats import UNRECOGNISED_FORMAT
 from handoffaudit.validation.json_text import JSON_PARSE
+from handoffaudit.validation.layers import semantic
 
 
 def new_id() -> uuid.UUID:
     """Return a new UUIDv7. Later rows get greater ids, so rows of the same time are stored next to each other."""
     made: uuid.UUID = uuid_utils.compat.uuid7()
     return made
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The bits of the time of arrival in an id, in microseconds: more than the seven days in which a sender may be late.
+_ARRIVAL_BITS, _RANDOM_BITS = 40, 22
+
+
+def id_at(moment: datetime) -> uuid.UUID:
+    """Return a new UUIDv7 of an earlier moment, by which lists and traces place a handoff that was sent late.
+
+    Ids of the same moment are in the order in which they were made. The bits after the millisecond hold its fraction,
+    as in method 3 of RFC 9562, then the time of arrival and random bits.
+    """
+    milliseconds, rest = divmod((moment - _EPOCH) // timedelta(microseconds=1), 1000)
+    arrived = time.time_ns() // 1000 % (1 << _ARRIVAL_BITS)
+    unique = arrived << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+    return uuid.UUID(int=milliseconds << 80 | 7 << 76 | (rest * 4096 // 1000) << 64 | 0b10 << 62 | unique)
 
 
 class State(models.TextChoices):
@@ -60,12 +81,16 @@ class Handoff(Leased):
     # A repair made this attempt from an earlier attempt.
     repaired = models.BooleanField(default=False, db_default=False)
     step = models.IntegerField(null=True)
+    # The format has a place for a chain and the document declares none, so that the chain is derived.
+    derives_chain = models.BooleanField(default=False, db_default=False)
     state = models.CharField(max_length=10, choices=State.choices)
     # The version increases with each change, so that a decision on an outdated page is detected.
     version = models.PositiveIntegerField(default=1, db_default=1)
     received_at = models.DateTimeField()
     judged_at = models.DateTimeField(null=True)
     sender_timestamp = models.DateTimeField(null=True)
+    # The time of the handoff, sent beside the document by a sender that sends late; null if the time is not usable.
+    sent_at = models.DateTimeField(null=True)
     size_bytes = models.PositiveIntegerField()
     content_hash = models.CharField(max_length=64)
     data_hash = models.CharField(max_length=64)
@@ -143,6 +168,11 @@ class Handoff(Leased):
         return f"{self.handoff_id}: {self.source_agent_id} → {self.target_agent_id}"
 
     @property
+    def at(self) -> datetime:
+        """Return the time by which lists, traces and rates place the handoff. The primary key has the same time."""
+        return self.sent_at or self.received_at
+
+    @property
     def flags(self) -> dict[str, bool]:
         """Return the flags of the handoff by their names in the API."""
         return {
@@ -168,6 +198,11 @@ class Handoff(Leased):
         return self.approvable and not self.is_unreadable
 
     @property
+    def is_llm_check_missed(self) -> bool:
+        """Return whether the LLM check is missing because the LLM failed. A missing key concerns all handoffs alike."""
+        return self.unverified and semantic.UNAVAILABLE.code in self.codes
+
+    @property
     def overdue(self) -> bool:
         """Return whether the handoff has been held for longer than the limit of its type."""
         return self.state == State.HELD and self.review_due_at is not None and self.review_due_at < timezone.now()
@@ -176,7 +211,8 @@ class Handoff(Leased):
 class HandoffBody(models.Model):
     """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON.
 
-    `lifted` is the document in the current version, if the sender sent an older version and asked to lift it.
+    `lifted` is the document in the current version, if the sender sent an older version and asked to lift it. `reason`
+    is the reason of the handoff that was sent beside the document.
     """
 
     handoff = models.OneToOneField(
@@ -186,6 +222,7 @@ class HandoffBody(models.Model):
     context = models.BinaryField(null=True)
     evidence = models.BinaryField(null=True)
     lifted = models.BinaryField(null=True)
+    reason = models.TextField(blank=True, default="", db_default="")
 
     def __str__(self) -> str:
         return f"the documents of {self.handoff_id}"

@@ -1,10 +1,14 @@
-"""Models of events of other systems: hook events of agent hosts with their answers, and deliveries to webhooks."""
+"""Models of events of other systems (hook events, deliveries to webhooks, tool results) and of facts of traces."""
+
+from typing import Final
 
 from django.db import models
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.models.handoff import new_id
+from handoffaudit.handoffs.leases import Leased
+from handoffaudit.handoffs.models.handoff import Handoff, new_id
+from handoffaudit.validation.tool_results import Grade
 
 
 class HandedOut(models.Model):
@@ -99,7 +103,7 @@ class SubscriberKind(models.TextChoices):
 class Subscriber(models.Model):
     """A receiver of events: a webhook, which gets signed requests, or an e-mail address.
 
-    `events` may contain `verdict`, `decision`, `alert` and `group`. `states` limits verdicts to these states (empty:
+    `events` holds values of `EventType` (`webhooks/subscriptions.py`). `states` limits verdicts to these states (empty:
     all states). `secret` signs the requests; both sides need the secret, so it is stored in plain text. The subscriber
     gets the events after `heard_from`, the time at which it was created or last enabled.
     """
@@ -173,3 +177,102 @@ class Gathering(models.Model):
 
     def __str__(self) -> str:
         return f"events up to {self.reached}"
+
+
+GRADES: Final = {
+    Grade.OUTSIDE: "captured outside the sender's process",
+    Grade.IN_PROCESS: "captured in the sender's process",
+    Grade.SAID: "said by the sender",
+}
+
+
+class ToolResult(models.Model):
+    """What a tool returned to a call of a trace, masked and cut at 16 KiB.
+
+    `at` is the time of the result, never later than its arrival. `sender` is the name of the key that sent it.
+    `content` is JSON. `evidence` is `content` without the values of the call's own arguments, and empty if that is the
+    same. `values` is a JSON list of the values after the cut. `sha256` is the hash of the whole result. `size` counts
+    the stored bytes and an allowance for the row.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    trace_id = models.CharField(max_length=200)
+    call_id = models.CharField(max_length=200)
+    tool = models.CharField(max_length=200)
+    agent = models.CharField(max_length=200, blank=True)
+    at = models.DateTimeField()
+    grade = models.CharField(max_length=10, choices=[(grade.value, GRADES[grade]) for grade in Grade])
+    sender = models.CharField(max_length=200)
+    sha256 = models.CharField(max_length=64)
+    # The columns are not jsonb, because PostgreSQL's jsonb refuses the NUL character, which is valid in JSON.
+    content = models.TextField()
+    evidence = models.TextField(blank=True)
+    values = models.TextField(blank=True)
+    is_cut = models.BooleanField(default=False)
+    size = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "trace_id", "call_id"], name="one_result_per_call"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.call_id}"
+
+
+class LateResults(Leased):
+    """A trace that got tool results after some of its handoffs. A worker judges these handoffs again.
+
+    `since` is the time of the newest late result.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    trace_id = models.CharField(max_length=200)
+    since = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "trace_id"], name="one_queue_row_per_trace")]
+
+    def __str__(self) -> str:
+        return f"late results of {self.trace_id}"
+
+
+class FactKind(models.TextChoices):
+    """Evidence is the text of a declared observer or person. Reported are the values of a guessed one."""
+
+    EVIDENCE = "evidence"
+    REPORTED = "reported"
+
+
+class TraceFact(models.Model):
+    """What one handoff brought into its trace: evidence, or the keys of reported values, one in each line."""
+
+    handoff = models.OneToOneField(
+        Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="trace_fact"
+    )
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    trace_id = models.CharField(max_length=200)
+    kind = models.CharField(max_length=10, choices=FactKind.choices)
+    label = models.CharField(max_length=200, blank=True)
+    content = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "trace_id", "handoff"], name="trace_fact_by_trace")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.handoff_id}"
+
+
+class AgentBehaviour(models.Model):
+    """The forms of the newest handoffs of an agent, one sign for each: 1 for a program's output, else 0."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    agent = models.CharField(max_length=200)
+    forms = models.CharField(max_length=8)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "agent"], name="one_behaviour_per_agent")]
+
+    def __str__(self) -> str:
+        return f"{self.agent} {self.forms}"

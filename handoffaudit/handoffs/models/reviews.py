@@ -163,6 +163,29 @@ class ReviewHold(models.Model):
         return f"{self.person} until {self.until}"
 
 
+class Approval(models.Model):
+    """What the approval of a handoff lets the sender do: go on once, with this document, under this policy.
+
+    `document_hash` is the hash of the document with its context and evidence. `used_by` is the key that used the
+    approval, or the `handoff_id` of the retry that it was carried to. `use_key` is the hash of the sender's key of the
+    call, so that the call can be repeated.
+    """
+
+    handoff = models.OneToOneField(
+        Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="approval"
+    )
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    document_hash = models.CharField(max_length=64)
+    policy_versions = models.JSONField()
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    used_by = models.CharField(max_length=200, blank=True)
+    use_key = models.CharField(max_length=64, blank=True)
+
+    def __str__(self) -> str:
+        return f"approval of {self.handoff_id} until {self.expires_at}"
+
+
 class PassedOn(models.Model):
     """A reassignment of a waiting handoff to one person, or to nobody in particular, without a decision.
 

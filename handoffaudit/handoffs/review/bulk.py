@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.filters import Filters, first_id_at
@@ -56,7 +56,9 @@ class Selection:
             left_out=self.left_out,
             within=self.within,
         )
-        return rows.filter(id__lt=first_id_at(self.seen_at))
+        # A handoff that was sent late has an earlier id than handoffs that arrived before it.
+        arrived = Q(sent_at=None) | Q(received_at__lt=self.seen_at)
+        return rows.filter(arrived, id__lt=first_id_at(self.seen_at))
 
 
 @dataclass(frozen=True, slots=True)

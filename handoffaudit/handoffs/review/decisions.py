@@ -17,7 +17,7 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, event_log, long_poll, queries, transitions
+from handoffaudit.handoffs import approvals, counts, event_log, long_poll, queries, transitions
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, ReviewHold, State
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.review.base import (
@@ -216,6 +216,8 @@ def reason_of(
 def _take_effect(handoff: Handoff, decision: Decision, reason: str, actor: Actor) -> None:
     seen, columns = handoff.version, changed_columns(decision)
     transitions.change_state(handoff, columns.pop("state"), actor, reason, **columns)
+    if decision is Decision.APPROVE:
+        approvals.grant([handoff])
     end_waiting(handoff, seen)
     event_log.log_decision(handoff, actor, reason)
 
@@ -353,5 +355,7 @@ def _take_effect_together(reasons: Sequence[tuple[Handoff, str]], decision: Deci
             )
         )
     Event.objects.bulk_create(events)
+    if decision is Decision.APPROVE:
+        approvals.grant([handoff for handoff, _ in reasons])
     ReviewHold.objects.filter(handoff__in=pks).delete()
     counts.apply(deltas)

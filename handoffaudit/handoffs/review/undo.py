@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import event_log, transitions
+from handoffaudit.handoffs import approvals, event_log, transitions
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.review import assignments, decisions
@@ -60,6 +60,7 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
     columns: dict[str, object] = {}
     if handoff.state == State.APPROVED:
         columns["user_approved"] = _is_approved_by_sender(handoff, body)
+        approvals.withdraw([handoff])
     if decided.from_state == State.HELD and handoff.review_due_at is None:
         # A later LLM check cleared the review deadline, so the handoff gets a new deadline.
         limit = load_config(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours

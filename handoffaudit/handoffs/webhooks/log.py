@@ -9,9 +9,8 @@ from django.db import transaction
 from django.db.models import Max, Q
 from django.utils import timezone
 
-from handoffaudit.accounts import audit
+from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.audit import lock_tenant
-from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.filters import first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Delivery, Subscriber, new_id

@@ -56,7 +56,7 @@ def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
         since = f"Since {alert['opened_at']}."
         return subject, [f"{alert['text']}.", since, *([] if over else ["", alert["meaning"]]), "", alert["link"]]
     if group := payload.get("group"):
-        subject = f"Came back: {group['title']}, {group['source_agent_id']} to {group['target_agent_id']}"
+        subject = f"Came back: {group['title']}" + (f" at {group['path']}" if group["path"] else "")
         grown = f"{group['muted_by']} muted this finding group, and {group['number']:,} handoffs have the finding now."
         return subject, [f"{subject}.", grown, f"Note: {group['muted_note']}", "", group["link"]]
     if handoff := payload.get("handoff"):

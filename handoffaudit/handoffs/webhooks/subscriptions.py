@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -12,9 +13,8 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from handoffaudit.accounts import audit
+from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.audit import lock_tenant
-from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import leases
 from handoffaudit.handoffs.models import Delivery, Event, Gathering, State, Subscriber, SubscriberKind
@@ -38,11 +38,43 @@ class EventType(StrEnum):
     GROUP = "group"
 
 
-MEANING = {
-    EventType.VERDICT: "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
-    EventType.DECISION: "a person approves or declines one",
-    EventType.ALERT: "an alert opens, still stands, or closes",
-    EventType.GROUP: "a muted finding has grown and came back",
+@dataclass(frozen=True, slots=True)
+class EventText:
+    """The description of an event.
+
+    `meaning` completes the sentence "is sent when …" for the form and the documentation. `fields` names the fields of
+    the payload in Markdown, and `note` may say more; `docs/webhooks.md` shows both.
+    """
+
+    meaning: str
+    fields: str
+    note: str = ""
+
+
+EVENT_TEXTS: Final = {
+    EventType.VERDICT: EventText(
+        "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
+        "`handoff`",
+        "You can select some of the three states. Only a handoff that was accepted unverified can be flagged later.",
+    ),
+    EventType.DECISION: EventText(
+        "a person approves or declines a handoff",
+        "`handoff`, `actor` (`kind`, `name`) and `note`",
+        "Also sent when a person reopens the handoff: its state is `held` or `rejected` again. A first decision that "
+        "waits for a second person is not sent.",
+    ),
+    EventType.ALERT: EventText(
+        "an alert opens, is still active, or closes",
+        "`alert`: `id`, `kind`, `change` (`opened`, `again`, `closed`), `level` (`warning`, `alert`), `value`, `text`, "
+        "`meaning`, `opened_at`, `link`",
+        "An alert whose level changed is sent again, too ([alerts](alerts.md)).",
+    ),
+    EventType.GROUP: EventText(
+        "a muted finding group has grown and came back",
+        "`group`: `id`, `change` (`regressed`), `code`, `title`, `path`, `routes` (at most ten: `source_agent_id`, "
+        "`target_agent_id`, `handoffs`), `number`, `muted_by`, `muted_note`, `first_seen`, `last_seen`, `link`",
+        "Sent once each time that the group grows past its limit ([groups](groups.md)).",
+    ),
 }
 
 # People cannot subscribe to verdicts by e-mail, because nobody would read a mail for each verdict.

@@ -7,11 +7,14 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
+from handoffaudit.validation.formats import framework
 from handoffaudit.validation.formats.base import Format
 from handoffaudit.validation.formats.messages import not_an_object
+from handoffaudit.validation.formats.native import Framework
 from handoffaudit.validation.formats.schema_check import load_schema
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
+from handoffaudit.validation.paths import at
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.text import clean_or_empty, closest, either, show
 
@@ -24,7 +27,17 @@ UNRECOGNISED_FORMAT: Final = Code(
     hint="Name the format of the submission, and fill in the fields of that format.",
 )
 
-__all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "describe_names", "read", "schema", "workflow_of"]
+__all__ = [
+    "BY_NAME",
+    "FORMATS",
+    "SCHEMA_NAMES",
+    "Format",
+    "derives_chain",
+    "describe_names",
+    "read",
+    "schema",
+    "workflow_of",
+]
 
 
 def _find_formats() -> tuple[Format, ...]:
@@ -72,6 +85,10 @@ def read(document: object, declared_format: str | None, envelope: Envelope) -> R
     if deeper_than(document, MAX_DEPTH):
         return Reading(None, (too_deep(),), declared_format or "")
     form = BY_NAME[declared_format] if declared_format is not None else _find_format(document)
+    # A record of a framework is never read as another format, or as a handoff that it is not.
+    may_be_native = declared_format is None and (form is None or form.order > framework.FORMAT.order)
+    if may_be_native and (near := framework.find_resembling(document)):
+        return Reading(None, (_report_native(near),))
     if form is None:
         return Reading(None, (_report_unrecognised(document),))
     return Reading(form.read(document, envelope), format=form.name)
@@ -97,6 +114,15 @@ def _report_unknown_format(name: str) -> Issue:
     )
 
 
+def _report_native(near: Framework) -> Issue:
+    return make(
+        UNRECOGNISED_FORMAT,
+        message=f"The document resembles {near.name}, but is no handoff that can be read.",
+        hint=f"Send {near.wanted}.",
+        expected=near.wanted,
+    )
+
+
 def _report_unrecognised(document: dict[str, object]) -> Issue:
     fields = ", ".join(show(name) for name in islice(document, 5)) or "none"
     return make(
@@ -118,6 +144,18 @@ def _describe_fields() -> str:
     clues = sorted((form.clue for form in FORMATS if form.clue), key=lambda clue: " has " not in clue)
     sentence = "; ".join(clues)
     return sentence[:1].upper() + sentence[1:]
+
+
+def derives_chain(record: Record) -> bool:
+    """Return whether the document declares no chain although its format has a place for a chain.
+
+    The chain of such a handoff is derived from its trace and its parents.
+    """
+    place = BY_NAME[record.format].places.chain
+    return place is not None and at(record.document, place, _ABSENT) is _ABSENT
+
+
+_ABSENT: Final = object()
 
 
 def workflow_of(record: Record) -> str:

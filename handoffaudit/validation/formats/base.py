@@ -9,14 +9,17 @@ from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.issues import Issue, make
 from handoffaudit.validation.paths import Location, at, last_name
 from handoffaudit.validation.record import Envelope, Record
-from handoffaudit.validation.text import MAX_TEXT, clean, clean_or_empty, is_blank, storable
+from handoffaudit.validation.text import MAX_TEXT, clean, clean_or_empty, is_blank, reason_text, storable
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The locations of the fields that the layers read; None if a format has no such field."""
+    """The locations of the fields that the layers read; None if a format has no such field.
+
+    `data` is the part of the data that every handoff fills. Other parts of the data may be left out.
+    """
 
     target: Location
     source: Location | None = None
@@ -26,6 +29,7 @@ class Places:
     expires_at: Location | None = None
     trace_id: Location | None = None
     token_count: Location | None = None
+    data: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +196,11 @@ def confidence(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= 1 else None
+
+
+def reason(value: object, envelope: Envelope) -> str:
+    """Return the reason of the document; if it gives none, the reason beside it."""
+    return reason_text(value) or reason_text(envelope.reason)
 
 
 def envelope_fields(envelope: Envelope) -> dict[str, Any]:

@@ -239,13 +239,13 @@ def _parse_content(text: str) -> tuple[object, Issue | None]:
     value, issues = parse_json(text.encode("utf-8", "surrogatepass"))
     if not issues and not text.startswith(_BOM):
         return value, None
-    mended = _mend(text)
+    removals = _name_removals(text)
     issue = issues[0] if issues else make(JSON_PARSE, message="The file begins with a byte-order mark.")
-    hint = f"It can be read after removing {mended}: write only the JSON object." if mended else None
+    hint = f"It can be read after removing {removals}: write only the JSON object." if removals else None
     return None, _locate_in_report(issue, Reason.JSON_PARSE_ERROR, hint)
 
 
-def _mend(text: str) -> str | None:
+def _name_removals(text: str) -> str | None:
     """Name the parts to remove to make the file valid JSON. Return None if removing parts is not enough."""
     removed = []
     if text.startswith(_BOM):

@@ -9,7 +9,7 @@ from jsonschema_rs import ValidationError
 
 from handoffaudit.validation.coerce import as_utc, convert
 from handoffaudit.validation.issues import Code, Issue, Severity, make
-from handoffaudit.validation.json_text import compact
+from handoffaudit.validation.json_text import TYPE_NAMES, compact
 from handoffaudit.validation.paths import Location, at, dotted_path, last_name
 from handoffaudit.validation.text import closest, either, pluralize, show, type_name, unknown_field_hint
 
@@ -97,16 +97,6 @@ _MOST_MISSPELT = 50
 
 _SEVERAL = " A list of several goes to POST /api/v1/handoffs/batch."
 
-_TYPE_NAMES = {
-    "string": "a string",
-    "number": "a number",
-    "integer": "an integer",
-    "boolean": "true or false",
-    "object": "an object",
-    "array": "a list",
-    "null": "null",
-}
-
 _A_TIME = "an RFC 3339 date and time"
 
 _FORMS = {
@@ -173,9 +163,9 @@ def _missing(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Iss
         hint = f'Add "{name}" with its default, {compact(wanted["default"]).decode()}{_choices(wanted)}.'
     else:
         hint = f'Add "{name}"{_format_example(wanted)}.'
-    mend = {"misspelt": misspelt} if misspelt else {"default": wanted["default"]} if "default" in wanted else {}
+    suggestion = {"misspelt": misspelt} if misspelt else {"default": wanted["default"]} if "default" in wanted else {}
     message = f"{_name(location)} is missing."
-    yield make(MISSING_FIELD, location=location, message=message, hint=hint, **mend)
+    yield make(MISSING_FIELD, location=location, message=message, hint=hint, **suggestion)
 
 
 def _choices(rule: Rule) -> str:
@@ -206,16 +196,17 @@ def type_issue(
     """Return the issue that a value has none of the expected JSON types.
 
     `such_as` is an example with the words that introduce it. `is_convertible` is False if a converted value would not
-    say what the sender meant.
+    say what the sender meant. Null is not suggested, even if the format takes it.
     """
-    wanted = either(_TYPE_NAMES[name] for name in types)
+    types = [name for name in types if name != "null"] or types
+    wanted = either(TYPE_NAMES[name] for name in types)
     written = _suggest_conversion(value, types) if is_convertible else None
     hint = f"Convert it to {wanted}: {written}." if written else f"Give {wanted}{such_as}."
     return _build_type_issue(place, types, value, hint, **metadata)
 
 
 def _build_type_issue(place: Location, types: list[str], value: Any, hint: str, **metadata: Any) -> Issue:
-    wanted = either(_TYPE_NAMES[name] for name in types)
+    wanted = either(TYPE_NAMES[name] for name in types)
     what = f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
     return make(
         WRONG_TYPE,

@@ -19,11 +19,12 @@ from handoffaudit.validation.formats.base import (
     id_issues,
     names,
     obj,
+    reason,
 )
 from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.record import Envelope, Record
-from handoffaudit.validation.text import clean_or_empty, closest, show
+from handoffaudit.validation.text import clean_or_empty, closest, is_blank, show
 from handoffaudit.validation.times import moment
 
 SOURCE_NOT_IN_CHAIN: Final = Code(
@@ -39,13 +40,12 @@ SOURCE_NOT_IN_CHAIN: Final = Code(
 
 NAME: Final = "payload"
 
+_DATA: Final = ("data",)
 _BASICS: Basics = {
     ("source_agent_id",): "string",
     ("target_agent_id",): "string",
-    ("tenant_id",): "string",
-    ("call_chain",): "array",
     ("handoff_type",): "string",
-    ("data",): "object",
+    _DATA: "object or text",
 }
 _SHAPE = Shape("payload", _BASICS)
 _TELLTALE = ("source_agent_id", "target_agent_id", "call_chain")
@@ -58,7 +58,6 @@ _IDS = (
     ("call_chain",),
     ("context_refs",),
 )
-_MAX_REASON = 2000
 
 
 def recognise(document: Document) -> bool:
@@ -66,6 +65,10 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
+    """Return the record. Data that is a text is judged as `{"text": …}`, and its place is the place of the text."""
+    given = document.get("data")
+    text = given if isinstance(given, str) and not is_blank(given) else ""
+    has_place = isinstance(given, str) or (given is None and "data" in document)
     timestamp = moment(document.get("timestamp"))
     return Record(
         format=NAME,
@@ -77,12 +80,13 @@ def read(document: Document, envelope: Envelope) -> Record:
         target_agent_id=clean_or_empty(document.get("target_agent_id")),
         call_chain=names(document.get("call_chain")),
         trace_id=clean_or_empty(envelope.trace_id),
-        data=obj(document.get("data")),
+        data={"text": text} if text else obj(given),
+        data_place=_DATA if has_place else None,
         context=obj(envelope.context),
         context_refs=names(document.get("context_refs")),
         confidence=confidence(document.get("confidence", 1.0)),
         timestamp=timestamp.at if timestamp else None,
-        handoff_reason=clean_or_empty(document.get("handoff_reason"), _MAX_REASON),
+        handoff_reason=reason(document.get("handoff_reason"), envelope),
         user_approved=document.get("user_approved") is True,
         **envelope_fields(envelope),
     )
@@ -136,13 +140,14 @@ FORMAT: Final = Format(
     name=NAME,
     order=30,
     variants=(Variant(_SHAPE, _EXAMPLE),),
-    clue='a payload has "source_agent_id", "target_agent_id" and "call_chain"',
+    clue='a payload has "source_agent_id" and "target_agent_id"',
     places=Places(
         target=("target_agent_id",),
         source=("source_agent_id",),
         chain=("call_chain",),
         confidence=("confidence",),
         timestamp=("timestamp",),
+        data=_DATA,
     ),
     # Most payloads are written with isoformat() of Python, which writes +00:00.
     demands_z=False,

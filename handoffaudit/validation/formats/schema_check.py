@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final
 
 import jsonschema_rs
@@ -42,9 +43,17 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "number": (int, float),
     "boolean": (bool,),
     "any": (object,),
+    "object or text": (dict, str, NoneType),
 }
 
-_NAMES = {"string": "a string", "object": "an object", "array": "a list", "number": "a number", "boolean": "a boolean"}
+_NAMES = {
+    "string": "a string",
+    "object": "an object",
+    "array": "a list",
+    "number": "a number",
+    "boolean": "a boolean",
+    "object or text": "a string or an object",
+}
 
 
 def load_schema(name: str, folder: Path = FOLDER) -> dict[str, Any]:

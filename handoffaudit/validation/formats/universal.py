@@ -23,6 +23,7 @@ from handoffaudit.validation.formats.base import (
     integer,
     names,
     obj,
+    reason,
 )
 from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Code, Issue, Severity, make
@@ -146,7 +147,6 @@ _BASICS_2: Basics = {
 }
 _SHAPE_2 = Shape("universal-2.0", _BASICS_2)
 _IDS = fields("source.skill", "target.skill", "meta.handoff_chain", within=_HANDOFF)
-_MAX_REASON = 2000
 _METADATA = ("version", "schema_type", "timestamp", "trace_id", "expires_at")
 
 
@@ -186,7 +186,7 @@ def _record(document: Document, envelope: Envelope, arrived: Document | None = N
         confidence=confidence(word) if isinstance(word, str) else None,
         timestamp=timestamp.at if timestamp else None,
         expires_at=expires_at.at if expires_at else None,
-        handoff_reason=clean_or_empty(meta.get("handoff_reason"), _MAX_REASON),
+        handoff_reason=reason(meta.get("handoff_reason"), envelope),
         user_approved=meta.get("user_approved") is True,
         **envelope_fields(envelope),
     )
@@ -357,6 +357,7 @@ FORMAT: Final = Format(
         expires_at=(*_HANDOFF, "expires_at"),
         trace_id=_TRACE_ID,
         token_count=(*_HANDOFF, "meta", "token_count"),
+        data=(*_HANDOFF, "payload", "working"),
     ),
     demands_z=True,
     source_leads_chain=True,

@@ -1,5 +1,8 @@
 """The layers in the order they run. A new layer is one module and one line here."""
 
+from typing import Protocol
+
+from handoffaudit.validation.issues import Code
 from handoffaudit.validation.layers import (
     chain,
     consistency,
@@ -34,6 +37,14 @@ __all__ = [
     "Subject",
 ]
 
-LAYERS: tuple[Layer, ...] = (structure, tokens, chain, references, consistency, evidence, grounding, rules)
-MODEL_LAYERS: tuple[Layer, ...] = (semantic, critique)
+
+class ShippedLayer(Layer, Protocol):
+    """A layer of this package; `CODES` are the rule codes of its findings."""
+
+    @property
+    def CODES(self) -> tuple[Code, ...]: ...  # noqa: N802
+
+
+LAYERS: tuple[ShippedLayer, ...] = (structure, tokens, chain, references, consistency, evidence, grounding, rules)
+MODEL_LAYERS: tuple[ShippedLayer, ...] = (semantic, critique)
 """Layers that ask an LLM. They run after the other layers, if an LLM is to be asked."""

@@ -1,18 +1,61 @@
-"""The interface of a layer, and the handoff under validation that every layer receives."""
+"""The interface of a layer, the handoff under validation that every layer receives, and what callers implement."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from handoffaudit.validation.claims import Claim
+from handoffaudit.validation.claims import Claim, Source
 from handoffaudit.validation.config import Requirements, TypePolicy
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.ports import FileView, LanguageModel
+from handoffaudit.validation.prompts.question import Answer, Question
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.remediation import RemediationLog
+from handoffaudit.validation.roles import SourceRole, guess_role
 from handoffaudit.validation.tokenizers import TokenCounter
 from handoffaudit.validation.verdict import ChainFacts, Critique, TokenCounts
+
+
+class FileView(Protocol):
+    """The sender's files, if the validator can see them."""
+
+    def exists(self, path: str) -> bool | None:
+        """Return whether the file exists, or None if the path is outside the allowed folders.
+
+        Raises OSError if the lookup failed.
+        """
+        ...
+
+
+class FileStore(Protocol):
+    """A writable place beside the sender's files."""
+
+    def write(self, path: str, content: bytes) -> str | None:
+        """Write a file with its folders. Return the path that references should use, or None for `path` itself.
+
+        The path contains values of the sender. Raises OSError if the file could not be written, or if the path leads
+        outside the allowed folders.
+        """
+        ...
+
+
+class Summarizer(Protocol):
+    """An LLM that shortens texts."""
+
+    def shorten(self, text: str, most: int) -> str | None:
+        """Return the text in at most `most` characters, or None if no shorter text could be made."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """The caller's client of an LLM."""
+
+    def ask(self, question: Question) -> Answer:
+        """Wait for the answer and return it, parsed by the question's reader.
+
+        Raises `prompts.question.Unavailable` if there is no usable answer.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +66,12 @@ class History:
     back at A). `derived_full` is the same chain unfolded. Both are None if no earlier handoff is known.
     `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
 
-    `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash. `unknown` holds
-    the handoffs that this handoff names (its parent, the handoff it retries) and that have not arrived.
+    `returns` is the number of handoffs on the same route, among the ancestors and this handoff, whose target had the
+    work before. It is 0 if the sender declares a chain.
+
+    `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
+    `repeats_received` is that number for the latest earlier handoff to this source. `unknown` holds the handoffs that
+    this handoff names (its parent, the handoff it retries) and that have not arrived.
     """
 
     derived: tuple[str, ...] | None = None
@@ -32,6 +79,8 @@ class History:
     derived_complete: bool = True
     repeats: int = 0
     unknown: tuple[str, ...] = ()
+    repeats_received: int = 0
+    returns: int = 0
 
 
 @dataclass(slots=True)
@@ -61,6 +110,9 @@ class Subject:
     `files` is None if the sender's files cannot be seen. `remediation` is the record of the earlier attempts, None for
     the first attempt. `known_agents` is None if there is no agent registry. `model` is None if the LLM is asked in a
     later run. `sent` is the document as it arrived, None for a document that never arrived, such as a repair candidate.
+    `trace_evidence` is what the tools of the trace had returned by the time of the handoff, as the host captured it,
+    and what declared observers and people brought. `reported` holds the keys of the values that only guessed observers
+    and people brought (`grounding.reported`). `source_role` is None if only this handoff tells the role of its source.
     """
 
     record: Record
@@ -77,6 +129,16 @@ class Subject:
     model: LanguageModel | None = None
     findings: Findings = field(default_factory=Findings)
     sent: bytes | None = None
+    trace_evidence: tuple[Source, ...] = ()
+    reported: Collection[str] = ()
+    source_role: SourceRole | None = None
+
+    @property
+    def role(self) -> SourceRole:
+        """Return the role of the source, which is guessed from this handoff alone if it was not given."""
+        if self.source_role is None:
+            self.source_role = guess_role(self.record).role
+        return self.source_role
 
 
 class CouldNotRunError(Exception):

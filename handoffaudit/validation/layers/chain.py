@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from handoffaudit.validation.agents import ALWAYS_KNOWN, closest_agents, known_agents_hint, listed_agents
 from handoffaudit.validation.config import CircularPolicy
-from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats import BY_NAME, derives_chain
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.layers.base import History, Subject
 from handoffaudit.validation.paths import Location, at
@@ -71,8 +71,10 @@ REPEATS_WITHOUT_PROGRESS: Final = Code(
     "chain.repeats_without_progress",
     Severity.ERROR,
     "Repeats without progress",
-    what="The source hands the same data to the same target for at least the third time in one trace.",
-    why="Two agents that keep exchanging the same data make no progress and will not stop.",
+    what="The source hands the same data to the same target for at least the third time in one trace. The repeated "
+    "answers to it have no finding of their own. If the sender declares no chain, too many returns on one route are "
+    "the same finding.",
+    why="Two agents that keep exchanging the same work make no progress and will not stop.",
     hint="Change the data, add new results, or let a person decide how to continue.",
 )
 SOURCE_NOT_FIRST: Final = Code(
@@ -126,7 +128,7 @@ TOLERATED_REPEATS = 2
 
 NO_CHAIN: Final = "the handoff has no chain"
 
-_ABSENT = object()
+_RETURN_HINT: Final = "Finish with the present result, or let an administrator raise max_returns of the type."
 
 # Hints for the policies under which no person decides.
 _LOOP_HINTS: Final = {
@@ -137,23 +139,28 @@ _LOOP_HINTS: Final = {
 
 
 def skip(subject: Subject) -> str | None:
-    if _has_chain(subject) or subject.known_agents is not None or subject.history.unknown:
+    if any(_chains(subject)) or subject.known_agents is not None or subject.history.unknown:
         return None
     return NO_CHAIN
 
 
-def _has_chain(subject: Subject) -> bool:
-    return bool(subject.record.call_chain or subject.history.derived)
+def _chains(subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the declared and the derived chain. A handoff that declares no chain has at least its source as chain."""
+    record, derived = subject.record, subject.history.derived
+    if not derives_chain(record):
+        return record.call_chain, derived
+    return (), derived or ((record.source_agent_id,) if record.source_agent_id else None)
 
 
 def check(subject: Subject) -> Iterable[Issue]:
     """Yield the issues about the chain, the target, and the handoffs that the handoff names.
 
     The limits apply to the longer of the declared and the derived chain. Only the declared chain is searched for loops;
-    in the derived chain, a return counts only if there is no progress (`repeats`). If there is an agent registry, the
-    target of a handoff without a chain is looked up, too.
+    in the derived chain, a return counts only if there is no progress: the same data again, or too many returns without
+    a declared chain (`docs/decisions/0056-derived-chains.md`). If there is an agent registry, the target of a handoff
+    without a chain is looked up, too.
     """
-    if _has_chain(subject):
+    if any(_chains(subject)):
         yield from _chain_issues(subject)
     else:
         subject.findings.notes[name] = NO_CHAIN
@@ -163,29 +170,32 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 def _chain_issues(subject: Subject) -> Iterable[Issue]:
     record, policy = subject.record, subject.policy
-    declared, derived = record.call_chain, subject.history.derived
+    declared, derived = _chains(subject)
     shown_chain = derived if derived is not None and len(derived) > len(declared) else declared
     source, target = record.source_agent_id, record.target_agent_id
     to_itself = source == target
-    loop = () if to_itself else _loop_issues(subject)
-    long = len(shown_chain) > policy.approval_length and not record.user_approved
+    loop = _loop_issues(subject) if declared and not to_itself else ()
+    stuck = tuple(_repeats(subject, declares_chain=bool(declared)))
+    # The agents of a derived chain count once: the work may return to them.
+    counted = [at for at, agent in enumerate(shown_chain) if declared or agent not in shown_chain[:at]]
+    long = len(counted) > policy.approval_length and not record.user_approved
     subject.findings.chain = ChainFacts(
         declared=declared,
         derived=derived,
         derived_complete=subject.history.derived_complete,
         shown=shown_chain,
         target=target,
-        loop=_positions(shown_chain, target) if to_itself or loop else (),
-        over_from=policy.approval_length if long else None,
+        loop=_positions(shown_chain, target) if to_itself or loop or (stuck and not declared) else (),
+        over_from=counted[policy.approval_length] if long else None,
         repeats=subject.history.repeats,
     )
     if to_itself:
         yield _self_handoff(subject)
     yield from loop
-    yield from _length_issues(subject, shown_chain, long=long)
+    yield from _length_issues(subject, shown_chain, len(counted), long=long)
     yield from _difference(subject)
     yield from _source_first(subject)
-    yield from _repeats(subject)
+    yield from stuck
 
 
 def _places(subject: Subject) -> tuple[Location, Location]:
@@ -194,18 +204,13 @@ def _places(subject: Subject) -> tuple[Location, Location]:
     return places.target, places.chain or ()
 
 
-def _chain_name(subject: Subject) -> str:
-    """Return the name of the field that declares the chain."""
-    return str(_places(subject)[1][-1])
-
-
 def _positions(chain: tuple[str, ...], agent: str) -> tuple[int, ...]:
     return tuple(position for position, name in enumerate(chain) if name == agent)
 
 
 def _self_handoff(subject: Subject) -> Issue:
     agent = subject.record.target_agent_id
-    rule = f" The target must NOT appear in {_chain_name(subject)}." if agent in subject.record.call_chain else ""
+    rule = f" The target must NOT appear in {_places(subject)[1][-1]}." if agent in _chains(subject)[0] else ""
     return make(
         SELF_HANDOFF,
         location=_places(subject)[0],
@@ -229,7 +234,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
             make(
                 CIRCULAR_WITH_REASON,
                 location=location,
-                message=f"The target {show(target)} must NOT appear in {_chain_name(subject)} unless a person "
+                message=f"The target {show(target)} must NOT appear in {_places(subject)[1][-1]} unless a person "
                 f"approves: {loop}. The reason given: {show(reason)}",
                 actual=target,
                 reason=reason,
@@ -240,7 +245,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
         make(
             CIRCULAR,
             location=location,
-            message=f"The target {show(target)} must NOT appear in {_chain_name(subject)}: {loop}."
+            message=f"The target {show(target)} must NOT appear in {_places(subject)[1][-1]}: {loop}."
             + ("" if reason else " No reason is given."),
             actual=target,
             hint=_reason_hint(subject),
@@ -265,11 +270,13 @@ def instead_of(record: Record, field: str) -> str | None:
     return misspelt_field(field, holder)
 
 
-def _length_issues(subject: Subject, chain: tuple[str, ...], *, long: bool) -> Iterable[Issue]:
-    policy, location = subject.policy, _places(subject)[1]
-    length = len(chain)
+def _length_issues(subject: Subject, chain: tuple[str, ...], length: int, *, long: bool) -> Iterable[Issue]:
+    policy = subject.policy
+    target, location = _places(subject)
     source = "" if chain is subject.record.call_chain else " by the server's count"
     summary = f"The chain is {pluralize(length, 'agent')} long{source}"
+    if derives_chain(subject.record):
+        location, summary = target, f"The chain of the trace has {pluralize(length, 'agent')}"
     if long:
         yield make(
             NEEDS_APPROVAL,
@@ -300,9 +307,8 @@ def _approval_hint(subject: Subject) -> str | None:
 
 
 def _difference(subject: Subject) -> Iterable[Issue]:
-    location, history, declared = _places(subject)[1], subject.history, subject.record.call_chain
-    stated = declared and at(subject.record.document, location, _ABSENT) is not _ABSENT
-    if history.derived is None or not stated or _agrees(declared, history):
+    location, history, declared = _places(subject)[1], subject.history, _chains(subject)[0]
+    if history.derived is None or not declared or _agrees(declared, history):
         return
     known = format_chain(history.derived)
     end = "" if history.derived_complete else "… → "
@@ -328,7 +334,7 @@ def _agrees(declared: tuple[str, ...], history: History) -> bool:
 
 def _source_first(subject: Subject) -> Iterable[Issue]:
     record = subject.record
-    if not BY_NAME[record.format].source_leads_chain or not record.call_chain:
+    if not BY_NAME[record.format].source_leads_chain or not _chains(subject)[0]:
         return
     first, source = record.call_chain[0], record.source_agent_id
     if first != source:
@@ -376,16 +382,18 @@ def _unknown_handoffs(subject: Subject) -> Iterable[Issue]:
             )
 
 
-def _repeats(subject: Subject) -> Iterable[Issue]:
-    record, repeats = subject.record, subject.history.repeats
-    if repeats < TOLERATED_REPEATS:
+def _repeats(subject: Subject, *, declares_chain: bool) -> Iterable[Issue]:
+    history, most = subject.history, subject.policy.max_returns
+    source, target = show(subject.record.source_agent_id), show(subject.record.target_agent_id)
+    # In a round of a loop, every agent repeats its data. Only the agent that begins the round has the finding.
+    if TOLERATED_REPEATS <= history.repeats > history.repeats_received:
+        times = history.repeats + 1
+        message = f"{source} hands the same data to {target} for the {ordinal(times)} time in this trace."
+        details: dict[str, Any] = {"actual": times, "repeats": history.repeats}
+    elif history.returns > most and not declares_chain:
+        message = f"{source} returns the work to {target} for the {ordinal(history.returns)} time in this trace"
+        message += f", over the limit of {pluralize(most, 'return')} on one route."
+        details = {"actual": history.returns, "expected": most, "returns": history.returns, "hint": _RETURN_HINT}
+    else:
         return
-    times = repeats + 1
-    yield make(
-        REPEATS_WITHOUT_PROGRESS,
-        location=_places(subject)[0],
-        message=f"{show(record.source_agent_id)} hands the same data to {show(record.target_agent_id)} "
-        f"for the {ordinal(times)} time in this trace.",
-        actual=times,
-        repeats=repeats,
-    )
+    yield make(REPEATS_WITHOUT_PROGRESS, location=_places(subject)[0], message=message, **details)

@@ -1,4 +1,4 @@
-"""The consistency layer: times, ids and confidence of the document, and the hash and size of its payload."""
+"""The consistency layer: times, ids, confidence and assumptions of the document, and hash and size of its payload."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,12 +8,15 @@ from typing import Any, Final
 
 import orjson
 
+from handoffaudit.validation.assumptions import first_assumption
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Places, Seal
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact, python_compact, sha256_hex
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.paths import Location, at, last_name
+from handoffaudit.validation.layers.grounding.mentions import is_order
+from handoffaudit.validation.locate import placer
+from handoffaudit.validation.paths import Location, at, dotted_path, last_name
 from handoffaudit.validation.text import show
 from handoffaudit.validation.times import moment, utc_text
 
@@ -59,6 +62,14 @@ CLOCK_SKEW: Final = Code(
     why="The order of handoffs and the expiry times of this sender are wrong by the same amount.",
     hint="Synchronise the sender's clock (NTP), and write times in UTC.",
 )
+ASSUMED_DATA: Final = Code(
+    "consistency.assumed_data",
+    Severity.WARNING,
+    "Assumed data",
+    what="The agent says that data it hands over is assumed, simulated or made up, and the task did not ask for that.",
+    why="Later agents use the data as if it were real, and the answer rests on it.",
+    hint="Get the real data, or list the field under assumptions and tell the reader of the answer.",
+)
 PAYLOAD_HASH_MISMATCH: Final = Code(
     "integrity.payload_hash_mismatch",
     Severity.ERROR,
@@ -92,6 +103,7 @@ CODES: Final = (
     TIMESTAMP_NOT_UTC,
     TRACE_ID_NOT_V4,
     CLOCK_SKEW,
+    ASSUMED_DATA,
     PAYLOAD_HASH_MISMATCH,
     SIZE_MISMATCH,
     LOW_CONFIDENCE,
@@ -210,6 +222,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     yield from _trace_id(subject, form.places)
     yield from integrity_issues(form.seal(subject.record.document))
     yield from _confidence(subject, form.places)
+    yield from _assumed_data(subject)
 
 
 def _expiry(subject: Subject, places: Places) -> Iterable[Issue]:
@@ -297,4 +310,21 @@ def _confidence(subject: Subject, places: Places) -> Iterable[Issue]:
         message=f"The sender's confidence is {word}, below {floor:g}.",
         expected=floor,
         actual=written,
+    )
+
+
+def _assumed_data(subject: Subject) -> Iterable[Issue]:
+    """Yield a finding if this is the first handoff of its trace, as far as the context shows, with assumed data.
+
+    People and tools bring facts, and an order says what to assume.
+    """
+    found = first_assumption(subject.record)
+    if found is None or not subject.role.is_worker or is_order(subject.record):
+        return
+    location = placer(subject.record)(found.place)
+    yield make(
+        ASSUMED_DATA,
+        location=location,
+        message=f"{dotted_path(location)} says that data is assumed or made up: {show(found.sentence)}",
+        sentence=found.sentence,
     )

@@ -93,8 +93,15 @@ def check(subject: Subject) -> Iterable[Issue]:
     supplied = source_names(subject.record)
     within = stating_place(subject.record)
     root = placer(subject.record)((*within, "evidence_refs"))
+    is_text = subject.record.data_place is not None
     known = citable(subject.record)
-    citing = _Citing(root, within, list(islice(known, _MOST_NAMED)), is_beside=_cites_beside(subject.record))
+    citing = _Citing(
+        root=(*root, "evidence_refs") if is_text else root,
+        within=within,
+        supplied=list(islice(known, _MOST_NAMED)),
+        is_beside=_cites_beside(subject.record),
+        is_text=is_text,
+    )
     yield from limit_issues(_report_uncited(found, citing))
     yield from _report_threshold(found, subject.policy.max_uncited_ratio, citing)
     yield from limit_issues(_report_unknown_sources(found, known, root))
@@ -106,16 +113,18 @@ def check(subject: Subject) -> Iterable[Issue]:
 class _Citing:
     """The place where a handoff cites its sources, and the sources that it can cite.
 
-    `is_beside` is True if the handoff has `evidence_refs` in another location.
+    `is_beside` is True if the handoff has `evidence_refs` in another location. `is_text` is True if the data is a text,
+    which cannot cite.
     """
 
     root: Location
     within: Location
     supplied: Sequence[str]
     is_beside: bool
+    is_text: bool = False
 
     def path(self, claim: Claim) -> str:
-        """Return the name for citing a claim: its bare key, or its path if the claim is deeper in the data."""
+        """Return the name of a claim in `evidence_refs`: its key, or its path if the claim is deeper in the data."""
         return plain_key(claim.location, self.within) or dotted_path(claim.location)
 
     def example(self, path: str) -> str:
@@ -127,7 +136,10 @@ class _Citing:
         source = quote_text(self.supplied[0]) if len(self.supplied) == 1 else ""
         listed = _list_names(self.supplied) if len(self.supplied) > 1 else ""
         named = f" (supplied: {listed})" if listed else ""
-        return f"{dotted_path(self.root)}: {{{_quote_path(path)}: {source or _LEFT_OPEN}}}{named}"
+        cited = f"{{{_quote_path(path)}: {source or _LEFT_OPEN}}}"
+        if self.is_text:
+            return f'{dotted_path(self.root[:-1])}: {{"text": "…", "evidence_refs": {cited}}}{named}'
+        return f"{dotted_path(self.root)}: {cited}{named}"
 
     @property
     def assumptions(self) -> str:
@@ -139,7 +151,7 @@ class _Citing:
 
     @property
     def supplying(self) -> str:
-        """The request to supply a source, or an empty string if there is a source to cite."""
+        """Return the request to supply a source, or an empty text if there is a source to cite."""
         return "" if self.supplied else ' Send the source as evidence: [{"source": "…", "content": "…"}].'
 
 
@@ -175,6 +187,7 @@ def claims_of(subject: Subject, layer: str = name) -> Extraction:
         supplied=citable(record),
         within=stating_place(record),
         place_of=placer(record),
+        is_text=record.data_place is not None,
     )
     subject.findings.claims = found.claims
     notes = []
@@ -233,7 +246,7 @@ def _report_uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
 
 
 def _name_claim(claim: Claim) -> str:
-    return clean(dotted_path(claim.location))
+    return clean(claim.path)
 
 
 def _report_threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Issue]:

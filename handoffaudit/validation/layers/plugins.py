@@ -9,10 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from handoffaudit.validation.errors import HandoffAuditError
 from handoffaudit.validation.issues import Issue, Severity, limit_issues
+from handoffaudit.validation.json_text import to_json
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
 from handoffaudit.validation.locate import placer
-from handoffaudit.validation.paths import Location
-from handoffaudit.validation.selectors import ANY, MISSING, PathError, parse_path, select
+from handoffaudit.validation.paths import ANY, MISSING, Location, PathError, parse_path, select
 from handoffaudit.validation.text import brief, clean, show
 
 __all__ = ["GROUP", "IValidator", "PluginError", "installed_layers", "wrap"]
@@ -162,8 +162,6 @@ def _issue(layer: str, found: Any, subject: Subject) -> Issue:
 
 
 def _json(value: Any) -> Any:
-    from handoffaudit.validation.json_values import to_json  # noqa: PLC0415
-
     return brief(to_json(value))
 
 

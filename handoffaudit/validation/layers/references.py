@@ -8,8 +8,7 @@ from typing import Final
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Reference
 from handoffaudit.validation.issues import Code, Issue, Severity, limit_issues, make
-from handoffaudit.validation.layers.base import CouldNotRunError, NotCheckedError, Subject
-from handoffaudit.validation.ports import FileView
+from handoffaudit.validation.layers.base import CouldNotRunError, FileView, NotCheckedError, Subject
 from handoffaudit.validation.text import pluralize, show
 
 name: Final = "references"
@@ -89,8 +88,8 @@ def _ephemeral(reference: Reference) -> Iterable[Issue]:
 
 def _exists(reference: Reference, files: FileView) -> bool | None:
     try:
-        # No file system allows NUL in a name, and looking up such a name raises an error.
-        return "\0" not in reference.path and files.exists(reference.path)
+        # An empty path would be the folder itself. No file system allows NUL in a name.
+        return bool(reference.path) and "\0" not in reference.path and files.exists(reference.path)
     except OSError as error:
         reason = error.strerror or "input/output error"
         raise CouldNotRunError(f"the files could not be looked up: {reason}") from error
@@ -106,7 +105,9 @@ def _report_missing(named: Iterable[Reference], files: FileView, outside: list[R
             yield make(
                 MISSING_FILE,
                 location=reference.location,
-                message=f"The file {show(reference.path)} does not exist.",
+                message=f"The file {show(reference.path)} does not exist."
+                if reference.path
+                else "The path of the file is empty.",
                 actual=reference.path,
             )
 

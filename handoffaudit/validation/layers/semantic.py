@@ -6,7 +6,7 @@ from typing import Final
 from handoffaudit.validation.config import FailMode, Strictness
 from handoffaudit.validation.formats import claude_code, delegation
 from handoffaudit.validation.issues import Code, Issue, Severity, make
-from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Subject
+from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, NotCheckedError, Subject
 from handoffaudit.validation.locate import place_of, placer, span_of
 from handoffaudit.validation.paths import Location, dotted_path
 from handoffaudit.validation.prompts import layer_questions
@@ -62,7 +62,7 @@ UNAVAILABLE: Final = Code(
     "semantic.unavailable",
     Severity.WARNING,
     "LLM check skipped",
-    what="The LLM could not be asked, or gave no usable answer. The metadata gives the reason.",
+    what="An LLM key is set, but the LLM could not be asked, or gave no usable answer. The metadata gives the reason.",
     why="The handoff was judged without a check that its type requires.",
     hint="The sender need not do anything: the check is repeated when the LLM is available.",
 )
@@ -83,7 +83,7 @@ _BY_DOUBT: Final = {
 }
 _CUT: Final = f"Parts longer than {LONGEST_PART:,} characters were cut before they were sent to the LLM."
 _SECRETS: Final = "Values that look like secrets were masked, so the LLM did not see them."
-_ONCE_A_KEY = "the check is made once an operator has set an LLM key"
+_UNTIL_A_KEY = "A person decides, or the check is made once an operator has set an LLM key."
 _NO_REASON = "The LLM considers the data invalid, but gives no reason."
 
 
@@ -113,8 +113,10 @@ def check(subject: Subject) -> Iterable[Issue]:
     try:
         answer = ask_model(subject.model, lambda: _remember(question_of(subject), questions))
     except Unavailable as error:
-        yield from _unavailable(error, subject.policy.fail_mode)
         subject.findings.unverified = True
+        yield from _unavailable(error, subject.policy.fail_mode)
+        if error.reason is Reason.NO_KEY:
+            raise NotCheckedError(error.detail) from error
         raise CouldNotRunError(f"the LLM could not be asked: {error.detail}") from error
     subject.findings.models[name] = answer.model
     found = _objective(subject, answer) if subject.record.format == delegation.NAME else _grounding(subject, answer)
@@ -158,18 +160,23 @@ def _role(characters: int, careful_above: int) -> Role:
 
 
 def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
-    yield make(
-        UNAVAILABLE,
-        message=f"The LLM check was not made: {error.detail}",
-        hint=f"The sender need not do anything: {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
-        reason=error.reason.value,
-        http_status=error.status,
-    )
+    """Yield what the handoff lacks.
+
+    A missing key is no finding of a handoff: it concerns all handoffs, so the pages say it once. A handoff that is held
+    for the check still needs the finding that holds it.
+    """
+    if error.reason is not Reason.NO_KEY:
+        yield make(
+            UNAVAILABLE,
+            message=f"The LLM check was not made: {error.detail}",
+            reason=error.reason.value,
+            http_status=error.status,
+        )
     if fail_mode is FailMode.CLOSED:
         yield make(
             AWAITING_CHECK,
             message="Handoffs of this type are held until the LLM has checked them.",
-            hint=f"A person decides, or {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
+            hint=_UNTIL_A_KEY if error.reason is Reason.NO_KEY else None,
             reason=error.reason.value,
         )
 

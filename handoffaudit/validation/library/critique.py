@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, TypeGuard
 
 from handoffaudit.validation.issues import MAX_ISSUES
-from handoffaudit.validation.json_values import to_json
+from handoffaudit.validation.json_text import to_json
 from handoffaudit.validation.library.logger import get_logger
 from handoffaudit.validation.library.models import (
     GRAVE,

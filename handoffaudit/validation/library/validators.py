@@ -15,8 +15,7 @@ from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.formats import output
 from handoffaudit.validation.formats.messages import not_an_object
 from handoffaudit.validation.issues import Issue, Severity, limit_issues, make
-from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
-from handoffaudit.validation.json_values import to_json
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, to_json, too_deep
 from handoffaudit.validation.layers import History, Subject, evidence, rules
 from handoffaudit.validation.library.models import (
     ClaimAnnotation,

@@ -14,7 +14,7 @@ from handoffaudit.validation.diff import removal
 from handoffaudit.validation.formats import BY_NAME, handoff_file, universal
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
-from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.layers.base import LanguageModel
 from handoffaudit.validation.prompts.question import Prompt
 from handoffaudit.validation.repair.by_model import Author, OrModel, why_not_asked
 from handoffaudit.validation.repair.compress import SESSION_FILE, Compressed, compress, count
@@ -49,12 +49,12 @@ class DefaultsAndHints:
 
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
         for _ in range(_MOST_ROUNDS):
-            mended = draft
+            fixed = draft
             for issue in verdict.issues:
-                mended = follow(mended, issue, work) or mended
-            if mended is draft:
+                fixed = follow(fixed, issue, work) or fixed
+            if fixed is draft:
                 break
-            draft, verdict = mended, work.candidate(mended).verdict
+            draft, verdict = fixed, work.candidate(fixed).verdict
             if verdict.valid:
                 break
         return draft
@@ -148,7 +148,7 @@ def repair(
 def _why_not(document: object) -> str:
     if isinstance(document, dict):
         return "The document has no known format, so there are no repair rules for it."
-    return "There is no JSON object to repair, and rules cannot guess the intended content."
+    return "There is not JSON object to repair, and rules cannot guess the intended content."
 
 
 def _try_each(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try]) -> Repair:

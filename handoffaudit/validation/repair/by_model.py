@@ -9,8 +9,8 @@ from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, python_compact
+from handoffaudit.validation.layers.base import LanguageModel
 from handoffaudit.validation.paths import Location, at
-from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.question import (
     Answer,
@@ -64,7 +64,7 @@ def repair_question(
 _ABSENT: Final = object()
 
 
-def may_be_mended(issue: Issue, form: str) -> bool:
+def may_be_repaired(issue: Issue, form: str) -> bool:
     """Return whether the issue concerns a place that an LLM may change."""
     return not any(_holds(place, issue.location) for place in BY_NAME[form].repair.protected)
 
@@ -192,7 +192,7 @@ class Author:
     def was_due(self) -> bool:
         return bool(self.name or self.note)
 
-    def mended(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+    def repair(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
         """Return the draft corrected by the LLM, or the same draft if the LLM gave no usable correction."""
         issues = [issue for issue in verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL)]
         self.note = why_not_asked(draft.document, issues, work.form)
@@ -250,9 +250,9 @@ class OrModel:
         further = self.rule(draft, verdict, work)
         if further is not draft or self.author.was_due or verdict.valid:
             return further
-        mended = self.author.mended(draft, verdict, work)
+        fixed = self.author.repair(draft, verdict, work)
         self._name, self._note = self.author.name, self.author.note
-        return mended
+        return fixed
 
 
 def _hide_secrets(issues: Iterable[Issue], document: Document) -> list[Issue]:
@@ -272,7 +272,7 @@ def _without_words(issue: Issue) -> Issue:
 
 def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
     """Return why the LLM is not asked, or an empty text if it is asked."""
-    if not any(may_be_mended(issue, form) for issue in issues):
+    if not any(may_be_repaired(issue, form) for issue in issues):
         return "The LLM was not asked: the errors concern fields that only the sender may change."
     length = len(_dump_masked(document))
     if length > LONGEST_DOCUMENT:

@@ -8,8 +8,8 @@ from handoffaudit.validation.diff import Change, addition, removal, replacement
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Compression, Document, Format, Places
 from handoffaudit.validation.json_text import compact
+from handoffaudit.validation.layers.base import FileStore, Summarizer
 from handoffaudit.validation.paths import Location, at, dotted_path
-from handoffaudit.validation.ports import FileStore, Summarizer
 from handoffaudit.validation.repair.edit import (
     copy_value,
     key_phrases,

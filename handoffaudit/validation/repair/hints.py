@@ -23,14 +23,14 @@ _SOURCES: Final[Mapping[Location, Location]] = MappingProxyType(
     {form.places.chain: form.places.source for form in FORMATS if form.places.chain and form.places.source}
 )
 
-Mend = Callable[[Draft, Issue, Work], Draft | None]
+Fix = Callable[[Draft, Issue, Work], Draft | None]
 
 
 def follow(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     """Follow the hint of an issue and return the new draft, or None if only the sender can follow the hint."""
-    mend = _MENDS.get(issue.code)
-    found = mend(draft, issue, work) if mend else None
-    if found is not None or mend is None:
+    fix = _FIXES.get(issue.code)
+    found = fix(draft, issue, work) if fix else None
+    if found is not None or fix is None:
         return found
     moved = next((place for place in draft.moved if issue.location[: len(place)] == place), None)
     return draft.drop(moved, "its value does not fit the field with the closest name") if moved else None
@@ -188,7 +188,7 @@ def _put_unless_none(draft: Draft, place: Location, value: Any, why: str) -> Dra
     return None if value is None else draft.put(place, value, why)
 
 
-_MENDS: Final[Mapping[str, Mend]] = MappingProxyType(
+_FIXES: Final[Mapping[str, Fix]] = MappingProxyType(
     {
         messages.MISSING_FIELD.code: _missing,
         universal.GENERATED_TRACE_ID.code: _trace_id,

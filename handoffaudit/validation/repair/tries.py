@@ -10,8 +10,8 @@ from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.diff import Change
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.layers.base import FileStore, Summarizer
 from handoffaudit.validation.paths import Location
-from handoffaudit.validation.ports import FileStore, Summarizer
 from handoffaudit.validation.repair.compress import Budget
 from handoffaudit.validation.repair.edit import Draft, recompute_hashes
 from handoffaudit.validation.tokenizers import TokenCounter

@@ -34,7 +34,7 @@ class Run:
         self.now += seconds
         found = []
         for due in self.follower.due(self.now):
-            self.follower.took(due)
+            self.follower.mark_reported(due)
             found.append(due)
         return found
 
@@ -102,7 +102,7 @@ def test_an_iteration_that_is_known_from_before_goes_on(run: Run) -> None:
     run.look()
     run.now += 1
     for due in run.follower.due(run.now):
-        run.follower.took(due, 4)
+        run.follower.mark_reported(due, 4)
     run.write("plan/planner/handoff.json", at=2)
     run.look()
     assert run.look() == [("plan/planner/handoff.json", 5)]

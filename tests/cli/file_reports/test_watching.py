@@ -147,5 +147,5 @@ def test_a_link_out_of_the_folder_is_reported_once_and_never_read(tmp_path: Path
     assert len(server.taken) == 3
     assert made["one"]["file"] == {"exists": True, "error": "the link leaves the folder, and is not followed"}
     assert "response_text" not in made["two"]
-    assert made["three"]["file"] == {"exists": False, "error": "it is no regular file"}
+    assert made["three"]["file"] == {"exists": False, "error": "it is not a regular file"}
     assert "secret" not in str(server.taken)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import warm
 from tests.running.conftest import clean_environment, free_port
 
 HOOK = [sys.executable, "-m", "handoffaudit", "hook"]
@@ -140,9 +141,9 @@ class Hook:
         )
 
     def __call__(self, event: object, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(event, *options, **more)
-        out, err = process.communicate(timeout=300)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        """Run the hook to its end; `start` starts Python anew."""
+        text = event if isinstance(event, str) else json.dumps(event)
+        return warm.run("hook", *options, text=text, cwd=self.folder, env=self.environment | more)
 
     def start(self, event: object, *options: str, **more: str) -> subprocess.Popen[str]:
         given = self.folder / f"event-{time.monotonic_ns()}"

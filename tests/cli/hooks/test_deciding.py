@@ -122,9 +122,9 @@ def test_emit_denies_where_the_server_blocks_without_claude_codes_words(hook, ga
 BROKEN = {
     "": "there is nothing on standard input",
     "  \n": "there is nothing on standard input",
-    "{": "it is no JSON (",
-    "[1]": "it is no JSON object",
-    "[" * 100_000: "it is no JSON (",
+    "{": "it is not JSON (",
+    "[1]": "it is not a JSON object",
+    "[" * 100_000: "it is not JSON (",
     '"' + "x" * (8 * 1024 * 1024) + '"': "it is longer than 8 MiB",
 }
 
@@ -144,7 +144,7 @@ WRONG = {
     "--url x": "'x' is not the address of a server: write it like https://audit.example.com.",
     "--url http://u:p@h": "The address has a user name or a password in it, and none is used: leave it out.",
     "--hybrid": "--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.",
-    "--any-key": "--any-key goes with --flush.",
+    "--any-key": "--any-key needs --flush.",
 }
 
 

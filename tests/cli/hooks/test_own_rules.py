@@ -136,7 +136,7 @@ def test_a_rules_file_of_another_user_is_refused(hook):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is no JSON ("),
+        ("{", "is not JSON ("),
         ('{"rules": 1}', "is wrong: This is a number, not a list of rules. Give a list."),
         ('[{"rule_id": "a"}]', "is wrong: [0].rule_config: rule_config is null."),
         (None, "can't be read (No such file or directory)."),

@@ -24,7 +24,7 @@ def test_a_file_is_there_or_not(tmp_path):
     assert found(tmp_path, "file_exists", file_path="a.txt").status == "passed"
     assert found(tmp_path, "file_exists", file_path=str(tmp_path / "a.txt")).status == "passed"
     assert found(tmp_path, "file_exists", file_path="b.txt").message == "b.txt is not there."
-    assert found(tmp_path, "file_exists", file_path="folder").message == "folder is no file."
+    assert found(tmp_path, "file_exists", file_path="folder").message == "folder is not a file."
 
 
 def test_every_pattern_must_be_found(tmp_path):

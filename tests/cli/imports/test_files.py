@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from handoffaudit.cli import documents
+from handoffaudit.cli import Stop, documents
 from handoffaudit.cli.documents import Source
-from handoffaudit.cli.errors import Stop
 
 
 def pieces(path):

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from handoffaudit.cli.documents import Source
-from handoffaudit.cli.import_files import _import
-from handoffaudit.cli.import_items import ImportReport
+from handoffaudit.cli.import_files import ImportReport, _import
 from handoffaudit.cli.import_receivers import DatabaseReceiver
 from handoffaudit.cli.progress import ProgressBar
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from handoffaudit.cli.import_items import Occurrences, make_item
+from handoffaudit.cli.import_files import Occurrences, make_item
 
 
 def item(line: bytes, occurrences=None):

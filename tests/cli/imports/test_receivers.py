@@ -8,9 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from handoffaudit.cli import import_receivers
-from handoffaudit.cli.errors import Stop
-from handoffaudit.cli.import_items import Occurrences, make_item
+from handoffaudit.cli import Stop, import_receivers
+from handoffaudit.cli.import_files import Occurrences, make_item
 from handoffaudit.cli.import_receivers import ServerReceiver
 
 ITEMS = [
@@ -129,7 +128,7 @@ def test_a_server_that_is_away_is_given_up_in_the_end(slept):
     [
         (401, "refuses the key .401: No such key"),
         (403, "refuses the key"),
-        (404, "is no handoffaudit"),
+        (404, "is not a handoffaudit"),
         (500, "500: Oh"),
     ],
 )

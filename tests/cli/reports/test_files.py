@@ -42,9 +42,24 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     said = {name: file_lookup.look(tmp_path / name).file for name in ("", "link", "pipe", "none", "file/none")}
     assert said[""] == {"exists": False, "error": "it is a folder"}
     assert "a symbolic link to" in said["link"]["error"]
-    assert said["pipe"] == {"exists": False, "error": "it is no regular file"}
+    assert said["pipe"] == {"exists": False, "error": "it is not a regular file"}
     assert said["none"] == {"exists": False}
     assert said["file/none"] == {"exists": False, "error": "it can't be looked up: not a directory"}
+
+
+def test_a_link_that_vanishes_during_the_look_up_is_an_absent_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, read = tmp_path / "link", Path.readlink
+    link.symlink_to(tmp_path / "nowhere")
+
+    def vanish(path: Path) -> Path:
+        path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(Path, "readlink", vanish)
+    assert file_lookup.look(link).file == {"exists": False}
+    assert not link.is_symlink()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
@@ -164,7 +179,7 @@ def test_what_is_swapped_after_it_was_looked_up_is_not_followed(secret: Path, mo
     file.unlink()
     os.mkfifo(file)
     monkeypatch.setattr(os, "stat", lambda *_, **__: status)
-    assert file_lookup.look(file).file == {"exists": False, "error": "it is no regular file"}
+    assert file_lookup.look(file).file == {"exists": False, "error": "it is not a regular file"}
 
 
 def linked_run(secret: Path) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import warm
 from tests.diagnostics.files.support import BLOCK, GOOD
 from tests.running.conftest import Up, clean_environment, free_port, prepared
 from tests.running.conftest import run as product_run
@@ -22,14 +23,8 @@ DEADLINE = 60
 
 
 def called(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "handoffaudit", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env=clean_environment() | {"HANDOFFAUDIT_DATA": str(folder / "data")} | environment,
-    )
+    env = clean_environment() | {"HANDOFFAUDIT_DATA": str(folder / "data")} | environment
+    return warm.run(*arguments, cwd=folder, env=env)
 
 
 def write(path: Path, content: object = GOOD) -> Path:
@@ -80,7 +75,7 @@ def test_no_link_is_followed_without_a_root(tmp_path: Path) -> None:
         (("--agent", "a", "--phase", "p", "--local"), "Missing option: --path."),
         (("--path", "x", "--local"), "Missing option: --agent, --phase."),
         (("--path", "x", "--agent", "a", "--phase", "p", "--local", "--response", "none"), "can't be read"),
-        (("--path", "x", "--agent", "a", "--phase", "p", "--strict"), "--strict goes with --local"),
+        (("--path", "x", "--agent", "a", "--phase", "p", "--strict"), "--strict needs --local"),
         (("--path", "x", "--agent", "a" * 201, "--phase", "p", "--local"), "over the limit of 200"),
         (("--path", "x", "--agent", "a", "--phase", "p", "--url", "nonsense"), "is not the address of a server"),
         (("--flush",), "No server is named"),
@@ -155,7 +150,7 @@ def test_what_waits_with_another_key_is_sent_on_request(tmp_path: Path) -> None:
     key = product_run("key", "create", "crew", "--scopes", "ingest,read", folder=folder).stdout.strip()
     new = old | {"HANDOFFAUDIT_KEY": key}
     alone = called(tmp_path, "report-file", "--any-key", **new)
-    assert (alone.returncode, "--any-key goes with --flush" in alone.stderr) == (2, True)
+    assert (alone.returncode, "--any-key needs --flush" in alone.stderr) == (2, True)
     up = Up(folder, port=port).wait_ready()
     try:
         told = called(tmp_path, *REPORT, "--path", "none", "--run", "r2", **new).stderr

@@ -2,8 +2,7 @@ import socket
 
 import pytest
 
-from handoffaudit.cli import up
-from handoffaudit.cli.errors import Stop
+from handoffaudit.cli import Stop, up
 
 
 def test_the_names_follow_the_host():

@@ -47,6 +47,30 @@ def test_values_are_marked_in_the_text_beside_what_they_rest_on(browser: Client,
     assert "value-mark--grounded" in page.html
 
 
+def test_a_text_is_shown_as_it_arrived_with_its_findings_at_its_place(browser: Client, tenant: Tenant) -> None:
+    document = payload(data="Three suppliers deliver by 12 March 2024.")
+    handoff = judged(tenant, document, context={"question": "Who delivers?"})
+    page = opened(browser, handoff)
+    assert '<mark class="value-mark value-mark--ungrounded">12 March 2024<sup' in page.html
+    assert "data.text" not in page.html
+    assert "Three suppliers deliver by 12 March 2024." in page.text("document")
+    page = opened(browser, handoff, "?at=/data")
+    assert "The document has no place" not in page.text("document")
+    assert "Three suppliers deliver" in page.text("at-/data")
+
+
+def test_a_value_of_a_guessed_observer_is_reported_in_words_and_with_its_own_line(
+    browser: Client, tenant: Tenant
+) -> None:
+    document = payload(source_agent_id="terminal", call_chain=["terminal"], data={"text": "exitcode: 0, 4711 rows"})
+    page = opened(browser, judged(tenant, document))
+    (mark,) = select(page.html, ".claim-text mark")
+    assert mark.attributes["class"] == "value-mark value-mark--reported"
+    assert texts(page.html, ".claim-totals li") == ["1 reported, of unknown origin"]
+    assert "no evidence confirms it" in text_of(page.html, ".claim-values")
+    assert "declare the role of the agent" in page.html
+
+
 def test_a_claim_that_cites_only_unknown_sources_is_shown_in_amber(browser: Client, tenant: Tenant) -> None:
     data = {**SUPPLIERS, "evidence_refs": {"summary": "made-up-source"}}
     page = opened(browser, judged(tenant, payload(data=data), evidence=OFFERS))
@@ -100,7 +124,7 @@ def test_attempts_stand_with_what_each_changed_and_what_was_asked(browser: Clien
     assert "Due next: fix it and send it again. After that, 1 more try" in opened(browser, first).text("attempts")
     second = judged(tenant, payload(handoff_id="two"), retry_of="one")
     attempts = opened(browser, second).text("attempts")
-    passed = "Accepted with warnings: nothing to fix"
+    passed = "Accepted without a finding: nothing to do"
     for said in ("target_agent_id", "planner", "writer", "Fix it and send it again", "try 1", passed):
         assert said in attempts
 

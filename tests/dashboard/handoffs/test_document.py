@@ -1,11 +1,14 @@
 """Tests of the document on the page of a handoff: raw, in parts, hostile, large, and not JSON at all."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.validation.times import utc_text
 from tests.dashboard.handoff_page import Page, address, opened, payload, store, store_bytes, universal
 from tests.elapsed import BOUNDED, cpu_seconds
 from tests.pages import select
@@ -26,6 +29,23 @@ def test_the_raw_document_is_the_bytes_as_they_arrived(browser: Client, tenant: 
     assert response["Content-Type"] == "text/plain; charset=utf-8"
     assert response["Content-Disposition"].startswith("attachment; ")
     assert response["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_late_handoff_shows_when_it_was_sent_and_received(browser: Client, tenant: Tenant) -> None:
+    sent = timezone.now() - timedelta(days=2)
+    handoff = store(tenant, payload(), sent_at=utc_text(sent), trace_id="t")
+    facts = opened(browser, handoff).text("facts")
+    assert f"Sent {sent.day} {sent:%b %H:%M}" in " ".join(facts.split())
+    assert f"{handoff.received_at:%H:%M:%S}" in facts
+    for url in ("handoffs/", "traces/t/"):
+        html = browser.get(f"/t/{tenant.slug}/{url}").content.decode()
+        assert f"{sent:%Y-%m-%d %H:%M:%S} UTC" in html
+        assert f"; received {handoff.received_at:%Y-%m-%d %H:%M:%S} UTC" in html
+
+
+def test_the_reason_beside_the_document_is_shown_as_text(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store(tenant, payload(), reason="<b>Second check.</b>"))
+    assert "<b>Second check.</b>" in page.text("facts")
 
 
 def test_the_raw_tab_shows_it_without_script(browser: Client, tenant: Tenant) -> None:
@@ -241,7 +261,9 @@ def test_only_what_leads_to_issues_is_shown_when_asked_for(browser: Client, tena
 def test_parts_in_which_issues_are_say_how_many(browser: Client, tenant: Tenant) -> None:
     document = universal()
     del document["handoff"]["source"]["phase"], document["handoff"]["source"]["skill"]
-    assert "source { } 2 fields 2 issues inside" in opened(browser, store(tenant, document)).text("at-/handoff/source")
+    assert "source { } 2 fields 2 findings inside" in opened(browser, store(tenant, document)).text(
+        "at-/handoff/source"
+    )
 
 
 def test_everything_is_unfolded_when_asked_for(browser: Client, tenant: Tenant) -> None:

@@ -11,7 +11,6 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import State
 from tests.dashboard.handoff_page import Page, address, opened, store, universal
-from tests.handoffs.support import NOT_ASKED
 
 TEMPORARY = "/tmp/plan.md"  # noqa: S108
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -95,7 +94,9 @@ def test_parts_are_those_of_what_is_shown(browser: Client, tenant: Tenant) -> No
     shown = browser.get(address(handoff, f"part/?of=&path={position[1]}"), headers={"HX-Request": "true"})
     assert shown.content.decode().startswith("word word")
     entries = browser.get(address(handoff, "part/?of=&path=1"), headers={"HX-Request": "true"}).content.decode()
-    assert "is under a temporary folder" in entries
+    assert TEMPORARY in entries
+    # A note marks nothing in the document.
+    assert "is under a temporary folder" not in entries
 
 
 def test_a_report_that_cannot_be_used_is_marked_itself(browser: Client, tenant: Tenant) -> None:
@@ -116,7 +117,7 @@ def test_a_report_without_an_object_has_a_page(browser: Client, tenant: Tenant, 
 def test_what_is_about_the_report_alone_is_told_without_a_place(browser: Client, tenant: Tenant) -> None:
     block = "---HANDOFF---\nSTATUS: complete\nARTIFACTS: plan.md\nNEXT: none\nSUMMARY: Done."
     handoff = store(tenant, {**report(), "file": {"exists": False}, "response_text": block})
-    assert handoff.codes == ["files.text_fallback", NOT_ASKED]
+    assert handoff.codes == ["files.text_fallback"]
     page = opened(browser, handoff)
     assert "A report of a handoff file arrived." in page.text("document")
     assert "file files.text_fallback" in page.text("issue-1")

@@ -60,16 +60,16 @@ def test_one_that_fits_no_more_says_so_and_leads_on(browser: Client, rejected: l
 
 def test_a_decision_stays_in_the_list(browser: Client, rejected: list[Handoff]) -> None:
     page = opened(browser, rejected[1], "?in=handoffs&state=rejected")
-    carried = next(attrs["value"] for _, attrs in page.tags if attrs.get("name") == "along")
+    carried = next(attrs["value"] for _, attrs in page.tags if attrs.get("name") == "list")
     sent = {"decision": "decline", "note": "no", "version": str(rejected[1].version), "next": "handoff"}
-    answer = browser.post(address(rejected[1], "decide/"), {**sent, "along": carried or ""})
+    answer = browser.post(address(rejected[1], "decide/"), {**sent, "list": carried or ""})
     assert answer["Location"] == address(rejected[1], "?in=handoffs&state=rejected")
 
 
 @pytest.mark.parametrize("bad", ["//evil.example", "in=handoffs&state=lost", "in=group&group=x", "in=elsewhere"])
 def test_what_no_page_carries_is_not_carried_on(browser: Client, rejected: list[Handoff], bad: str) -> None:
     sent = {"decision": "decline", "note": "no", "version": str(rejected[0].version), "next": "handoff"}
-    assert browser.post(address(rejected[0], "decide/"), {**sent, "along": bad})["Location"] == address(rejected[0])
+    assert browser.post(address(rejected[0], "decide/"), {**sent, "list": bad})["Location"] == address(rejected[0])
     if bad.startswith("in="):
         assert along(opened(browser, rejected[1], f"?{bad}")) == {}
 

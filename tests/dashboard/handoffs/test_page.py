@@ -10,9 +10,10 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.models import Approval, Event, Handoff, State
+from handoffaudit.handoffs.review import decisions
 from tests.dashboard.handoff_page import address, opened, payload, store, universal
-from tests.handoffs.support import circular, held, judged, switch_off
+from tests.handoffs.support import SENDER, circular, held, judged, switch_off
 from tests.pages import attributes, links
 
 
@@ -89,17 +90,17 @@ def test_several_reasons_are_counted_and_numbered(browser: Client, tenant: Tenan
 def test_an_accepted_one_says_so(browser: Client, tenant: Tenant) -> None:
     switch_off(tenant, "semantic")
     page = opened(browser, store(tenant, payload()))
-    assert "Accepted: nothing is wrong with it" in page.text("verdict-title")
+    assert "Accepted: no findings" in page.text("verdict-title")
     assert "passed" in page.text("layers")
 
 
 def test_an_accepted_one_that_no_model_could_check_says_that(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, payload()))
-    assert page.text("verdict-title") == "Accepted, not checked by the model"
-    # a green tick would say that the model was content
-    assert "semantic error" in page.text("layers")
-    assert "semantic passed" not in page.text("layers")
-    assert "No LLM key is configured" in page.text("issue-1")
+    assert page.text("verdict-title") == "Accepted: no findings in the checks that ran"
+    # A green tick would say that the LLM was content.
+    assert "semantic skipped" in page.text("layers")
+    assert "No LLM key is configured" in page.text("layers")
+    assert "issue-1" not in page.ids
 
 
 def test_skipped_layers_say_why(browser: Client, tenant: Tenant) -> None:
@@ -164,7 +165,7 @@ def test_shadow_mode_says_what_it_would_be(browser: Client, tenant: Tenant) -> N
     handoff = store(tenant, payload(target_agent_id="planner"))
     Handoff.objects.filter(pk=handoff.pk).update(state=State.ACCEPTED, would_decide="rejected")
     page = opened(browser, handoff)
-    assert "Let pass in shadow mode; it would be rejected: circular chain" in page.text("verdict-title")
+    assert "Accepted in shadow mode; otherwise rejected: circular chain" in page.text("verdict-title")
 
 
 def test_overdue_is_shown(browser: Client, tenant: Tenant) -> None:
@@ -279,7 +280,7 @@ def test_only_reading_is_done_by_get(client: Client, tenant: Tenant, admin: Pers
 
 
 def test_issues_are_listed_by_what_they_come_to(browser: Client, tenant: Tenant) -> None:
-    page = opened(browser, store(tenant, payload(target_agent_id="planner")))
+    page = opened(browser, store(tenant, payload(target_agent_id="planner", confidence=0.1)))
     assert page.text("issues-decides") == "What decides 1"
     assert page.text("issues-warning") == "Warnings 1"
     assert 'is"planner"' in page.text("issue-1")
@@ -349,3 +350,18 @@ def test_only_who_may_decide_is_led_to_the_decision(
     client.force_login(request.getfixturevalue(who))
     page = opened(client, store(tenant, payload(target_agent_id="planner")))
     assert ("#decision" in page.links()) is leads
+
+
+def test_the_page_says_what_became_of_an_approval(browser: Client, tenant: Tenant) -> None:
+    handoff = judged(tenant, held(handoff_id="h"))
+    decisions.decide_handoff(
+        tenant=tenant, reference="h", decision=decisions.Decision.APPROVE, note="", actor=SENDER, seen_version=None
+    )
+    assert "The sender can use the approval once" in opened(browser, handoff).html
+    handoff.refresh_from_db()
+    Approval.objects.update(expires_at=timezone.now())
+    assert "The approval expired unused" in opened(browser, handoff).html
+    Approval.objects.update(expires_at=timezone.now() + timedelta(hours=1), policy_versions={})
+    assert "A policy was saved after the approval" in opened(browser, handoff).html
+    Approval.objects.update(used_at=timezone.now(), used_by="crew")
+    assert "by crew." in opened(browser, handoff).html

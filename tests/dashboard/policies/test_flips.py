@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from django.test import Client
@@ -11,8 +12,12 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies import dry_runs as pages
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff, Trial
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.dashboard.policies.test_policies import start, strictness_form
 from tests.handoffs.support import judged, payload
+from tests.validation.support import judge
+from tests.validation.support import payload as core
 
 
 def with_two_flips(as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]) -> tuple[str, Handoff, Handoff]:
@@ -110,9 +115,9 @@ def test_a_code_with_two_severities_is_counted_once_with_the_gravest() -> None:
 def test_codes_that_have_no_room_are_named_and_those_not_kept_counted() -> None:
     shown = [("schema.required", "error"), ("schema.type", "error"), ("chain.circular", "error")]
     (three,) = listed(shown)
-    assert (three.more, three.more_named) == (1, "Circular chain")
+    assert (three.more, three.more_named) == (1, CIRCULAR.title)
     (seven,) = listed(shown, deciding=7)
-    assert (seven.more, seven.more_named) == (5, "Circular chain and 4 more")
+    assert (seven.more, seven.more_named) == (5, f"{CIRCULAR.title} and 4 more")
 
 
 def test_the_page_names_the_codes_that_have_no_room(as_admin: Client, tenant: Tenant) -> None:
@@ -122,4 +127,17 @@ def test_the_page_names_the_codes_that_have_no_room(as_admin: Client, tenant: Te
     row |= {"codes": codes, "levels": ["error"] * 3, "deciding": 9}
     Trial.objects.update(changed=[row], flips={"accepted>rejected": 1}, total=1, judged=1, finished_at=timezone.now())
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/").text
-    assert 'title="Circular chain and 6 more">+7 more<' in page
+    assert f'title="{CIRCULAR.title} and 6 more">+7 more<' in page
+
+
+def test_equal_findings_of_both_verdicts_are_one_line_and_notes_none() -> None:
+    def issue(number: int, **changes: Any) -> Issue:
+        place = ("data", "rows", number)
+        made = Issue("schema", "schema.type", Severity.ERROR, f"Row {number} is no number.", "", place)
+        return replace(made, **changes)
+
+    now = replace(judge(core()), issues=tuple(issue(number, severity=Severity.WARNING) for number in range(3)))
+    then = replace(now, issues=(*(issue(number) for number in range(44)), issue(50, severity=Severity.INFO)))
+    new, changed = pages.compare_verdicts(now, then)
+    assert (new.change, new.issue.message, len(new.others)) == (pages.Change.NEW, "Row 3 is no number.", 40)
+    assert (changed.change, changed.before, len(changed.others)) == (pages.Change.SEVERITY, "warning", 2)

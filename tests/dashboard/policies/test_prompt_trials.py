@@ -40,7 +40,7 @@ def test_what_would_come_is_told_and_leads_to_its_place(
     page = client.get(address)
     assert (page.context["now"].outcome, page.context["then"].outcome) == ("accepted", "rejected")
     assert ">new<" in page.text
-    assert "with the answers that the model gave in the trial" in page.text
+    assert "with the answers that the LLM gave in the dry run" in page.text
     assert f"/t/acme/handoffs/{handoff.pk}/" in page.text
     assert len(model.requests) == asked
 
@@ -52,6 +52,6 @@ def test_answers_that_are_gone_are_not_asked_for_again(
     ModelAnswer.objects.all().delete()
     asked = len(model.requests)
     page = client.get(f"/t/acme/trials/{trial.pk}/{handoff.pk}/").text
-    assert "answers to it are not there" in page
+    assert "answers about this handoff are missing" in page
     assert f"/t/acme/prompts/?trial={trial.pk}" in page
     assert len(model.requests) == asked

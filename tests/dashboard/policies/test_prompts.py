@@ -238,7 +238,7 @@ def test_what_would_cost_more_than_is_left_does_not_begin(
     told = as_admin.post(f"{PAGE}try/", added_one(agreed="5"))
     assert told.status_code == 200
     assert "it may cost more than is left today" in told.text
-    assert "Ask the model" not in told.text
+    assert "Ask the LLM" not in told.text
     assert not Trial.objects.exists()
 
 
@@ -271,7 +271,7 @@ def test_what_a_model_could_not_be_asked_about_is_told_on_the_trial_s_page(
     trial = Trial.objects.get()
     Trial.objects.update(total=5, judged=5, unasked=2, flips={"accepted>rejected": 1})
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/")
-    assert "The model could not be asked about 2 of them: they count as neither." in text_of(page)
+    assert "The LLM could not be asked about 2 of them: they count as neither." in text_of(page)
     assert "1 verdict would be otherwise, 2 as now." in text_of(page)
     assert "1 verdict" in texts(page, "b")
     Trial.objects.update(flips={})

@@ -216,8 +216,8 @@ def test_the_queue_is_narrowed_by_type_agent_code_age_and_group(
     group = FindingGroup.objects.create(tenant=tenant, code="x", key="k" * 64, first_seen=now, last_seen=now)
     GroupedHandoff.objects.create(tenant=tenant, group=group, handoff=wanted.pk, decisive=True)
     assert rows(client, f"?group={group.pk}") == [wanted]
-    place = client.get("/t/acme/review/?view=second&type=acquittal&age=1d&cursor=held").context["place"]
-    assert place.chips == [
+    place = client.get("/t/acme/review/?view=second&type=acquittal&age=1d&cursor=held").context["queue_filters"]
+    assert place.active_filters == [
         ("Type", "acquittal", "?view=second&age=1d"),
         ("Waiting", "over a day", "?view=second&type=acquittal"),
     ]
@@ -335,7 +335,7 @@ def test_what_was_passed_on_to_somebody_is_counted_on_the_tab_wherever_one_is_in
     do(client, held, "pass-on", to="colleague", note="You know the planner.")
     for address in ("/t/acme/review/", f"/t/acme/review/{circular.pk}/"):
         page = other.get(address)
-        assert texts(page, "span:has(+ span.views-number)") == ["Passed to me"]
+        assert texts(page, "span:has(+ span.views-number)") == ["Assigned to me"]
         assert texts(page, "span + span.views-number") == ["1"]
         assert texts(client.get(address), "span + span.views-number") == []
 

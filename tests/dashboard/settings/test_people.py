@@ -1,6 +1,3 @@
-import json
-import re
-import shlex
 from datetime import timedelta
 from typing import Any
 
@@ -164,6 +161,22 @@ def test_a_key_s_secret_is_shown_once_and_works(as_admin: Client, tenant: Tenant
     assert "no end" in listed
 
 
+def test_the_agents_of_a_key_are_set_and_changed(as_admin: Client, tenant: Tenant) -> None:
+    make_key(as_admin, agents="researcher\r\ncrew-*\r\n")
+    key = Key.objects.get()
+    assert key.agents == ["researcher", "crew-*"]
+    assert "researcher, crew-*" in text_of(as_admin.get(f"{PAGE}keys/").text, "tbody")
+    page = as_admin.post(f"{PAGE}keys/{key.pk}/agents/", {"agents": "writer"}, follow=True)
+    assert "ci speaks for writer from now on" in page.text
+    bad = as_admin.post(f"{PAGE}keys/{key.pk}/agents/", {"agents": "x" * 201})
+    assert bad.status_code == 400
+    assert "use at most 200" in bad.text
+    assert Key.objects.get().agents == ["writer"]
+    as_admin.post(f"{PAGE}keys/{key.pk}/agents/", {"agents": ""})
+    assert "any agent" in text_of(as_admin.get(f"{PAGE}keys/").text, "tbody")
+    assert make_key(as_admin, agents="\n".join(map(str, range(21)))).status_code == 400
+
+
 def test_going_back_after_a_new_key_sends_no_form_again_and_shows_no_secret(as_admin: Client, tenant: Tenant) -> None:
     made = as_admin.post(f"{PAGE}keys/create/", {"name": "ci", "scopes": ["read"], "expires": ""})
     assert (made.status_code, made.url) == (302, f"{PAGE}keys/")
@@ -181,34 +194,6 @@ def test_what_stands_in_a_session_alone_is_no_secret(as_admin: Client, tenant: T
     as_admin.post(f"{PAGE}keys/create/", {"name": "ci", "scopes": ["read"], "expires": ""})
     del as_admin.cookies["once-acme-key"]
     assert 'id="secret"' not in as_admin.get(f"{PAGE}keys/").text
-
-
-def test_the_command_beside_a_new_key_is_one_that_the_api_takes(as_admin: Client, tenant: Tenant) -> None:
-    command = shlex.split(shown(make_key(as_admin), "curl").replace("\\\n", ""))
-    assert command[0] == "curl"
-    headers = dict(command[place + 1].split(": ", 1) for place, word in enumerate(command) if word == "-H")
-    body = command[command.index("-d") + 1]
-    json.loads(body)
-    path = command[1].removeprefix("http://testserver")
-    answer = Client().post(path, body, content_type=headers.pop("Content-Type"), headers=headers)
-    assert answer.status_code == 202, answer.text
-
-
-@pytest.mark.parametrize("scopes", [["ingest"], ["read"]])
-def test_the_command_beside_a_new_key_has_nothing_that_a_shell_expands(as_admin: Client, scopes: list[str]) -> None:
-    command = shown(make_key(as_admin, scopes=scopes), "curl")
-    assert "?" in command
-    unquoted = re.sub(r"'[^']*'", "", command)
-    # zsh takes an unquoted question mark for a pattern, and double quotes leave an exclamation mark to the history.
-    assert not set(unquoted) & set('?*[]{}!&$"')
-
-
-def test_the_command_of_a_reading_key_reads(as_admin: Client, tenant: Tenant) -> None:
-    command = shlex.split(shown(make_key(as_admin, scopes=["read"]), "curl").replace("\\\n", ""))
-    assert "-d" not in command
-    secret = command[-1].removeprefix("Authorization: ")
-    answer = Client().get(command[1].removeprefix("http://testserver"), headers={"Authorization": secret})
-    assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize("scope", ["review", "admin"])

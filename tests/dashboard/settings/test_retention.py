@@ -35,9 +35,9 @@ def old_log(tenant: Tenant) -> None:
 
 def test_everything_is_kept_for_good_until_somebody_says_otherwise(as_admin: Client, old_log: None) -> None:
     page = as_admin.get(PAGE)
-    assert "kept for good" in card(page, "logs")
+    assert "kept forever" in card(page, "logs")
     assert "100 lines" in card(page, "logs")
-    assert "Goes next nothing" in card(page, "logs")
+    assert "Next deletion nothing" in card(page, "logs")
     assert "kept for 14 days" in card(page, "deliveries")
     assert "Changed never" in card(page, "logs")
 
@@ -46,10 +46,12 @@ def test_before_it_is_saved_the_page_says_how_much_would_go(as_admin: Client, te
     page = as_admin.get(PAGE, {"kind": "logs", "days": " 30 "})
     assert "100 lines from before" in card(page, "logs")
     assert "Keep for 30 days" in card(page, "logs")
-    assert "would go" not in card(page, "model_calls")
+    assert "would be deleted" not in card(page, "model_calls")
     assert retention.current(tenant).version == 0
-    assert "Nothing is that old: no line would go" in card(as_admin.get(PAGE, {"kind": "logs", "days": "50"}), "logs")
-    assert "Kept for good : nothing goes any more" in card(as_admin.get(PAGE, {"kind": "logs", "days": ""}), "logs")
+    recent = card(as_admin.get(PAGE, {"kind": "logs", "days": "50"}), "logs")
+    assert "No data is that old: no line would be deleted" in recent
+    forever = card(as_admin.get(PAGE, {"kind": "logs", "days": ""}), "logs")
+    assert "Kept forever : nothing is deleted from now on" in forever
 
 
 @pytest.mark.parametrize("days", ["soon", "0", "-3", "3.5", "99999", "9" * 500, "²"])
@@ -72,7 +74,7 @@ def test_a_rule_is_saved_and_the_page_says_when_it_begins_and_whose_it_is(
 ) -> None:
     page = as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": "30", "base_version": "0"}, follow=True)
     assert "Log lines are kept for 30 days. Saved as version 1." in page.text
-    assert "Goes next 100 lines, from" in card(page, "logs")
+    assert "Next deletion 100 lines, from" in card(page, "logs")
     assert "by admin" in card(page, "logs")
     assert "Changed never" in card(page, "file_reports")
     assert retention.current(tenant).row("logs").days == 30

@@ -10,7 +10,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import found, group
-from tests.handoffs.support import judged, payload
+from tests.handoffs.support import held, judged, payload
 
 pytestmark = pytest.mark.django_db
 
@@ -30,9 +30,9 @@ def listed(tenant: Tenant, filters: Filters) -> list[Handoff]:
 def test_a_list_is_narrowed_to_a_group(tenant: Tenant, monkeypatch: pytest.MonkeyPatch, rare: int) -> None:
     monkeypatch.setattr(queries, "RARE", rare)
     judged(tenant, payload())
+    judged(tenant, held())
     wanted = found(tenant, 5)[::-1]
-    found(tenant, 1, source_agent_id="critic", call_chain=["planner", "critic"])
-    one = str(group(tenant, source_agent_id="researcher").pk)
+    one = str(group(tenant).pk)
     for filters in (
         Filters(group=one),
         Filters(group=one, state=("rejected",)),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.group_members import handoffs_of, muted_handoffs

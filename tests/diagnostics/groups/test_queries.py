@@ -1,6 +1,7 @@
 """Tests of the list of finding groups: filters, order, pages, and fast counts."""
 
 import hashlib
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -8,9 +9,9 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import group_members
-from handoffaudit.diagnostics.group_members import days_of, handoffs_of, is_growing
+from handoffaudit.diagnostics.group_members import Route, days_of, handoffs_of, is_growing, routes_of
 from handoffaudit.diagnostics.group_queries import SORTS, GroupFilters, GroupPage, count_regressed, list_groups
-from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay
+from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, FindingGroupRoute
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import assignments, decisions
@@ -26,9 +27,16 @@ def made(
     tenant: Tenant, name: str, number: int = 1, *, ago: timedelta = timedelta(days=9), **columns: object
 ) -> FindingGroup:
     at = timezone.now() - ago
-    defaults = {"path_shape": "data", "source_agent_id": "a", "target_agent_id": "b", "first_seen": at, "last_seen": at}
+    defaults = {"path_shape": "data", "first_seen": at, "last_seen": at}
     key = hashlib.sha256(name.encode()).hexdigest()
     return FindingGroup.objects.create(tenant=tenant, code=name, key=key, number=number, **{**defaults, **columns})
+
+
+def on_routes(group: FindingGroup, **numbers: int) -> None:
+    """Store that many handoffs on each route, which is named by its agents: `a_b`."""
+    for route, number in numbers.items():
+        source, target = route.split("_")
+        FindingGroupRoute.objects.create(group=group, source_agent_id=source, target_agent_id=target, number=number)
 
 
 def on_days(group: FindingGroup, *numbers: int) -> None:
@@ -72,13 +80,30 @@ def test_what_is_muted_or_empty_is_not_open(tenant: Tenant, other_tenant: Tenant
     assert count_regressed(tenant) == 1
 
 
-def test_it_is_narrowed_to_a_code_and_to_an_agent_on_either_side(tenant: Tenant) -> None:
-    made(tenant, "one", source_agent_id="critic")
-    made(tenant, "two", target_agent_id="critic")
-    made(tenant, "three")
+def test_it_is_narrowed_to_a_code_and_to_agents_of_one_route(tenant: Tenant) -> None:
+    on_routes(made(tenant, "one"), critic_b=1, a_writer=2)
+    on_routes(made(tenant, "two"), a_critic=1, b_b=0)
+    on_routes(made(tenant, "three"), b_a=1)
     assert sorted(listed(tenant, agent="critic")) == ["one", "two"]
     assert listed(tenant, code="three") == ["three"]
     assert listed(tenant, code="three", agent="critic") == []
+    assert sorted(listed(tenant, source="a")) == ["one", "two"]
+    assert listed(tenant, source="a", target="writer") == ["one"]
+    assert listed(tenant, source="critic", target="writer") == []
+    assert sorted(listed(tenant, source="b")) == ["three"]
+
+
+def test_the_routes_with_the_most_handoffs_are_listed(
+    tenant: Tenant, django_assert_num_queries: Callable[[int], object]
+) -> None:
+    many, one, none = (made(tenant, name) for name in ("many", "one", "none"))
+    on_routes(many, **{f"a{number}_b": number for number in range(1, 15)})
+    on_routes(one, a_b=3, b_a=0)
+    with django_assert_num_queries(1):  # type: ignore[attr-defined]
+        found = routes_of([many, one, none])
+    assert [route.handoffs for route in found[many.pk].items] == list(range(14, 4, -1))
+    assert (found[many.pk].more, found[one.pk].more) == (True, False)
+    assert (found[one.pk].items, found[none.pk].items) == ((Route("a", "b", 3),), ())
 
 
 @pytest.mark.parametrize("sort", SORTS)

@@ -1,7 +1,6 @@
 """Tests that similar findings form one finding group, in which each handoff counts once."""
 
 from datetime import timedelta
-from typing import Any
 
 import orjson
 import pytest
@@ -11,7 +10,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
-from tests.diagnostics.groups.support import assert_groups_are_right, found, group, kept
+from tests.diagnostics.groups.support import assert_groups_are_right, found, group, kept, routes
 from tests.handoffs.support import NOT_ASKED, at_once, held, judged, payload
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +34,7 @@ def judged_again(handoff: Handoff, *issues: tuple[str, str, str]) -> None:
 def test_the_same_finding_between_the_same_agents_is_one_group(tenant: Tenant) -> None:
     handoffs = found(tenant, 3)
     one = group(tenant)
-    assert (one.number, one.source_agent_id, one.target_agent_id) == (3, "researcher", "planner")
+    assert (one.number, routes(one)) == (3, {("researcher", "planner"): 3})
     assert (one.first_seen, one.last_seen) == (handoffs[0].received_at, handoffs[2].received_at)
     assert FindingGroupDay.objects.filter(group=one).count() >= 1
     assert_groups_are_right()
@@ -53,15 +52,12 @@ def test_another_entry_of_the_list_is_the_same_group(tenant: Tenant) -> None:
     assert_groups_are_right()
 
 
-@pytest.mark.parametrize(
-    "changes", [{"source_agent_id": "critic", "call_chain": ["planner", "critic"]}, {"tenant_id": "globex"}]
-)
-def test_other_agents_and_other_tenants_have_groups_of_their_own(
-    tenant: Tenant, other_tenant: Tenant, changes: dict[str, Any]
-) -> None:
+def test_another_route_joins_the_group_and_another_tenant_has_its_own(tenant: Tenant, other_tenant: Tenant) -> None:
     found(tenant)
-    found(other_tenant if "tenant_id" in changes else tenant, **changes)
-    assert sorted(kept().values()) == [1, 1]
+    found(tenant, 2, source_agent_id="critic", call_chain=["planner", "critic"])
+    found(other_tenant, tenant_id="globex")
+    assert sorted(kept().values()) == [1, 3]
+    assert routes(group(tenant)) == {("researcher", "planner"): 1, ("critic", "planner"): 2}
     assert_groups_are_right()
 
 

@@ -14,6 +14,7 @@ from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import subscriptions, worker
 from handoffaudit.handoffs.webhooks.client import sign
+from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.groups.test_mutes import mute
 from tests.handoffs.support import at_once, circular, judged
@@ -53,8 +54,8 @@ def test_it_is_told_once_and_signed(tenant: Tenant, subscribe: Subscribe, receiv
     assert request.headers["handoffaudit-signature"] == sign(subscriber.secret, request.body, int(at))
     told = request.told["group"]
     assert (told["id"], told["change"], told["number"]) == (one.pk, "regressed", 2)
-    assert (told["code"], told["title"], told["path"]) == ("chain.circular", "Circular chain", "target_agent_id")
-    assert (told["source_agent_id"], told["target_agent_id"]) == ("researcher", "planner")
+    assert (told["code"], told["title"], told["path"]) == ("chain.circular", CIRCULAR.title, "target_agent_id")
+    assert told["routes"] == [{"source_agent_id": "researcher", "target_agent_id": "planner", "handoffs": 2}]
     assert (told["muted_by"], told["muted_note"]) == ("rui", "known, mended next week")
     assert told["link"] == f"/t/acme/groups/{one.pk}/"
 
@@ -117,7 +118,7 @@ def test_people_hear_of_it_by_mail(tenant: Tenant, subscribe: Subscribe, tell: T
     regressed(tenant)
     tell()
     (message,) = mail.outbox
-    assert message.subject == "[handoffaudit acme] Came back: Circular chain, researcher to planner"
+    assert message.subject == f"[handoffaudit acme] Came back: {CIRCULAR.title} at target_agent_id"
     assert "2 handoffs have the finding now" in message.body
     assert "known, mended next week" in message.body
 

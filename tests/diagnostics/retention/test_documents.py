@@ -12,7 +12,7 @@ from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.handoffs import counts, dry_runs, export, lineage, queries
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, RemovedDocument
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, RemovedDocument, TraceFact
 from handoffaudit.handoffs.review import base, decisions, undo
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
@@ -49,6 +49,14 @@ def gone(tenant: Tenant) -> Handoff:
 def as_admin(client: Client, admin: Person) -> Client:
     client.force_login(admin)
     return client
+
+
+def test_what_it_brought_into_its_trace_goes_with_it(tenant: Tenant) -> None:
+    document = payload(source_agent_id="terminal", call_chain=["terminal"], data={"text": "exitcode: 0, 4711 rows"})
+    age(judged(tenant, document, trace_id="t"))
+    judged(tenant, document, trace_id="u")
+    remove(tenant)
+    assert list(TraceFact.objects.values_list("trace_id", flat=True)) == ["u"]
 
 
 def test_what_is_said_of_it_stays(tenant: Tenant) -> None:

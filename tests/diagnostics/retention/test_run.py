@@ -8,10 +8,13 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import FileReport, RetentionRun, Watermark
-from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, Subscriber, ValidationState
+from handoffaudit.handoffs import tool_results
+from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, Subscriber, ToolResult, ValidationState
+from handoffaudit.handoffs.tool_results import ToolResultIn
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.policy.retention import Data
+from handoffaudit.validation.tool_results import Grade
 from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import health
@@ -33,12 +36,27 @@ def left(tenant: Tenant) -> int:
     return ModelCall.objects.filter(tenant=tenant).count()
 
 
-def test_as_shipped_everything_is_kept_but_deliveries(tenant: Tenant) -> None:
+def test_as_shipped_everything_is_kept_but_deliveries_and_tool_results(tenant: Tenant) -> None:
     calls(tenant, 4000)
     kept = {row.name: row.days for row in retention.current(tenant).rows}
-    assert kept == dict.fromkeys(Data) | {Data.DELIVERIES: 14}
+    assert kept == dict.fromkeys(Data) | {Data.DELIVERIES: 14, Data.TOOL_RESULTS: 30}
     run_all()
     assert left(tenant) == 1
+
+
+def test_tool_results_go_after_30_days(tenant: Tenant, other_tenant: Tenant) -> None:
+    for one in (tenant, other_tenant):
+        for days in (29, 31):
+            sent = ToolResultIn(tool="get_order", call_id=f"c{days}", at=days_ago(days), result="x")
+            now = timezone.now()
+            tool_results.store(tool_results.make_rows(one.pk, "t-1", [sent], now), "collector", Grade.OUTSIDE, now)
+    for row in ToolResult.objects.all():
+        aged(row, (timezone.now() - row.at).days)
+    keep(other_tenant, tool_results=None)
+    run_all()
+    assert list(ToolResult.objects.filter(tenant=tenant).values_list("call_id", flat=True)) == ["c29"]
+    assert ToolResult.objects.filter(tenant=other_tenant).count() == 2
+    assert newest_run(tenant, Data.TOOL_RESULTS).removed == 1
 
 
 def test_only_what_is_older_goes_and_only_in_the_tenant_whose_rule_it_is(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -9,8 +9,7 @@ from django.apps import apps
 from django.db import models
 from django.utils import timezone
 
-from handoffaudit.accounts import audit, keys, people
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused, audit, keys, people
 from handoffaudit.accounts.models import AuditEntry, Membership, Person, Role, Tenant
 from handoffaudit.diagnostics import attribution, sample_tenants
 from handoffaudit.diagnostics.logs import index

@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
-from django.db import connections
+from django.db import OperationalError, connections
 
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.llm import run
@@ -87,8 +87,10 @@ def worker() -> Iterator[None]:
 
     def work() -> None:
         while not stopped.wait(0.02):
-            judge.drain()
-            run.drain()
+            # A worker that finds the database locked looks again, too.
+            with suppress(OperationalError):
+                judge.drain()
+                run.drain()
         connections.close_all()
 
     thread = threading.Thread(target=work)

@@ -90,13 +90,19 @@ def test_findings_are_what_stands_in_the_way() -> None:
     given = verdict(
         issues=[
             issue("chain.circular"),
+            *(issue("schema.type", message=f"Row {number} is no number.") for number in range(44)),
+            issue("references.ephemeral", severity="info"),
             NOT_MET,
             issue("semantic.unavailable", severity="warning"),
             issue("semantic.awaiting_check", severity="warning", hint=""),
         ]
     )
     found = list_findings(given, besides=(NOT_MET["code"],))
-    assert found == ["chain.circular: It is so. Mend it.", "semantic.awaiting_check: It is so."]
+    assert found == [
+        "chain.circular: It is so. Mend it.",
+        "schema.type: Row 0 is no number. (and 43 more like it) Mend it.",
+        "semantic.awaiting_check: It is so.",
+    ]
 
 
 @pytest.mark.parametrize("name", [None, *Name])

@@ -1,6 +1,6 @@
 """Tests of deciding all matching handoffs: only the handoffs that the reviewer saw, in bounded parts."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from handoffaudit.handoffs.review.base import NoteTooLong, TooMany
 from handoffaudit.handoffs.review.bulk import BulkDecision, Selection
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.times import utc_text
 from tests.handoffs.review.support import decide, now, pass_on
 from tests.handoffs.review.test_queueing import send
 from tests.handoffs.support import (
@@ -240,3 +241,16 @@ def test_tenants_decide_their_own(tenant: Tenant, other_tenant: Tenant, reviewer
     assert bulk.count_matching(tenant, select()).number == 0
     decide_all(tenant, reviewer, select())
     assert now(theirs).state == State.HELD
+
+
+def test_a_handoff_that_was_sent_before_but_arrived_after_is_not_decided(tenant: Tenant, reviewer: Person) -> None:
+    seen = judged(tenant, held(handoff_id="seen"))
+    selection = select()
+    sent_at = utc_text(selection.seen_at - timedelta(hours=1))
+    late = judged(tenant, held(handoff_id="late"), sent_at=sent_at)
+    assert late.pk < seen.pk
+    assert bulk.count_matching(tenant, selection).ids == [seen.pk]
+    decide_all(tenant, reviewer, selection)
+    states = [queries.get(tenant, name).state for name in ("seen", "late")]
+    assert states == [State.DECLINED, State.HELD]
+    assert bulk.count_matching(tenant, select()).ids == [late.pk]

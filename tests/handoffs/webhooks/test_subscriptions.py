@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import subscriptions

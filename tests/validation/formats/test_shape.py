@@ -111,6 +111,7 @@ def test_deeper_objects_of_universal_are_open() -> None:
         lambda n: payload(**{"k" * n: 1, "target_agent_id": "y" * n}),
         lambda n: payload(timestamp="2" * 2 * n),
         lambda n: payload(data={"text": "a" * 2 * n}),
+        lambda n: payload(data="It has 12 parts. " * (n // 8)),
         lambda n: {"parsed_output": {"evidence_refs": keys(n // 5)}, "envelope": {"agent_id": "a"}},
         lambda n: {"parsed_output": {}, "envelope": {"agent_id": "a", "retrieved_evidence": [{}] * (n // 5 * 2)}},
         lambda n: {
@@ -140,6 +141,7 @@ def test_deeper_objects_of_universal_are_open() -> None:
         "long key",
         "time",
         "text",
+        "data",
         "refs",
         "evidence",
         "prompt",

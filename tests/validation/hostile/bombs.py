@@ -165,6 +165,11 @@ def chain_of_agents(size: int) -> Submission:
     return Submission(payload(call_chain=[f"a{at}" for at in range(size // 10)] + ["researcher"]))
 
 
+def text_as_data(size: int) -> Submission:
+    words = "On 12 March 2024 it was 5.5 or 17 %, said “Maria Keller” of acme.example. "
+    return Submission(payload(data=words * (size // len(words))), context={"t": "5.4"})
+
+
 def chain_of_one(size: int) -> Submission:
     return Submission(payload(call_chain=["writer"] * (size // 10) + ["researcher"], handoff_reason="r"))
 
@@ -318,6 +323,7 @@ BOMBS: dict[str, Callable[[int], Submission]] = {
         long_key,
         long_agents,
         chain_of_agents,
+        text_as_data,
         chain_of_one,
         lists_in_lists,
         references,

@@ -136,6 +136,12 @@ def test_repeats_are_an_error_from_the_third_time_on(repeats: int) -> None:
     assert codes(judge(payload(), history=History(repeats=repeats))) == expected
 
 
+@pytest.mark.parametrize(("received", "is_told"), [(0, True), (2, True), (3, False), (4, False)])
+def test_the_answers_of_a_loop_have_no_finding_of_their_own(received: int, is_told: bool) -> None:
+    verdict = judge(payload(), history=History(repeats=3, repeats_received=received))
+    assert codes(verdict) == (["chain.repeats_without_progress"] if is_told else [])
+
+
 def test_long_chains_and_names_are_cut_in_messages() -> None:
     chain = ["n" * 200] * 50_000 + ["researcher"]
     verdict = judge(payload(call_chain=chain), policy={"token_budget": 10**9})

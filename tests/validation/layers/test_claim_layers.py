@@ -104,8 +104,9 @@ def test_the_same_ungrounded_value_is_told_once() -> None:
     text = "The price is 14.60 EUR in May, and 14.60 EUR in June."
     verdict = judge(payload(data={"text": text}), envelope={"context": {"page": "The price is 12.40 EUR."}})
     (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.number"]
-    assert (issue.metadata["count"], issue.metadata["text"]) == (2, "14.60")
-    assert text[issue.metadata["start"] : issue.metadata["end"]] == "14.60"
+    assert (issue.metadata["count"], [one["text"] for one in issue.metadata["values"]]) == (2, ["14.60", "14.60"])
+    assert [text[one["start"] : one["end"]] for one in issue.metadata["values"]] == ["14.60", "14.60"]
+    assert [text[one["start"] : one["end"]] for one in issue.metadata["values"]] == ["14.60", "14.60"]
     assert "12.40" not in issue.hint
 
 
@@ -114,7 +115,7 @@ def test_what_may_have_been_meant_is_asked_and_not_expected() -> None:
     verdict = judge(payload(data={"text": "The offer of Acme is 42,000 EUR."}), envelope=page)
     (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.number"]
     assert issue.hint.startswith('Did you mean "4,200", which is in the sources? If not, supply the source of "42,000"')
-    assert (issue.expected, issue.metadata["closest"]) == (None, "4,200")
+    assert (issue.expected, issue.metadata["values"][0]["closest"]) == (None, "4,200")
 
 
 def test_a_value_that_may_have_been_meant_is_asked_for_whole() -> None:

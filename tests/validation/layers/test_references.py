@@ -65,6 +65,13 @@ def test_a_name_no_file_can_have_is_missing() -> None:
     assert codes(judge(naming("a\0b"), files=Disk([]))) == ["references.missing_file"]
 
 
+def test_an_empty_path_is_a_missing_file() -> None:
+    verdict = judge(naming(""), files=Disk([]))
+    assert [(issue.code, issue.message) for issue in verdict.issues] == [
+        ("references.missing_file", "The path of the file is empty.")
+    ]
+
+
 def test_a_failing_disk_is_an_error_of_the_layer_and_no_pass() -> None:
     verdict = judge(naming("/tmp/a", "b", "c"), files=Disk([True, False]))
     layer = verdict.layers[3]

@@ -11,8 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
-from handoffaudit.validation.json_values import to_json
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, to_json
 
 
 class Colour(enum.Enum):

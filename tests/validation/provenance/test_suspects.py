@@ -1,8 +1,10 @@
 """Tests of the order in which to inspect the handoffs of a trace."""
 
+from dataclasses import replace
+
 import pytest
 
-from handoffaudit.validation.origins import Sign, suspects
+from handoffaudit.validation.origins import Sign, notes_values, suspects
 from handoffaudit.validation.provenance import Flaw, Step, attribute
 
 
@@ -21,13 +23,10 @@ def ranked(*steps: Step, signs: tuple[Sign, ...] = tuple(Sign)) -> list[tuple[in
 def test_what_most_speaks_against_comes_first():
     found = ranked(
         step("Ask Petrova.", wrong("Petrova", "name")),
-        step("It costs 999 EUR, we assume.", wrong("999")),
+        step("It costs 999 EUR. We assume a discount.", wrong("999")),
         step("So 999 EUR.", wrong("999")),
     )
-    assert found == [
-        (1, (Sign.VALUE, Sign.NUMBER, Sign.CARRIED, Sign.ASSUMED)),
-        (0, (Sign.VALUE,)),
-    ]
+    assert found == [(1, (Sign.VALUE, Sign.WARNED, Sign.ASSUMED)), (0, (Sign.VALUE, Sign.WARNED))]
 
 
 def test_of_as_much_the_earlier_handoff_comes_first():
@@ -42,24 +41,45 @@ def test_people_and_tools_are_none_and_what_they_brought_is_nobodys():
     assert ranked(step("Assume order 4711.", brings=True), step("Order 4711.", wrong("4711"))) == []
 
 
-def test_many_values_that_go_on_are_a_sign_of_their_own():
-    values = ["101", "102", "103"]
-    first = step(" ".join(values), *map(wrong, values))
-    later = step("101, 102 and 103")
-    assert ranked(first, later, later)[0][1] == (Sign.VALUE, Sign.NUMBER, Sign.CARRIED, Sign.SPREAD)
-    assert Sign.SPREAD not in ranked(first, later)[0][1]
+def test_a_value_that_is_only_noted_counts_less_than_one_with_a_warning():
+    noted = replace(step("Anna lives in Bonn."), is_noted=True)
+    assert ranked(noted, step("It costs 999 EUR.", wrong("999"))) == [
+        (1, (Sign.VALUE, Sign.WARNED)),
+        (0, (Sign.VALUE,)),
+    ]
+    assert ranked(replace(noted, brings_facts=True)) == []
 
 
 @pytest.mark.parametrize(
-    "text", ["Assuming it is so.", "We use sample data.", "Let\u2019s say it rains.", "a placeholder", "Simulated."]
-)
-def test_what_is_said_to_be_assumed_is_a_sign(text):
-    assert ranked(step(text)) == [(0, (Sign.ASSUMED,))]
+    ("severity", "code", "is_noted"),
+    [("info", "grounding.name", True), ("warning", "grounding.name", False), ("info", "grounding.quote", False),
+     ("info", "chain.unknown_parent", False)],
+)  # fmt: skip
+def test_only_information_about_values_is_noted(severity, code, is_noted):
+    assert notes_values([{"severity": severity, "code": code}]) is is_noted
 
 
-@pytest.mark.parametrize("text", ["An assurance.", "similar", "the assumed", "mocking birds"])
-def test_words_that_look_alike_are_not(text):
-    assert bool(ranked(step(text))) is (text == "the assumed")
+@pytest.mark.parametrize(
+    "answer",
+    ["exitcode: 1 (execution failed)", "Traceback (most recent call last):\n  KeyError", "HTTP status: 404",
+     "No results.", "File not found", "Code output: []"],
+)  # fmt: skip
+def test_a_handoff_whose_answer_reports_a_failure_is_suspect(answer):
+    run = replace(step("Run this."), target="shell")
+    answered = replace(step(answer, brings=True), source="shell")
+    assert ranked(run, answered) == [(0, (Sign.FAILED,))]
+    assert ranked(run, replace(answered, source="other")) == []
+
+
+@pytest.mark.parametrize("answer", ["exitcode: 0", "Output: 220", "It costs 404 EUR.", "x" * 400 + " failed", ""])
+def test_other_answers_report_no_failure(answer):
+    assert ranked(replace(step("Run."), target="shell"), replace(step(answer, brings=True), source="shell")) == []
+
+
+def test_only_the_first_handoff_of_the_trace_with_assumed_data_has_the_sign():
+    assert ranked(
+        step("Assuming it is so, go on.", brings=True), step("We use a mock dataset."), step("We use a mock dataset.")
+    ) == [(1, (Sign.ASSUMED,))]
 
 
 def test_quotations_alone_are_no_wrong_values():
@@ -67,5 +87,5 @@ def test_quotations_alone_are_no_wrong_values():
 
 
 def test_only_the_signs_that_are_asked_for_count():
-    steps = (step("999 EUR", wrong("999")), step("Assume it."))
+    steps = (step("999 EUR", wrong("999")), step("We assume it."))
     assert ranked(*steps, signs=(Sign.ASSUMED,)) == [(1, (Sign.ASSUMED,))]

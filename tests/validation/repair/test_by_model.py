@@ -171,8 +171,8 @@ STOLEN = {
 
 
 def test_who_hands_over_to_whom_is_put_back() -> None:
-    document = payload(data="Three of five suppliers answered.")
-    found = repaired(document, Model(lambda shown: shown | STOLEN | {"data": {"text": shown["data"]}}))
+    document = payload(data=["Three of five suppliers answered."])
+    found = repaired(document, Model(lambda shown: shown | STOLEN | {"data": {"text": shown["data"][0]}}))
     assert found.repaired is not None
     assert found.repaired.document == document | {"data": {"text": "Three of five suppliers answered."}}
     assert [change.field_path for change in found.repaired.changes] == ["data"]
@@ -210,7 +210,7 @@ def test_each_format_says_what_is_kept(form: str) -> None:
 
 
 def test_a_model_that_changes_only_what_it_may_not_has_changed_nothing() -> None:
-    found = repaired(payload(data="text"), Model(lambda shown: shown | STOLEN))
+    found = repaired(payload(data=["text"]), Model(lambda shown: shown | STOLEN))
     assert found.status == "escalated"
     assert found.attempts[1].note.endswith(f"{MODEL} changed only protected fields, or nothing.")
     assert found.attempts[1].name == "compression"
@@ -225,13 +225,13 @@ def test_a_loop_is_not_asked_about() -> None:
 
 @pytest.mark.parametrize("answer", [{"document": {"data": {}}}, {"handoff": {}}, {}, {"status": "repaired"}])
 def test_an_answer_in_another_format_is_no_candidate(answer: dict[str, Any]) -> None:
-    found = repaired(payload(data="text"), Model(lambda shown: answer))
+    found = repaired(payload(data=["text"]), Model(lambda shown: answer))
     assert found.status == "escalated"
     assert found.attempts[1].note.endswith(f"{MODEL} did not answer with a document of the format payload.")
 
 
 def test_an_answer_that_is_no_object_is_none() -> None:
-    found = repaired(payload(data="text"), Model(lambda shown: [shown]))
+    found = repaired(payload(data=["text"]), Model(lambda shown: [shown]))
     assert "The LLM could not be asked: The answer is not a JSON object." in found.attempts[1].note
 
 
@@ -258,7 +258,7 @@ def test_secrets_are_not_shown_and_come_back() -> None:
 
 
 def test_a_finding_does_not_tell_the_secret_it_is_about() -> None:
-    document = payload(data="text")
+    document = payload(data=["text"])
     issue = make(
         FAMILIES["business_rule"],
         "no_plain_keys",

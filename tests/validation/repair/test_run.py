@@ -148,7 +148,7 @@ def test_a_guessed_name_whose_value_does_not_fit_is_taken_back() -> None:
         payload(source_agent_id=""),
         payload(target_agent_id="researcher"),
         payload(target_agent_id="planner"),
-        payload(data="text"),
+        payload(data=["text"]),
         payload(handoff_type=None),
         payload(timestamp="yesterday"),
         payload(source_agent_id="r" * 300),

@@ -1,227 +1,24 @@
 """The search for every concrete value of a claim in the sources, and the marks of a claim."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
-from handoffaudit.validation.claims import Kind, Mark, Status
+from handoffaudit.validation.claims import Kind, Mark
+from handoffaudit.validation.layers.grounding.calculations import Calculation, calculations_in
 from handoffaudit.validation.layers.grounding.data import data_marks
-from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, rounded_from
+from handoffaudit.validation.layers.grounding.forms import Form
+from handoffaudit.validation.layers.grounding.lookup import Found, Lookup
+from handoffaudit.validation.layers.grounding.mentions import is_json
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
-from handoffaudit.validation.layers.grounding.suggestions import near_day, near_time
 from handoffaudit.validation.layers.grounding.values import (
     MAX_VALUES,
-    Number,
     TextValue,
     ValueKind,
-    fold_case,
-    name_words,
-    number_of,
-    opens_sentence,
+    blank_escapes,
     values_in,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS, days_of, minutes_of
-from handoffaudit.validation.layers.grounding.wording_judge import wording_marks
+from handoffaudit.validation.layers.grounding.wording_judge import judge_wording
 from handoffaudit.validation.layers.grounding.wording_text import speaks
-
-_MAX_TRIES = 40
-
-_MAX_LIKENESSES = 20
-
-_SMALL = 12
-
-_QUOTED_WORDS = 3
-
-_LONG_NUMBER = 1e6
-
-_STEM = 4
-
-_NEAR = 40
-
-_CODE_AFTER = re.compile(r"[\w/' -]{0,30}\(([A-Z]{2,6})\)")
-
-_CODE_BEFORE = re.compile(r"\b([A-Z]{2,6}) \([\w/' -]{0,30}$")
-
-
-class Found(NamedTuple):
-    """The result of looking up one value. `part` is the span of the part that was not found."""
-
-    status: Status
-    where: str = ""
-    closest: str = ""
-    part: tuple[int, int] | None = None
-
-
-class Lookup:
-    """The lookup of the values of one claim in the sources.
-
-    The lookup keeps the grounded numbers of the claim, because other numbers may be sums of them.
-    """
-
-    def __init__(self, text: str, index: SourceIndex) -> None:
-        self.text = text
-        self.index = index
-        self._derivation: Derivation | None = None
-        self._grounded: list[TextValue] = []
-        self.tries = _MAX_TRIES
-        self.likenesses = _MAX_LIKENESSES
-
-    def find(self, value: TextValue) -> Found | None:
-        """Return the result for the value, or None if the value cannot be judged."""
-        kind = value.kind
-        if kind == "number":
-            return self.number(value)
-        at = self.index.find(value.text.lower())
-        return self._at(at, len(value.text)) if at >= 0 else _WAYS[kind](self, value)
-
-    def _at(self, at: int, size: int) -> Found:
-        return Found("grounded", self.index.where(at, size))
-
-    def _locate_text(self, text: str) -> Found:
-        at = self.index.find(text.lower())
-        return self._at(at, len(text)) if at >= 0 else Found("grounded")
-
-    def number(self, value: TextValue) -> Found | None:
-        at = self.index.find(value.text.lower())
-        if at >= 0:
-            self._grounded.append(value)
-            return self._at(at, len(value.text))
-        number = number_of(value)
-        at = self.index.find(value.figure) if value.figure != value.text else -1
-        if at < 0 and number and number.value in WORDS_OF_NUMBERS:
-            at = self.index.find(WORDS_OF_NUMBERS[int(number.value)])
-        if number:
-            plain = at >= 0 and number.step <= 1
-            found = self._at(at, len(value.figure)) if plain else self._number(value, number)
-            if found and found.status != "ungrounded":
-                self._grounded.append(value)
-            return found
-        return self._at(at, len(value.figure)) if at >= 0 else None
-
-    def _way(self, number: Number) -> str:
-        """Return how a number follows from other numbers.
-
-        The grounded numbers of the claim are parsed only here, when a derivation is first needed.
-        """
-        if self._derivation is None:
-            self._derivation = Derivation(self.index.operands)
-        for value in self._grounded:
-            stated = number_of(value)
-            if stated:
-                self._derivation.state(stated.value)
-        self._grounded.clear()
-        return self._derivation.way(number)
-
-    def _number(self, value: TextValue, number: Number) -> Found | None:
-        given = self.index.numbers
-        if number.value in given:
-            return self._locate_text(given[number.value])
-        by_size = self.index.in_order_of_size
-        near = rounded_from(number, by_size)
-        if near is not None:
-            return Found("derived", f"rounded from {given[near]}")
-        share = as_share(number, by_size)
-        if share is not None:
-            return self._locate_text(given[share])
-        if number.value <= _SMALL and number.step == 1 and not number.percent:
-            return None
-        way = ""
-        if self.tries and number.value < _LONG_NUMBER:
-            self.tries -= 1
-            way = self._way(number)
-        if way:
-            return Found("derived", way)
-        return Found("ungrounded", closest=self.index.nearby.number(value, number) if self._may_compare() else "")
-
-    def date(self, value: TextValue) -> Found | None:
-        claimed = days_of(value.text)
-        if not claimed:
-            return None
-        places = [place for one in claimed if (place := self.index.known_days.first(one)) is not None]
-        written = list(self.index.days.values())
-        if places:
-            return self._locate_text(written[min(places)])
-        near = [place for one in claimed if (place := near_day(one, self.index.known_days)) is not None]
-        return Found("ungrounded", closest=written[min(near)] if near else "")
-
-    def time(self, value: TextValue) -> Found | None:
-        minutes = minutes_of(value.text)
-        if minutes is None:
-            return None
-        if minutes in self.index.minutes:
-            return self._locate_text(self.index.minutes[minutes])
-        near = near_time(minutes, self.index.minutes)
-        return Found("ungrounded", closest="" if near is None else self.index.minutes[near])
-
-    def name(self, value: TextValue) -> Found | None:
-        words = name_words(value.text)
-        if not words:
-            return None
-        unknown = [(at, word) for at, word in words if not self._is_known(word)]
-        if len(words) > 1 and unknown[:1] == words[:1] and words[0][0] == 0 and opens_sentence(self.text, value.start):
-            unknown = unknown[1:]
-        if not unknown:
-            return Found("grounded", self._first_word(words[0][1]))
-        acronym = "".join(word[0] for _, word in words).lower()
-        if len(words) > 1 and (acronym in self.index.words or f"{acronym}a" in self.index.words):
-            return self._locate_text(acronym)
-        code = self._code_beside(value)
-        if code:
-            return self._locate_text(code)
-        (first, word), (last, last_word) = unknown[0], unknown[-1]
-        part = (value.start + first, value.start + last + len(last_word))
-        return Found("ungrounded", closest=self.index.nearby.name(word) if self._may_compare() else "", part=part)
-
-    def _code_beside(self, value: TextValue) -> str:
-        """Return the grounded code beside a name that spells the code out: `Boston (BOS)`, `ORD (Chicago)`."""
-        text, start = self.text, max(0, value.start - _NEAR)
-        if text.find("(", start, value.end + _NEAR) < 0:
-            return ""
-        after = _CODE_AFTER.match(text, value.end)
-        before = _CODE_BEFORE.search(text, start, value.start)
-        codes = (match[1].lower() for match in (after, before) if match)
-        return next((code for code in codes if code in self.index.words), "")
-
-    def _is_known(self, word: str) -> bool:
-        plain = fold_case(word)
-        if plain in self.index.words or (word.isupper() and len(word) <= 6 and plain in self.index.initials):
-            return True
-        stem = plain[: max(_STEM, len(plain) - 2)]
-        return (len(plain) > _STEM and self.index.begins_word(stem)) or self.index.has_country(plain)
-
-    def _first_word(self, word: str) -> str:
-        at = self.index.find(word.lower())
-        return self.index.where(at, len(word)) if at >= 0 else ""
-
-    def _may_compare(self) -> bool:
-        """Return whether one more value may be compared with similar values, and count the comparison.
-
-        The number of compared values per claim is limited.
-        """
-        self.likenesses -= 1
-        return self.likenesses >= 0
-
-    def quote(self, value: TextValue) -> Found | None:
-        wanted = " ".join(value.text.lower().replace("\u2019", "'").split()).strip(" .,;:!?…")
-        if wanted and wanted in self.index.flat:
-            return Found("grounded", self._first_word(value.text.split()[0]))
-        return Found("ungrounded") if wanted.count(" ") + 1 >= _QUOTED_WORDS else None
-
-    def identifier(self, value: TextValue) -> Found | None:
-        wanted = value.text.lower().partition("://")[2].rstrip("/") or value.text.lower().lstrip("#")
-        at = self.index.folded.find(wanted)
-        if at >= 0:
-            return self._at(at, len(wanted))
-        return Found("ungrounded", closest=self.index.nearby.identifier(value.text) if self._may_compare() else "")
-
-
-_WAYS: dict[ValueKind, Callable[[Lookup, TextValue], Found | None]] = {
-    "date": Lookup.date,
-    "time": Lookup.time,
-    "name": Lookup.name,
-    "quote": Lookup.quote,
-    "identifier": Lookup.identifier,
-}
 
 _KINDS: dict[ValueKind, Kind] = {
     "number": "number",
@@ -231,8 +28,6 @@ _KINDS: dict[ValueKind, Kind] = {
     "quote": "quote",
     "identifier": "identifier",
 }
-
-_BRACKETS = frozenset("{[")
 
 # A text with fewer words is a value, not a statement about the data.
 _FEWEST_WORDS = 5
@@ -248,34 +43,146 @@ _MOST_JUDGED = 10_000
 
 _LISTED = re.compile(r"\*\*|\n[ \t]*(?:[-*\u2022]|\d+[.)])[ \t]")
 
+_DECADE = re.compile(r"(?:1\d|20)\d0s")
 
-def ground(text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements: bool = True) -> list[Mark]:
+_FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+# The forms of text whose values assert something.
+_ASSERTED = frozenset({Form.STATEMENT, Form.DATA})
+
+# In a text that restates its sources, a cautious or commanding sentence must be right, too.
+_RESTATED = frozenset({*_ASSERTED, Form.GUESS, Form.PLAN})
+
+
+def ground(
+    text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements: bool = True, is_own: bool = False
+) -> list[Mark]:
     """Return the marks of the text of one claim, in order.
 
-    There is a mark for every value, with its sources, and for wording that departs from the sources. At most
-    `most` values are looked up. Without `statements`, statements about structured data are not judged.
+    There is a mark for every value, with its sources, for every wrong calculation, and for wording that departs from
+    the sources. At most `most` values are looked up. Without `statements`, statements about structured data are not
+    judged. `is_own` is true if the text is known to be the agent's own, even if the text is JSON.
     """
-    is_json = text.lstrip()[:1] in _BRACKETS
-    values = values_in(text, quotes=not is_json, most=most)
-    marks = _value_marks(text, index, values)
-    if is_json:
-        return _drop_foreign_marks(marks)
+    whole = is_json(text)
+    text = text if whole else blank_escapes(text)
+    values = values_in(text, quotes=not whole, most=most)
+    lookup = Lookup(text, index)
+    found = _find_values(lookup, values)
+    if whole:
+        marks = [_mark(lookup, value, one) for value, one in found]
+        return marks if is_own else _report_foreign_marks(marks)
+    restates = False
+    wording: list[Mark] = []
     judge = index.judge
     if judge is None:
-        marks += _apart(wording_marks(text, index), marks)
+        restates, wording = judge_wording(text, index)
     elif statements and len(text) <= _MOST_JUDGED and _is_descriptive(text):
-        marks += data_marks(text, judge, values, marks)
-    return sorted(marks, key=_place)
+        restates = True
+    marks = [_mark(lookup, value, one, restates=restates) for value, one in found]
+    if judge is not None and restates:
+        wording = data_marks(text, judge, values, marks)
+    marks = _with_calculations(lookup, marks)
+    return sorted([*marks, *(wording if judge is not None else _apart(wording, marks))], key=_place)
 
 
-def _drop_foreign_marks(marks: list[Mark]) -> list[Mark]:
-    """Return the marks of a text that is itself JSON, without ungrounded marks if most values are in no source.
+def _find_values(lookup: Lookup, values: Sequence[TextValue]) -> list[tuple[TextValue, Found]]:
+    mentions = lookup.index.names.mentions(lookup.text, values)
+    found: list[tuple[TextValue, Found]] = []
+    for value in values:
+        if value.kind == "number" and _is_list_marker(lookup.text, value):
+            continue
+        if value.kind == "name" and _is_label(lookup.text, value):
+            continue
+        one = Found("grounded", mentions[value]) if value in mentions else lookup.find(value)
+        if one is not None and not (one.status == "ungrounded" and _is_syntax(lookup, value)):
+            found.append((value, one))
+    return found
 
-    Such a text is the result of a tool or a separate record. It does not restate the sources, so it is not reported as
-    ungrounded.
+
+def _is_syntax(lookup: Lookup, value: TextValue) -> bool:
+    """Return whether the value is only syntax: a string or a key of JSON, or a string or a name in code."""
+    if value.kind not in ("quote", "identifier", "name"):
+        return False
+    form = lookup.forms.of(value.start, value.end)
+    if form is Form.DATA:
+        return value.kind == "quote" or lookup.text[value.end : value.end + 20].lstrip("\"' ").startswith(":")
+    return form is Form.CODE and value.kind in ("quote", "name")
+
+
+def _asserts(lookup: Lookup, value: TextValue, *, restates: bool) -> bool:
+    """Return whether the text asserts the value as a fact, so that the value needs a source."""
+    if value.kind == "number" and _DECADE.fullmatch(value.text):
+        return False
+    form = lookup.forms.of(value.start, value.end)
+    return form in (_RESTATED if restates else _ASSERTED)
+
+
+def _mark(lookup: Lookup, value: TextValue, found: Found, *, restates: bool = False) -> Mark:
+    start, end = found.part or (value.start, value.end)
+    text = lookup.text[start:end]
+    where = (found.where,) if found.where else ()
+    if found.status != "ungrounded":
+        return Mark(_KINDS[value.kind], start, end, text, found.status, where)
+    counts = _asserts(lookup, value, restates=restates)
+    closest = lookup.closest(value, text) if counts else ""
+    if not restates and (value.kind == "name" or "://" in text):
+        # An agent may know a name or an address from its work: a finding is one that changed.
+        counts = counts and bool(closest)
+    return Mark(_KINDS[value.kind], start, end, text, found.status, where, closest, counts)
+
+
+def _with_calculations(lookup: Lookup, marks: list[Mark]) -> list[Mark]:
+    """Return the marks with the results of calculations: a right result is derived, and a wrong one is a finding.
+
+    A result is derived only if what it is calculated from is known, so that `4711 * 1 = 4711` is no source of 4711.
     """
-    grounded = [mark for mark in marks if mark.status != "ungrounded"]
-    return grounded if len(marks) > 2 * len(grounded) and len(marks) >= _FEWEST_VALUES else marks
+    text = lookup.text
+    calculations = calculations_in(text)
+    if not calculations:
+        return marks
+    wrong: dict[int, Mark] = {}
+    known = {mark.start for mark in marks if mark.status != "ungrounded"}
+    right: dict[str, Calculation] = {}
+    for one in calculations:
+        if not one.holds:
+            if lookup.forms.of(one.start, one.end) not in (Form.CODE, Form.LOG):
+                wrong[one.start] = _wrong(text, one)
+        elif all(at in known or _figure_at(text, at) in right for at in one.operands):
+            # A text repeats a result where it needs it: the result is derived there, too.
+            right[text[one.start : one.end].rstrip("% ")] = one
+    kept = [_derived(mark, right) for mark in marks if mark.start not in wrong]
+    return [*kept, *wrong.values()]
+
+
+def _figure_at(text: str, at: int) -> str:
+    match = _FIGURE.match(text, at)
+    return match.group() if match else ""
+
+
+def _derived(mark: Mark, right: Mapping[str, Calculation]) -> Mark:
+    if mark.status != "ungrounded" or mark.kind != "number":
+        return mark
+    calculation = right.get(mark.text.rstrip("% "))
+    if calculation is None:
+        return mark
+    return mark._replace(status="derived", where=(calculation.expression,), closest="", counts=True)
+
+
+def _wrong(text: str, one: Calculation) -> Mark:
+    stated = text[one.start : one.end]
+    return Mark("calculation", one.start, one.end, stated, "ungrounded", (one.expression,), f"{one.result:,.12g}")
+
+
+def _report_foreign_marks(marks: list[Mark]) -> list[Mark]:
+    """Return the marks of a text that is itself JSON, with its ungrounded values as reported if most are in no source.
+
+    Such a text is the result of a tool or a separate record. It does not restate the sources, so its values are not
+    ungrounded, but their origin is unknown.
+    """
+    missing = sum(mark.status == "ungrounded" for mark in marks)
+    if 2 * missing <= len(marks) or len(marks) < _FEWEST_VALUES:
+        return marks
+    return [mark._replace(status="reported", closest="") if mark.status == "ungrounded" else mark for mark in marks]
 
 
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
@@ -303,24 +210,6 @@ def _is_descriptive(text: str) -> bool:
 
 def _place(mark: Mark) -> tuple[int, int]:
     return (mark.start, mark.end)
-
-
-def _value_marks(text: str, index: SourceIndex, values: Sequence[TextValue]) -> list[Mark]:
-    lookup = Lookup(text, index)
-    mentions = index.names.mentions(text, values)
-    marks: list[Mark] = []
-    for value in values:
-        if value.kind == "number" and _is_list_marker(text, value):
-            continue
-        if value.kind == "name" and _is_label(text, value):
-            continue
-        found = Found("grounded", mentions[value]) if value in mentions else lookup.find(value)
-        if found is None:
-            continue
-        start, end = found.part or (value.start, value.end)
-        where = (found.where,) if found.where else ()
-        marks.append(Mark(_KINDS[value.kind], start, end, text[start:end], found.status, where, found.closest))
-    return marks
 
 
 def _is_list_marker(text: str, value: TextValue) -> bool:

@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
 import orjson
 
 from handoffaudit.validation.claims import Claim
-from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.grounding.values import TextValue, values_in
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS
 from handoffaudit.validation.record import Record
@@ -209,12 +207,6 @@ def _token_around(text: str, value: TextValue) -> str:
     return text[start:end].rstrip(_TRAILING)
 
 
-PEOPLE: Final = frozenset({"client", "customer", "enduser", "human", "humanuser", "person", "user", "userproxy"})
-
-PROGRAMS: Final = frozenset(
-    {"codeexecutor", "codeinterpreter", "computerterminal", "executor", "interpreter", "shell", "terminal", "tool"}
-)
-
 # Problem types of `universal` handoffs that ask for something new.
 ORDERS: Final = frozenset({"creative", "implementation"})
 
@@ -222,25 +214,9 @@ _ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)
 
 _HOW_SURE: Final = ("confidence",)
 
-_SEPARATORS = str.maketrans("", "", "-_. ")
 
-
-def brings_facts(record: Record) -> str | None:
-    """Return why the handoff is not checked against its sources, or None if it is checked.
-
-    A tool is recognized by its name, or by a call of the tool in the context: `{"name": "get_order", …}`.
-    """
-    name = record.source_agent_id.lower().translate(_SEPARATORS)
-    if name in PEOPLE:
-        return "the source is a person, whose statements are new facts"
-    if name in PROGRAMS or record.data.get("role") == "tool" or _was_called(record):
-        return "the source is a tool, whose answer contains new facts"
-    if _is_order(record):
-        return "the handoff is an order without a prompt or evidence, so it has no sources"
-    return None
-
-
-def _is_order(record: Record) -> bool:
+def is_order(record: Record) -> bool:
+    """Return whether the handoff is an order without a prompt or evidence, so that it has no sources."""
     asked = record.evidence or record.context.get("original_prompt")
     return record.format == "universal" and record.handoff_type in ORDERS and not asked
 
@@ -252,41 +228,29 @@ def states_nothing(claim: Claim) -> bool:
     of the sender.
     """
     text = claim.text.strip()
-    if claim.location[-1:] == _HOW_SURE:
+    if is_confidence(claim):
         return len(text.split(maxsplit=1)) < 2
-    if text[:1] in ("{", "["):
-        return _is_json(text)
+    if is_json(text):
+        return True
     return claim.location[-1:] in _ANYTHING and len(text.split(maxsplit=1)) < 2
+
+
+def is_confidence(claim: Claim) -> bool:
+    return claim.location[-1:] == _HOW_SURE
 
 
 def puts_out(record: Record) -> bool:
     """Return whether all texts of the data are JSON, which programs write and agents do not claim."""
     texts = [text for value in record.data.values() if isinstance(value, str) and (text := value.strip())]
-    return bool(texts) and all(text[0] in "{[" and _is_json(text) for text in texts)
+    return bool(texts) and all(map(is_json, texts))
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """Return whether the whole text is a JSON object or array."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
     return True
-
-
-def _was_called(record: Record) -> bool:
-    source = record.source_agent_id
-    if not source:
-        return False
-    context = compact(record.context)
-    # Most names are not in the context at all, and this test is cheaper than the search for a call.
-    return source.encode("utf-8", "surrogatepass") in context and bool(_call_of(source).search(context))
-
-
-@lru_cache(maxsize=1024)
-def _call_of(name: str) -> "re.Pattern[bytes]":
-    """Return a pattern for a call of the tool as LLMs write it, even inside a text with escaped quotation marks."""
-    escaped = re.escape(name.encode("utf-8", "surrogatepass"))
-    return re.compile(
-        # No backslash may precede the first quotation mark: a pattern that begins with plain text is many times faster.
-        rb'"name\\{0,3}": ?\\{0,3}"' + escaped + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
-    )

@@ -20,10 +20,22 @@ from handoffaudit.validation.layers.grounding.records import (
     records_of_leaves,
 )
 from handoffaudit.validation.layers.grounding.suggestions import Nearby
-from handoffaudit.validation.layers.grounding.values import TextValue, fold_case, moments_in, readings_of
-from handoffaudit.validation.layers.grounding.vocabulary import Day, KnownDays, days_of, minutes_of
+from handoffaudit.validation.layers.grounding.values import (
+    TextValue,
+    flat_text,
+    fold_case,
+    moments_in,
+    readings_of,
+    scaled_numbers_in,
+)
+from handoffaudit.validation.layers.grounding.vocabulary import (
+    Day,
+    KnownDays,
+    days_of,
+    minutes_of,
+)
 
-_NAMES = """
+_COUNTRIES = """
 AD Andorra|AE United Arab Emirates|AF Afghanistan|AG Antigua and Barbuda|AL Albania|AM Armenia|AO Angola|AR Argentina
 |AT Austria|AU Australia|AZ Azerbaijan|BA Bosnia and Herzegovina|BB Barbados|BD Bangladesh|BE Belgium|BF Burkina Faso
 |BG Bulgaria|BH Bahrain|BI Burundi|BJ Benin|BN Brunei|BO Bolivia|BR Brazil|BS Bahamas|BT Bhutan|BW Botswana|BY Belarus
@@ -52,12 +64,12 @@ AD Andorra|AE United Arab Emirates|AF Afghanistan|AG Antigua and Barbuda|AL Alba
 |VN Vietnam|VU Vanuatu|WS Samoa|XK Kosovo|YE Yemen|ZA South Africa|ZM Zambia|ZW Zimbabwe
 """
 
-_PAIRS = [entry.strip().split(" ", 1) for entry in _NAMES.replace("\n", "").split("|")]
+_CODES_AND_NAMES = [entry.strip().split(" ", 1) for entry in _COUNTRIES.replace("\n", "").split("|")]
 
 # Maps each word of a country name to the country codes that the word may stand for.
 CODES: dict[str, frozenset[str]] = {}
 
-for _code, _name in _PAIRS:
+for _code, _name in _CODES_AND_NAMES:
     for _word in _name.lower().replace("-", " ").split():
         CODES[_word] = CODES.get(_word, frozenset()) | {_code}
 
@@ -83,15 +95,15 @@ _WORDS = re.compile(r"\w+")
 
 _CODE = re.compile(r"\b[A-Z]{2}\b")
 
-_APART = {code: " " for code in range(128) if not chr(code).isalnum()}
+_PUNCTUATION_TO_SPACE = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 _COMMON_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u20ac\u00a3\u00a0\u2022"
 
 _FIRST = itemgetter(0)
 
-_JOINT = "\n"
+_SEPARATOR = "\n"
 
-_ESCAPED_SPACE = re.compile(r"\\u20[02][0-9a-fA-F]|\\u00[aA]0|\\xa0")
+_ESCAPED_SPACE = re.compile(r"\\u20[0-9a-fA-F]{2}|\\u00[aA]0|\\xa0")
 
 
 class SourceIndex:
@@ -107,13 +119,13 @@ class SourceIndex:
         self.sources = sources
         self.names = names or SourceNames()
         self._texts = [source.text for source in sources]
-        self.text = _JOINT.join(self._texts)
+        self.text = _SEPARATOR.join(self._texts)
         if "\\u" in self.text or "\\x" in self.text:
             self._texts = [_unescape(text) for text in self._texts]
-            self.text = _JOINT.join(self._texts)
+            self.text = _SEPARATOR.join(self._texts)
         self.folded = _lower(self.text)
         self._found: dict[str, int] = {}
-        # The runs of digits alone, set once `figures` has been read.
+        # The runs of digits without separators. `figures` sets them when it is first read.
         self._digits: frozenset[str] | None = None
 
     @classmethod
@@ -122,22 +134,22 @@ class SourceIndex:
 
     @cached_property
     def judge(self) -> DataJudge | None:
-        """The judge of texts about the sources, or None if the sources are not structured data with little prose."""
+        """Return the judge of texts about structured data, or None if the sources have more than a little prose."""
         records = _all_records(self.sources)
         if records is None:
             return None
         # "The survey" is not new wording if a source is named survey-7 or the context has the key context.survey.
-        named = plain_words(_JOINT.join([*(source.name for source in self.sources), *self.names.names]))
+        named = plain_words(_SEPARATOR.join([*(source.name for source in self.sources), *self.names.names]))
         return DataJudge(records, self.words.union(named))
 
     @cached_property
     def _starts(self) -> list[int]:
-        return list(accumulate([len(text) + len(_JOINT) for text in self._texts], initial=0))
+        return list(accumulate([len(text) + len(_SEPARATOR) for text in self._texts], initial=0))
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """All words of the sources and of the keys in them, without case and accents."""
-        keys = _JOINT.join(source.keys for source in self.sources if source.keys)
+        """Return all words of the sources and of the keys in them, without case and accents."""
+        keys = _SEPARATOR.join(source.keys for source in self.sources if source.keys)
         return frozenset(self._in_order).union(plain_words(keys))
 
     @cached_property
@@ -146,14 +158,15 @@ class SourceIndex:
 
     @cached_property
     def flat(self) -> str:
-        """The text in lower case with single spaces and plain apostrophes, for looking up quotes."""
-        return " ".join(self.folded.replace("\u2019", "'").split())
+        """Return the text in lower case with single spaces and plain apostrophes, for looking up quotes."""
+        return flat_text(self.folded)
 
     @cached_property
     def _by_word(self) -> str:
         return f" {' '.join(self.words)} "
 
     def begins_word(self, stem: str) -> bool:
+        """Return whether a word of the sources begins with the stem, given in lower case."""
         return f" {stem}" in self._by_word
 
     def has_country(self, word: str) -> bool:
@@ -167,21 +180,26 @@ class SourceIndex:
 
     @cached_property
     def initials(self) -> str:
-        """The first letters of all words, in order, for looking up acronyms."""
+        """Return the first letters of all words, in order, for looking up acronyms."""
         return "".join(map(_FIRST, self._in_order))
 
     @cached_property
     def figures(self) -> dict[str, None]:
-        """The distinct runs of digits, in order of their first place."""
+        """Return the distinct runs of digits, in order of their first place."""
         found = dict.fromkeys(_FIGURES.findall(self.text))
         self._digits = frozenset(" ".join(found).replace(".", " ").replace(",", " ").split())
         return found
 
     @cached_property
     def numbers(self) -> dict[float, str]:
-        """Each number of the sources with its spelling there, in order of its first place."""
+        """Return each number of the sources with its spelling there, in order of its first place."""
         readings = ((number, figure) for figure in self.figures for number in readings_of(figure))
-        return dict(islice(readings, _MAX_NUMBERS))
+        return {**self._scaled_numbers, **dict(islice(readings, _MAX_NUMBERS))}
+
+    @cached_property
+    def _scaled_numbers(self) -> dict[float, str]:
+        """Return the numbers that a following word or letter multiplies (`8.2 million`), and numbers in two words."""
+        return dict(islice(scaled_numbers_in(self.folded), _MAX_NUMBERS))
 
     @cached_property
     def in_order_of_size(self) -> list[float]:
@@ -197,6 +215,7 @@ class SourceIndex:
 
     @cached_property
     def days(self) -> dict[Day, str]:
+        """Return each day that the sources name, with its spelling there."""
         return {day: value.text for value in self._moments if value.kind == "date" for day in days_of(value.text)}
 
     @cached_property
@@ -205,6 +224,7 @@ class SourceIndex:
 
     @cached_property
     def minutes(self) -> dict[int, str]:
+        """Return each time of day in the sources as the minute of the day, with its spelling there."""
         times = ((minutes_of(value.text), value.text) for value in self._moments if value.kind == "time")
         return {minutes: written for minutes, written in times if minutes is not None}
 
@@ -253,7 +273,7 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
     if len(short) > 1 and sum(len(source.text) for source in long) <= most_prose:
         return records_of_leaves((source.name, source.text) for source in short)
     read = _read_lines(sources, most_prose)
-    return None if read is None else _together(sources, read, most_prose)
+    return None if read is None else _join_records(sources, read, most_prose)
 
 
 def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Records] | None:
@@ -279,7 +299,7 @@ def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Recor
     return read
 
 
-def _together(sources: Sequence[Source], read: Mapping[int, Records], most_prose: float) -> Records | None:
+def _join_records(sources: Sequence[Source], read: Mapping[int, Records], most_prose: float) -> Records | None:
     """Return the facts of all sources in order, or None if there is prose.
 
     The record numbers of each source continue those of the previous source.
@@ -304,7 +324,7 @@ def _together(sources: Sequence[Source], read: Mapping[int, Records], most_prose
 def _lower(text: str) -> str:
     """Return `text` in lower case with unchanged offsets.
 
-    The few letters that become two characters in lower case stay as they are.
+    The few letters whose lower case has two characters stay as they are.
     """
     lowered = text.lower()
     if len(lowered) == len(text):
@@ -330,7 +350,9 @@ def plain_words(text: str) -> list[str]:
         text = text.replace(mark, " ")
     plain = fold_case(text)
     # For ASCII text, this is several times faster than a regular expression.
-    return plain.translate(_APART).split() if plain.isascii() else _WORDS.findall(plain.replace("_", " "))
+    return (
+        plain.translate(_PUNCTUATION_TO_SPACE).split() if plain.isascii() else _WORDS.findall(plain.replace("_", " "))
+    )
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -58,6 +58,7 @@ class Nearby:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._names: dict[str, _Written] = {}
 
     def number(self, value: TextValue, number: Number) -> str:
         """Return an amount of nearly the same size, with a shifted decimal point, or with one wrong digit.
@@ -76,16 +77,20 @@ class Nearby:
     def name(self, word: str) -> str:
         """Return a word with nearly the same spelling and the same initial; words in lower case do not count."""
         plain = fold_case(word)
-        return _likest(plain, plain[:1], self._names)
+        return _likest(plain, plain[:1], self._names_with(plain[:1])) if plain else ""
 
-    @cached_property
-    def _names(self) -> _Written:
-        names: _Written = {}
-        for match in islice(_WORD.finditer(self._text), _MOST_WORDS):
-            word = match.group()
-            if not word.islower():
-                plain = fold_case(word)
-                names.setdefault((plain[:1], len(plain)), {}).setdefault(plain, word)
+    def _names_with(self, initial: str) -> _Written:
+        """Return the words with that initial. Only these are read, because most texts have few of them."""
+        names = self._names.get(initial)
+        if names is None:
+            names = self._names[initial] = {}
+            capital = initial.upper()
+            pattern = _WORD if not (initial + capital).isascii() else _words_with(initial, capital)
+            for match in islice(pattern.finditer(self._text), _MOST_WORDS):
+                word = match.group()
+                plain = "" if word.islower() else fold_case(word)
+                if plain[:1] == initial:
+                    names.setdefault((initial, len(plain)), {}).setdefault(plain, word)
         return names
 
     def identifier(self, text: str) -> str:
@@ -99,6 +104,11 @@ class Nearby:
             plain = fold_case(value.text)
             identifiers.setdefault(("", len(plain)), {})[plain] = value.text
         return identifiers
+
+
+@lru_cache(maxsize=64)
+def _words_with(initial: str, capital: str) -> "re.Pattern[str]":
+    return re.compile(rf"(?<![^\W_])[{re.escape(initial)}{re.escape(capital)}][^\W_]*(?:['\u2019][^\W_]+)?")
 
 
 def _amount(value: TextValue, number: Number) -> _Amount:

@@ -49,6 +49,9 @@ _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
 
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 
+# Outside of JSON, a backslash and a lower-case word is a command of LaTeX.
+_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|(?:\\[nrt])+(?![a-z])")
+
 # The groups that end the match of a number.
 _AMOUNT = frozenset({"number", "unit"})
 
@@ -81,6 +84,15 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
     if quotes and ('"' in text or "“" in text):
         found = sorted([*found, *islice(_quotes(text), most)], key=_start)
     return found[:most]
+
+
+def blank_escapes(text: str) -> str:
+    """Return the text with blanks for escapes such as `\\u2019`, which would otherwise join the words beside them."""
+    return _ESCAPE.sub(_blank, text) if "\\u" in text or "\\x" in text or "\\n" in text else text
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match.group())
 
 
 def moments_in(text: str) -> Iterator[TextValue]:
@@ -314,7 +326,7 @@ def readings_of(figure: str) -> list[float]:
         return [float(figure)]
     plain = plain_figure(figure)
     parts = [float(plain)] if plain is not None else []
-    if plain is None or "," in figure:
+    if plain is None or ("," in figure and not _THOUSANDS.match(figure)):
         parts += [float(part) for part in figure.split(",") if _PLAIN.match(part)]
     if not parts:
         parts = [float(part) for part in figure.replace(",", ".").split(".")]
@@ -339,3 +351,37 @@ def name_words(name: str) -> list[tuple[int, str]]:
 
 def _tells_apart(word: str) -> bool:
     return len(word) > 1 and not word.islower() and word.lower() not in NOT_NAMES
+
+
+_SCALED = re.compile(r"(?<![^\W_])(?<!\d[.,])(\d+(?:[.,]\d+)*)[ -]?([kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])")
+
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+
+_ONES = {"one": 1, **{word: number for word, number in NUMBER_WORDS.items() if number < 10}}
+
+_TWO_WORDS = re.compile(rf"({'|'.join(_TENS)})[ -]({'|'.join(_ONES)})\b")
+
+
+def scaled_numbers_in(lowered: str) -> Iterator[tuple[float, str]]:
+    """Yield the numbers of a lower-case text that are more than their figure: `8.2 million`, `65k`, `twenty five`."""
+    for match in _SCALED.finditer(lowered):
+        scale = MULTIPLIERS.get(match[2])
+        if scale:
+            yield from ((round(number * scale, 6), match.group()) for number in readings_of(match[1]))
+    if any(word in lowered for word in _TENS):
+        for match in _TWO_WORDS.finditer(lowered):
+            yield float(NUMBER_WORDS[match[1]] + _ONES[match[2]]), match.group()
+
+
+_CONTRACTIONS = (
+    ("cannot", "can not"), ("can't", "can not"), ("won't", "will not"), ("n't", " not"), ("'re ", " are "),
+    ("'ve ", " have "), ("'ll ", " will "), ("'m ", " am "),
+)  # fmt: skip
+
+
+def flat_text(lowered: str) -> str:
+    """Return a lower-case text for looking up quotes: single spaces, plain apostrophes, contractions written out."""
+    flat = " ".join(lowered.replace("\u2019", "'").split())
+    for short, full in _CONTRACTIONS if "'" in flat or "cannot" in flat else ():
+        flat = flat.replace(short, full)
+    return flat

@@ -172,3 +172,12 @@ class KnownDays:
 def _keep_parts(day: Day, kept_parts: tuple[bool, ...]) -> Day:
     year, month, date = day
     return (year if kept_parts[0] else None, month if kept_parts[1] else None, date if kept_parts[2] else None)
+
+
+_ORDINALS = ("first", "second", "third", "fourth")
+
+# Maps the number of a quarter to its spellings in lower case.
+QUARTERS = {
+    number: (f"{ordinal} quarter", f"{ordinal}-quarter", f"q{number}", f"{number}q", f"{number}{ending} quarter")
+    for number, (ordinal, ending) in enumerate(zip(_ORDINALS, ("st", "nd", "rd", "th"), strict=True), start=1)
+}

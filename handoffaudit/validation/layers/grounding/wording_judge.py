@@ -205,25 +205,24 @@ _SPEAKING_SHARE = 0.02
 _WORDS_PER_SPEAKER = 25
 
 
-def wording_marks(text: str, index: SourceIndex) -> list[Mark]:
-    """Return marks of kind `wording` at the words in which the text of a claim departs from its sources.
-
-    The result is empty if the claim keeps to its sources or does not restate them.
-    """
+def judge_wording(text: str, index: SourceIndex) -> tuple[bool, list[Mark]]:
+    """Return whether the text of a claim restates its sources, and a mark `wording` wherever it departs from them."""
     size = len(index.text)
     if not 0 < size <= _MOST_SOURCE_CHARACTERS:
-        return []
+        return False, []
     if (size > _SNIPPET_CHARACTERS and not _may_sum_up(text)) or not _is_prose(text):
-        return []
+        return False, []
     sentences = claim_sentences(text)
     situation = _situation(text, sentences, index.text)
     if situation is None:
-        return []
+        return False, []
     source = _prose(index.text)
     if situation != "summary":
         departure, words = departure_of(sentences, source)
-        return _marks(text, words or sentences[0], {}) if _departs(departure, situation) else []
-    return _summary_marks(text, sentences, source, index) if _restates(sentences, source) else []
+        return True, _marks(text, words or sentences[0], {}) if _departs(departure, situation) else []
+    if not _restates(sentences, source):
+        return False, []
+    return True, _summary_marks(text, sentences, source, index)
 
 
 def _summary_marks(text: str, sentences: list[list[Word]], source: Prose, index: SourceIndex) -> list[Mark]:

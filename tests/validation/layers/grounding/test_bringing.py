@@ -27,7 +27,10 @@ def told(verdict: Verdict) -> list[str]:
 @pytest.mark.parametrize("source", ["user", "Customer", "User_Proxy", "human"])
 def test_a_person_is_not_asked_where_a_fact_comes_from(source: str) -> None:
     verdict = judged(source, {"text": "My user id is mia_4516, I fly on 12 May 2024."})
-    assert grounding(verdict) == ("skipped", "the source is a person, whose statements are new facts")
+    status, why = grounding(verdict)
+    assert status == "skipped"
+    assert why.startswith("the source is taken for a person because the name is that of a person")
+    assert why.endswith("declare the role of the agent on its page")
 
 
 @pytest.mark.parametrize(
@@ -40,10 +43,11 @@ def test_a_person_is_not_asked_where_a_fact_comes_from(source: str) -> None:
     ],
 )
 def test_a_tools_answer_brings_facts(source: str, data: dict[str, Any], context: dict[str, Any]) -> None:
-    assert grounding(judged(source, data, context)) == (
-        "skipped",
-        "the source is a tool, whose answer contains new facts",
-    )
+    verdict = judged(source, data, context)
+    status, why = grounding(verdict)
+    assert (status, told(verdict)) == ("skipped", [])
+    assert why.startswith("the source is taken for an observer because ")
+    assert {mark.status for claim in verdict.claims for mark in claim.marks} >= {"reported"}
 
 
 def test_an_agent_that_is_only_named_in_the_context_is_judged() -> None:
@@ -53,7 +57,7 @@ def test_an_agent_that_is_only_named_in_the_context_is_judged() -> None:
 
 @pytest.mark.parametrize("text", ['{"room": 4711}', '["4711", {"a": "Mia Garcia"}]', "mia_garcia_4516"])
 def test_what_a_program_put_out_states_nothing(text: str) -> None:
-    assert told(judged("assistant", {"text": text})) == []
+    assert grounding(judged("assistant", {"text": text})) == ("skipped", "no claim states a fact")
 
 
 def test_an_agents_call_and_a_field_of_its_own_are_judged() -> None:

@@ -8,6 +8,7 @@ from handoffaudit.validation.claims import Mark, Source
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from tests.elapsed import grows_linearly
+from tests.scale import cases
 
 PAGE = """The minutes of the meeting were kept by John Smith, who works for Acme Corporation in Porto. Revenue was
 1,200.50 euros on 2024-03-12, of which the share of repairs was 0.4 and the mean of all orders 54.0267. Three
@@ -111,7 +112,11 @@ def test_no_sources_leave_everything_ungrounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "1", "Ab ", "7.1 ", "1 Ab", '"', "x@y.z ", "{", "- a: 1\n", "a,b\n", "\ud800", "\0", "\u0130 7 "]
+    "piece",
+    cases(
+        ["a", "1", "Ab ", "7.1 ", "1 Ab", '"', "x@y.z ", "{", "- a: 1\n", "a,b\n", "\ud800", "\0", "\u0130 7 "],
+        ["a", "7.1 ", '"', "a,b\n", "\ud800"],
+    ),
 )
 def test_hostile_texts_on_both_sides_are_judged_in_bounded_time(piece: str) -> None:
     def judged(text: str) -> list[Mark]:
@@ -169,3 +174,23 @@ def test_a_part_of_a_value_that_was_found_is_no_wording_of_its_own() -> None:
     assert wording.isdisjoint({"80", "03", "12", "2024"})
     marks = ground("Carla sold 75 lorries.", index)
     assert [(mark.kind, mark.status) for mark in marks if mark.text == "75"] == [("number", "ungrounded")]
+
+
+@pytest.mark.parametrize(
+    ("claim", "status"),
+    [
+        ("4711 * 1 = 4711\nThe bridge has 4711 stones.", "ungrounded"),
+        ("4700 + 11 = 4711\nThe bridge has 4711 stones.", "ungrounded"),
+        ("1% + 1 = 4711\nThe bridge has 4711 stones.", "ungrounded"),
+        ("300 * 12 + 1,111 = 4711\nThe bridge has 4711 stones.", "ungrounded"),
+        ("300 * 12 * 7 - 4 = 25196\nThe bridge has 25196 stones.", "derived"),
+        ("300 * 12 * 7 = 25200\n25200 * 3 - 5 = 75595\nThe bridge has 75595 stones.", "derived"),
+    ],
+)
+def test_a_result_is_derived_only_from_known_numbers(claim: str, status: str) -> None:
+    assert values(claim)[-1].status == status
+
+
+def test_a_comparison_in_code_is_no_wrong_calculation() -> None:
+    claim = "```python\nimport os\nmost = 3 * 300 = 700\n```\n3 * 300 = 701"
+    assert [mark.text for mark in values(claim) if mark.kind == "calculation"] == ["701"]

@@ -6,7 +6,7 @@ import pytest
 
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
-from handoffaudit.validation.layers.grounding.wording_judge import wording_marks
+from handoffaudit.validation.layers.grounding.wording_judge import judge_wording
 from tests.elapsed import grows_linearly
 
 REPORT = """The harbour authority of Port Alder opened its new ferry terminal on Monday after three years of
@@ -38,7 +38,7 @@ def index(*texts: str) -> SourceIndex:
 
 
 def marked(claim: str, source: str) -> list[str]:
-    return [mark.text for mark in wording_marks(claim, index(source))]
+    return [mark.text for mark in judge_wording(claim, index(source))[1]]
 
 
 def test_a_faithful_summary_is_left_alone():
@@ -62,7 +62,7 @@ def test_a_summary_in_other_words_is_left_alone():
 )
 def test_a_changed_word_of_a_summary_is_marked_at_its_place(was, now, seen):
     claim = SUMMARY.replace(was, now)
-    marks = wording_marks(claim, index(REPORT))
+    _, marks = judge_wording(claim, index(REPORT))
     assert seen in [mark.text for mark in marks]
     for mark in marks:
         assert claim[mark.start : mark.end] == mark.text
@@ -71,7 +71,7 @@ def test_a_changed_word_of_a_summary_is_marked_at_its_place(was, now, seen):
 
 def test_an_opposite_names_what_the_source_has_instead():
     claim = SUMMARY.replace("expect sales to rise", "expect sales to fall")
-    [mark] = wording_marks(claim, index(REPORT))
+    _, [mark] = judge_wording(claim, index(REPORT))
     assert mark.text == "fall"
     assert mark.closest == "rise"
 
@@ -114,8 +114,8 @@ def test_a_conversation_is_no_knowledge_to_answer_from():
 
 
 def test_without_sources_nothing_is_judged():
-    assert wording_marks(SUMMARY, index()) == []
-    assert wording_marks(SUMMARY, index("")) == []
+    assert judge_wording(SUMMARY, index()) == (False, [])
+    assert judge_wording(SUMMARY, index("")) == (False, [])
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_hostile_texts_take_time_in_proportion_as_claim_and_as_source(text):
     def mark(text: str) -> None:
         claims = (text, text[:1_900], SUMMARY, SUMMARY.lower(), "Aa bb " * 80 + ".", "aa bb " * 15, "Alder. No. " * 15)
         for claim in claims:
-            wording_marks(claim, index(text))
-            wording_marks(claim, index(REPORT))
+            judge_wording(claim, index(text))
+            judge_wording(claim, index(REPORT))
 
     assert grows_linearly(lambda size: partial(mark, text(size)), 2**16)

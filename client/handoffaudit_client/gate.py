@@ -1,0 +1,139 @@
+"""Gate: asks the server about one handoff, and waits for the verdict."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import quote
+
+from handoffaudit_client.transport import Unreachable
+from handoffaudit_client.verdict import Verdict, read_refused_use, read_verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from handoffaudit_client.notices import Notices
+    from handoffaudit_client.transport import Answer, Server
+
+# The server waits at most so long in one request.
+_LONGEST_WAIT = 60
+
+# Ask again after this time, if the server does not wait by itself.
+_POLL_SECONDS = 2.0
+
+_FIRST_PAUSE = 0.05
+
+_JUDGED = (200, 202)
+
+_LATER = {408, 425, 429}
+
+
+class Gate:
+    """Questions about one handoff, whose submission is the same in each request."""
+
+    def __init__(self, server: Server, notices: Notices, submission: bytes, handoff_id: str, target: str) -> None:
+        self._server = server
+        self._notices = notices
+        self._submission = submission
+        self._handoff_id = handoff_id
+        self._target = target
+        # A key with the scope `ingest` alone may not read, but it may send the same submission again.
+        self._may_read = True
+
+    def ask(self, timeout: float) -> Verdict:
+        """Submit the handoff and return the verdict, also an open one. Raises `Unreachable`."""
+        until = time.monotonic() + timeout
+        pause = _FIRST_PAUSE
+        while True:
+            verdict = self._read(self._call("POST", "/handoffs", until - time.monotonic()))
+            if verdict.state not in ("received", "validating") or time.monotonic() + pause >= until:
+                return self._use(verdict, until)
+            # The server does not wait if many others wait already.
+            time.sleep(pause)
+            pause = min(pause * 2, _POLL_SECONDS)
+
+    def wait(self, timeout: float) -> Verdict:
+        """Wait for the decision on a stored handoff, and return the verdict, which may still be open."""
+        until = time.monotonic() + timeout
+        while True:
+            began = time.monotonic()
+            try:
+                verdict = self._use(self._read(self._look(max(until - began, 0.5))), until)
+            except Unreachable as error:
+                verdict = self._unknown(str(error))
+            if not verdict.is_open or time.monotonic() >= until:
+                return verdict
+            if time.monotonic() - began < _POLL_SECONDS:
+                time.sleep(max(min(_POLL_SECONDS, until - time.monotonic()), 0.0))
+
+    def _look(self, left: float) -> Answer:
+        if self._may_read:
+            try:
+                return self._call("GET", f"/handoffs/{quote(self._handoff_id, safe='')}", left)
+            except _NotAllowed:
+                self._may_read = False
+        return self._call("POST", "/handoffs", min(left, _POLL_SECONDS))
+
+    def _use(self, verdict: Verdict, until: float) -> Verdict:
+        """Use the approval of an approved handoff, and return the verdict: false if the approval has ended.
+
+        An approval works for one handoff. The same handoff may ask again, because frameworks run a node again when they
+        resume. Raises `Unreachable`.
+        """
+        if verdict.state != "approved":
+            return verdict
+        from urllib.parse import quote
+
+        path = f"/handoffs/{quote(self._handoff_id, safe='')}/use"
+        answer = self._call("POST", path, max(until - time.monotonic(), 0.5), idempotency_key=self._handoff_id)
+        if answer.status == 200:
+            return verdict
+        if answer.status == 409:
+            return read_refused_use(answer.json, self._handoff_id, verdict.url)
+        raise Unreachable(f"{self._server.url} does not let the approval be used ({answer.explain()})")
+
+    def _call(self, method: str, path: str, left: float, idempotency_key: str = "") -> Answer:
+        """Return an answer about the handoff; try again within the time if the server asks for it."""
+        until = time.monotonic() + left
+        while True:
+            left = max(until - time.monotonic(), 0.05)
+            # The answer needs some time on the way, too.
+            wait = max(int(min(left * 0.9, _LONGEST_WAIT)), 0)
+            headers = {"Prefer": f"wait={wait}"} if wait else {}
+            if idempotency_key:
+                headers = {"Idempotency-Key": idempotency_key}
+            body = self._submission if method == "POST" and not idempotency_key else None
+            if body:
+                headers["Content-Type"] = "application/json"
+            began = time.monotonic()
+            answer = self._server.call(method, path, body, timeout=left, headers=headers)
+            took = (time.monotonic() - began) * 1000
+            told = f"{method} {path} → {answer.status}"
+            self._notices.debug(lambda: f"{told} {answer.json.get('state', '')} in {took:.0f} ms")  # noqa: B023
+            if method == "GET" and answer.status in (401, 403, 404):
+                raise _NotAllowed
+            if answer.status < 500 and answer.status not in _LATER:
+                return answer
+            pause = max(answer.retry_after, 0.2)
+            if time.monotonic() + pause >= until:
+                raise Unreachable(f"{self._server.url} is busy or broken ({answer.explain()})")
+            time.sleep(pause)
+
+    def _read(self, answer: Answer) -> Verdict:
+        found = answer.json
+        if answer.status in _JUDGED and found.get("state"):
+            verdict = read_verdict(found, self._handoff_id, self._target, self.wait)
+            if verdict.url.startswith("/"):
+                verdict.url = self._server.url + verdict.url
+            return verdict
+        if answer.status in (409, 413, 422) or answer.refuses_document:
+            return read_verdict(found or {"detail": answer.explain()}, self._handoff_id, self._target)
+        raise Unreachable(
+            f"{self._server.url} does not judge handoffs ({answer.explain()}): check the address and the key"
+        )
+
+    def _unknown(self, why: str) -> Verdict:
+        text = f"There is no decision yet: {why}. {self._target or 'The next agent'} must wait for it."
+        return Verdict("held", text, handoff_id=self._handoff_id, ask=self.wait)
+
+
+class _NotAllowed(Exception):
+    """The key may not read handoffs."""

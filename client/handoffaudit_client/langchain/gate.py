@@ -1,0 +1,115 @@
+"""Gate for the handoff tools of LangChain agents: a middleware, also usable with a `ToolNode`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langgraph.types import interrupt
+
+from handoffaudit_client.langchain.questions import question_of, refuse, show
+from handoffaudit_client.plugins import client_of, gated, wait_for_decision
+from handoffaudit_client.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Literal
+
+    from langchain.agents.middleware import ToolCallRequest
+
+    from handoffaudit_client.async_client import AsyncClient
+    from handoffaudit_client.client import Client
+
+    Policy = Literal["block", "interrupt", "observe"]
+
+# A graph may be resumed a moment before the decision is stored.
+_RESUME_SECONDS = 2.0
+
+# The key that LangGraph sets in the configuration of a run that goes on after an interrupt.
+_RESUMING = "__pregel_resuming"
+
+
+def handoff_gate(
+    client: Client | AsyncClient | None = None,
+    policy: Policy = "block",
+    timeout: float = 300.0,
+    *,
+    declare_chain: bool = False,
+    reason: str | None = None,
+) -> HandoffGate:
+    """Return a middleware for `create_agent(middleware=[handoff_gate()])`; see `HandoffGate`."""
+    return HandoffGate(client, policy, timeout, declare_chain=declare_chain, reason=reason)
+
+
+class HandoffGate(AgentMiddleware):
+    """Asks for a verdict before a handoff tool runs. A blocked handoff is answered with the reasons, as a failed call.
+
+    If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
+    `policy="interrupt"` interrupts the graph, which needs a checkpointer; its value has `handoff_id`, `source`,
+    `target`, `why` and `url`. Resume with `Command(resume=True)`, or any other value: only the decision on the server
+    counts, and without one the graph is interrupted again. `policy="observe"` only sends. Tools that are no handoff
+    tools are not touched.
+
+    With `declare_chain`, the handoff declares all agents that have worked so far, so that a return to one of them is a
+    circular chain: rejected without a reason, and held for a person with one. The reason is the argument `reason` or
+    `handoff_reason` of the tool, else the text in which the LLM announces the call, else `reason`. Without
+    `declare_chain`, the server derives the chain, and a return with new data is no defect.
+
+    A `ToolNode` takes the gate, too: `ToolNode(tools, wrap_tool_call=gate.wrap_tool_call)`; give this to
+    `create_supervisor(tools=...)`. Under asyncio, `policy="interrupt"` needs Python 3.11.
+    """
+
+    def __init__(
+        self,
+        client: Client | AsyncClient | None = None,
+        policy: Policy = "block",
+        timeout: float = 300.0,
+        *,
+        declare_chain: bool = False,
+        reason: str | None = None,
+    ) -> None:
+        """Create a gate that agents may share. Raises `ValueError` if there is no such policy, and as `Client`."""
+        super().__init__()
+        self.client = client_of(client)
+        if policy not in ("block", "interrupt", "observe"):
+            raise ValueError(f'policy is {policy!r}: give "block", "interrupt" or "observe"')
+        self.policy = policy
+        self.timeout = timeout
+        self.declare_chain = declare_chain
+        self.reason = reason
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        """Run the tool, or return why it must not run."""
+        if (question := question_of(request, declare_chain=self.declare_chain, reason=self.reason)) is None:
+            return handler(request)
+        verdict, pause = self._ask(question, self.timeout if self.policy == "block" else 0.0), _RESUME_SECONDS
+        while self._must_interrupt(request, verdict):
+            interrupt(show(question, verdict))
+            verdict, pause = verdict.wait(pause), 0.0
+        return handler(request) if verdict else refuse(request, verdict)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """Run the tool, or return why it must not run. Other tasks go on while the gate waits."""
+        if (question := question_of(request, declare_chain=self.declare_chain, reason=self.reason)) is None:
+            return await handler(request)
+        verdict, pause = await asyncio.to_thread(self._ask, question), _RESUME_SECONDS
+        if self.policy == "block":
+            verdict = await wait_for_decision(verdict, self.timeout)
+        while self._must_interrupt(request, verdict):
+            interrupt(show(question, verdict))
+            verdict, pause = await asyncio.to_thread(verdict.wait, pause), 0.0
+        return await handler(request) if verdict else refuse(request, verdict)
+
+    def _ask(self, question: dict[str, Any], wait: float = 0.0) -> Verdict:
+        gated[question["handoff_id"]] = True
+        if self.policy == "observe":
+            return Verdict("unverified", "It is only observed.", handoff_id=self.client.send(**question))
+        return self.client.gate(**question, wait=wait)
+
+    def _must_interrupt(self, request: ToolCallRequest, verdict: Verdict) -> bool:
+        # While the server is away, nobody knows whether the handoff for which the graph was interrupted is approved.
+        is_unknown = verdict.state == "unverified" and _RESUMING in request.runtime.config.get("configurable", {})
+        return self.policy == "interrupt" and (verdict.is_open or is_unknown)

@@ -1,0 +1,81 @@
+"""Spool in memory, for a process that has no folder to write to."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from handoffaudit_client.spool import MOST_BYTES, Batch
+
+
+class MemorySpool:
+    """A spool in memory, for a process that has no folder to write to. Its methods are those of `Spool`."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES // 8) -> None:
+        self._most_bytes = most_bytes
+        self._start()
+
+    def _start(self) -> None:
+        self._lines: deque[bytes] = deque()
+        # The number of the first line, counted from the first one ever.
+        self._first = 0
+        self._bytes = 0
+        self._lock = threading.RLock()
+        self.appended = 0
+        self.dropped = 0
+
+    def append(self, line: bytes) -> None:
+        """Append a line; drop the oldest ones if there are too many."""
+        with self._lock:
+            self._lines.append(line)
+            self._bytes += len(line)
+            self.appended += 1
+            while self._bytes > self._most_bytes:
+                self._drop_first()
+                self.dropped += 1
+
+    def _drop_first(self) -> None:
+        self._bytes -= len(self._lines.popleft())
+        self._first += 1
+
+    def next_batch(self, most_lines: int, most_bytes: int) -> Batch | None:
+        """Return the oldest lines; None if there are none."""
+        with self._lock:
+            lines: list[bytes] = []
+            for line in self._lines:
+                if len(lines) >= most_lines or (lines and most_bytes < len(line)):
+                    break
+                lines.append(line)
+                most_bytes -= len(line)
+            return Batch(lines, number=self._first) if lines else None
+
+    def finish(self, batch: Batch) -> None:
+        """Note that the server has answered for the lines of a batch."""
+        with self._lock:
+            # Lines that were dropped meanwhile have arrived all the same.
+            self.dropped -= max(min(self._first - batch.number, len(batch.lines)), 0)
+            while self._lines and self._first < batch.number + len(batch.lines):
+                self._drop_first()
+
+    def waiting(self) -> int:
+        """Return the number of lines that are not sent."""
+        return len(self._lines)
+
+    def has_settled(self, number: int) -> bool:
+        """Return whether the first lines, that many, are sent or dropped."""
+        return self._first >= number
+
+    def adopt(self) -> int:
+        """Return 0: nothing outlasts the process."""
+        return 0
+
+    def close(self) -> None:
+        """Count what is not sent as dropped."""
+        with self._lock:
+            self.dropped += len(self._lines)
+            while self._lines:
+                self._drop_first()
+
+    def start_in_child(self) -> None:
+        """Start anew after a fork: the lines belong to the parent."""
+        self._start()

@@ -1,0 +1,56 @@
+"""Warnings, at most one for each kind of trouble at a time, and the lines of the debug switch."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# The same trouble is named again after this time, if it ended in between.
+PAUSE_SECONDS = 600.0
+
+
+class Notices:
+    """What the client tells its user; the clock is for tests."""
+
+    def __init__(self, *, debug: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self._debug = debug
+        self._clock = clock
+        # The time of the last warning by kind of trouble; kinds that last are in `_standing`.
+        self._warned: dict[str, float] = {}
+        self._standing: set[str] = set()
+        self._lock = threading.RLock()
+
+    def warn(self, kind: str, message: str) -> None:
+        """Warn about a kind of trouble, unless the user knows about it already."""
+        with self._lock:
+            now = self._clock()
+            is_known = kind in self._standing or now - self._warned.get(kind, -PAUSE_SECONDS) < PAUSE_SECONDS
+            self._standing.add(kind)
+            if is_known:
+                return
+            self._warned[kind] = now
+        import logging
+
+        logging.getLogger("handoffaudit_client").warning("handoffaudit: %s", message)
+
+    def end(self, kind: str) -> None:
+        """Note that a kind of trouble is over."""
+        self._standing.discard(kind)
+
+    def start_in_child(self) -> None:
+        """Start anew after a fork, in which another thread may have held the lock."""
+        self._lock = threading.RLock()
+
+    def debug(self, message: Callable[[], str]) -> None:
+        """Write one line to standard error, if the client was created with `debug=True`."""
+        if not self._debug or sys.stderr is None:
+            return
+        # A daemon may have closed standard error.
+        with contextlib.suppress(OSError, ValueError):
+            print(f"handoffaudit: {message()}", file=sys.stderr, flush=True)  # noqa: T201

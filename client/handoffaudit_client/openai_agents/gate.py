@@ -1,0 +1,102 @@
+"""Gate for handoffs of the OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Any
+
+from agents import Handoff, UserError, handoff
+from agents.tracing import get_current_span
+
+from handoffaudit_client.identity import new_id
+from handoffaudit_client.openai_agents.senders import keep_sender, run_of, why
+from handoffaudit_client.openai_agents.turns import last_text, parse, turns
+from handoffaudit_client.plugins import client_of, reason_of, wait_for_decision
+from handoffaudit_client.plugins import gated as submitted
+from handoffaudit_client.traces import current_trace
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from agents import Agent, RunContextWrapper
+
+    from handoffaudit_client.async_client import AsyncClient
+    from handoffaudit_client.client import Client
+    from handoffaudit_client.openai_agents.senders import Run
+    from handoffaudit_client.verdict import Verdict
+
+
+def gated(
+    target: Agent[Any] | Handoff[Any, Any],
+    client: Client | AsyncClient | None = None,
+    policy: Literal["block", "observe"] = "block",
+    timeout: float = 300.0,
+    *,
+    declare_chain: bool = False,
+    reason: str | None = None,
+) -> Handoff[Any, Any]:
+    """Return a handoff that asks for a verdict first; give it to `Agent(handoffs=[gated(writer)])`.
+
+    If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person. A handoff
+    that is rejected, declined or still held then goes back to its sender, whose LLM reads why. `policy="observe"`
+    only sends.
+
+    With `declare_chain`, the handoff declares all agents of the run so far, so that a return to one of them is a
+    circular chain: rejected without a reason, and held for a person with one. The reason is `reason` or
+    `handoff_reason` among the arguments of the handoff, else the parameter. Without `declare_chain`, the server
+    derives the chain, and a return with new data is no defect. Raises `ValueError` if there is no such policy, and as
+    `Client`.
+    """
+    if policy not in ("block", "observe"):
+        raise ValueError(f'policy is {policy!r}: give "block" or "observe"; the SDK can interrupt no handoff')
+    given = target if isinstance(target, Handoff) else handoff(target)
+    audit = client_of(client)
+
+    async def ask(question: dict[str, Any]) -> Verdict | None:
+        if policy == "observe":
+            audit.send(**question)
+            return None
+        return await wait_for_decision(await asyncio.to_thread(audit.gate, **question), timeout)
+
+    async def invoke(context: RunContextWrapper[Any], arguments: str) -> Any:
+        run = run_of(context)
+        question = _question(given.agent_name, run, context, arguments, reason)
+        if declare_chain:
+            question["call_chain"] = list(run.agents) or [question["source"]]
+        submitted[question["handoff_id"]] = True
+        verdict = await ask(question)
+        if verdict is None or verdict:
+            why.set("")
+            run.handoffs[given.agent_name] = question["handoff_id"]
+            return await given.on_invoke_handoff(context, arguments)
+        if run.agent is None:
+            raise UserError(verdict.why)
+        why.set(verdict.why)
+        return run.agent
+
+    gate = copy.copy(given)
+    gate.on_invoke_handoff = invoke
+    keep_sender(gate, given)
+    return gate
+
+
+def _question(
+    target: str, run: Run, context: RunContextWrapper[Any], arguments: str, reason: str | None
+) -> dict[str, Any]:
+    """Return the parameters of `Client.gate` for a call of a handoff."""
+    span = get_current_span()
+    is_traced = span is not None and span.parent_id is not None
+    turn = turns.get(span.parent_id or "") if span is not None and is_traced else None
+    given = parse(arguments)
+    source = run.agent.name if run.agent is not None else "agent"
+    return {
+        "source": source,
+        "target": target,
+        "parent": run.handoffs.get(source),
+        "data": given or (turn.text if turn else "") or last_text(context.turn_input) or {},
+        "trace": span.trace_id if span is not None and is_traced else current_trace() or run.trace,
+        # The observer knows the handoff by its span.
+        "handoff_id": span.span_id if span is not None and is_traced else new_id(),
+        "reason": reason_of(given, reason),
+    }

@@ -1,0 +1,63 @@
+"""Senders of handoffs: the agent that works in each run, to which a blocked handoff returns, and why."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from handoffaudit_client.identity import new_id
+from handoffaudit_client.openai_agents.turns import BLOCKED
+
+if TYPE_CHECKING:
+    from agents import Handoff, HandoffInputData, RunContextWrapper
+
+
+@dataclass
+class Run:
+    """The agent that works in a run, the agents so far, and a trace for the case that the SDK has none."""
+
+    agent: Any = None
+    agents: list[str] = field(default_factory=list)
+    trace: str = field(default_factory=new_id)
+    # The last handoff to each agent, which is the parent of the next one from this agent.
+    handoffs: dict[str, str] = field(default_factory=dict)
+
+
+# The agent that works in each run, and those before it. A run ends with its context.
+_runs: weakref.WeakKeyDictionary[Any, Run] = weakref.WeakKeyDictionary()
+
+# Why the handoff of the current task was blocked; '' if it was not.
+why: ContextVar[str] = ContextVar("handoffauditwhy", default="")
+
+
+def run_of(context: RunContextWrapper[Any]) -> Run:
+    """Return what is known of the run with this context."""
+    found: Run = _runs.setdefault(context, Run())
+    return found
+
+
+def keep_sender(gate: Handoff[Any, Any], given: Handoff[Any, Any]) -> None:
+    """Note the agent of each turn, to which a blocked handoff returns, and tell its LLM why."""
+
+    async def is_enabled(context: RunContextWrapper[Any], agent: Any) -> bool:
+        run = run_of(context)
+        run.agent = agent
+        if run.agents[-1:] != [agent.name]:
+            run.agents.append(agent.name)
+        found = given.is_enabled(context, agent) if callable(given.is_enabled) else given.is_enabled
+        return bool(await found if inspect.isawaitable(found) else found)
+
+    def answer(agent: Any) -> str:
+        return BLOCKED + why.get() if why.get() else given.get_transfer_message(agent)
+
+    def filter_input(data: HandoffInputData) -> Any:
+        # The sender goes on with all that it knows, and with the reason.
+        return data if why.get() or given.input_filter is None else given.input_filter(data)
+
+    gate.is_enabled = is_enabled
+    gate.get_transfer_message = answer
+    if given.input_filter is not None:
+        gate.input_filter = filter_input

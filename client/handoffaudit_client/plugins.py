@@ -1,0 +1,106 @@
+"""Parts that the plug-ins share: the client, bounded memories, and the handoffs that a gate has submitted."""
+
+from __future__ import annotations
+
+import threading
+from typing import Generic, TypeVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoffaudit_client.async_client import AsyncClient
+    from handoffaudit_client.client import Client
+    from handoffaudit_client.verdict import Verdict
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+# Runs, spans and handoffs of one process that are remembered; the oldest are forgotten first.
+MOST_REMEMBERED = 10_000
+
+_POLL_SECONDS = 1.0
+
+_NAMESPACE = "5f0c1b1e-8a53-4c0e-9d57-2d3a8f6f7f10"
+
+_lock = threading.Lock()
+_shared: list[Client] = []
+
+
+class Memory(Generic[Key, Value]):
+    """A dict that forgets its oldest entries. Threads may share it."""
+
+    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+        self._most = most
+        self._entries: dict[Key, Value] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        with self._lock:
+            self._entries.pop(key, None)
+            self._entries[key] = value
+            while len(self._entries) > self._most:
+                del self._entries[next(iter(self._entries))]
+
+    def get(self, key: Key) -> Value | None:
+        """Return the value, or None."""
+        return self._entries.get(key)
+
+    def pop(self, key: Key) -> Value | None:
+        """Remove the value and return it, or None."""
+        with self._lock:
+            return self._entries.pop(key, None)
+
+
+# Handoffs that a gate of this process has submitted: an observer does not send them again.
+gated: Memory[str, bool] = Memory()
+
+
+def client_of(given: Client | AsyncClient | None) -> Client:
+    """Return the given client, or the one that all plug-ins of the process share. Raises `ValueError` as `Client`."""
+    if given is not None:
+        return given.client if hasattr(given, "client") else given
+    with _lock:
+        if not _shared:
+            from handoffaudit_client.client import Client
+
+            _shared.append(Client())
+        return _shared[0]
+
+
+def handoff_id_of(trace: str, call_id: str) -> str:
+    """Return the id of the handoff that a tool call asks for.
+
+    The id is the same in each process, so that a run that is resumed or repeated submits the same handoff.
+    """
+    import uuid
+
+    return str(uuid.uuid5(uuid.UUID(_NAMESPACE), f"{trace}\n{call_id}"))
+
+
+async def wait_for_decision(verdict: Verdict, timeout: float) -> Verdict:
+    """Wait at most `timeout` seconds for the decision of a person, and return the verdict, which may still be open.
+
+    No thread waits meanwhile: asyncio has few of them, and looks up addresses with them.
+    """
+    import asyncio
+    import time
+
+    until = time.monotonic() + timeout
+    while verdict.is_open and (left := until - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, _POLL_SECONDS))
+        verdict = await asyncio.to_thread(verdict.wait, 0.0)
+    return verdict
+
+
+def reason_of(arguments: Any, default: str | None) -> str | None:
+    """Return the reason that an LLM gave among the arguments of its handoff, else the default."""
+    given = arguments if isinstance(arguments, dict) else {}
+    found = given.get("handoff_reason") or given.get("reason")
+    return found if isinstance(found, str) and found.strip() else default

@@ -1,0 +1,98 @@
+"""Recording of tool calls: as a decorator of a function, or as a context manager around a call."""
+
+from __future__ import annotations
+
+import functools
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class ToolCall:
+    """A call whose result is not there yet.
+
+    As a decorator, it records the arguments and the result of each call of a function, also of an `async` one. As a
+    context manager, it records `result`, which the block sets. A call that raises has no result and is not recorded.
+    """
+
+    def __init__(self, record: Callable[..., None], tool: str, **known: Any) -> None:
+        self._record = record
+        self._tool = tool
+        self._known = known
+        self._result: Any = None
+        self._has_result = False
+
+    @property
+    def result(self) -> Any:
+        """Return what the tool returned."""
+        return self._result
+
+    @result.setter
+    def result(self, result: Any) -> None:
+        self._result = result
+        self._has_result = True
+
+    def __enter__(self) -> ToolCall:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and self._has_result:
+            self._record(self._tool, self._result, **self._known)
+
+    async def __aenter__(self) -> ToolCall:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(kind)
+
+    def __call__(self, function: Function) -> Function:
+        """Return the function, recording each of its calls."""
+        import inspect
+
+        signature = _signature_of(function)
+
+        def record(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+            known = self._known
+            if known.get("arguments") is None:
+                known = {**known, "arguments": _arguments(signature, args, kwargs)}
+            self._record(self._tool, result, **known)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def later(*args: Any, **kwargs: Any) -> Any:
+                result = await function(*args, **kwargs)
+                record(args, kwargs, result)
+                return result
+
+            return later  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def at_once(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            record(args, kwargs, result)
+            return result
+
+        return at_once  # type: ignore[return-value]
+
+
+def _signature_of(function: Callable[..., Any]) -> Any:
+    import inspect
+
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _arguments(signature: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by their names, without the object of a method."""
+    try:
+        bound = dict(signature.bind(*args, **kwargs).arguments)
+    except (AttributeError, TypeError):
+        bound = {**{str(number): one for number, one in enumerate(args, 1)}, **kwargs}
+    return {name: one for name, one in bound.items() if name not in ("self", "cls")}

@@ -1,0 +1,234 @@
+"""HTTP with one server: connections that are used again, a time limit, and the errors in words."""
+
+from __future__ import annotations
+
+# The client loads this module before it starts a thread. What its threads may need later is loaded with it: Python
+# loads the codec when it looks up the name of a host, the log when there is something to warn about.
+import base64  # noqa: F401
+import contextlib
+import encodings.idna  # noqa: F401
+import hashlib
+import http.client
+import json
+import logging  # noqa: F401
+import os
+import threading
+import time
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PREFIX = "/api/v1"
+
+_LONGEST_ANSWER = 16 * 1024 * 1024
+
+_MOST_IDLE = 4
+
+_CONNECT_SECONDS = 5.0
+
+# The ends of the problem types by which the server refuses what a document names, not the key itself.
+_OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
+
+# Longer pauses are no use: a server that is back earlier would wait for the client.
+_LONGEST_PAUSE = 600.0
+
+
+class Unreachable(Exception):
+    """The server gave no answer; the message says why."""
+
+
+class Answer:
+    """The answer of the server: its status, its headers in lower case, and its JSON."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Return the JSON object of the answer; empty if the answer is something else."""
+        try:
+            found = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def retry_after(self) -> float:
+        """Return the seconds of `Retry-After`, at most ten minutes; 0.0 without it."""
+        given = self.headers.get("retry-after", "").strip()
+        if given.isascii() and given.isdigit():
+            return min(float(given), _LONGEST_PAUSE)
+        if not given:
+            return 0.0
+        # Some dates are read, and then have no place in time.
+        with contextlib.suppress(ValueError, TypeError, OverflowError, IndexError):
+            return min(max(parsedate_to_datetime(given).timestamp() - time.time(), 0.0), _LONGEST_PAUSE)
+        return 0.0
+
+    @property
+    def refuses_document(self) -> bool:
+        """Return whether the key works, but may not name this agent or tenant: another try would not help."""
+        return self.status == 403 and str(self.json.get("type")).endswith(_OF_THE_DOCUMENT)
+
+    def explain(self) -> str:
+        """Return the status with what the server says about it."""
+        found = self.json
+        parts = [str(self.status), *(found[name] for name in ("title", "detail") if isinstance(found.get(name), str))]
+        if self.status // 100 == 3:
+            parts.append(f"it redirects to {self.headers.get('location', 'another address')}")
+        return ": ".join(parts)[:500].rstrip(".")
+
+
+class Server:
+    """A server by its address and key. Threads may use it at the same time."""
+
+    def __init__(self, url: str, key: str) -> None:
+        """Raise `ValueError` if the address or the key cannot be one; the message never contains the key."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise ValueError(f"{url!r} is not the address of a server: {error}") from None
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not (url.isascii() and url.isprintable()):
+            raise ValueError(f"{url!r} is not the address of a server: write it like https://audit.example.com")
+        if "@" in parts.netloc:
+            raise ValueError("the address has a user name or a password in it, and none is used: leave it out")
+        if not (key.isascii() and key.isprintable() and key and " " not in key):
+            raise ValueError("the key has characters that no key has: check HANDOFFAUDIT_KEY")
+        self.url = url.rstrip("/")
+        self._key = key
+        self._is_secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, port
+        self._path = parts.path.rstrip("/") + PREFIX
+        self._forget_connections()
+
+    @property
+    def name(self) -> str:
+        """Return a name for the address and the key that reveals neither of them."""
+        return "-".join(hashlib.sha256(text.encode()).hexdigest()[:12] for text in (self.url, self._key))
+
+    def _forget_connections(self) -> None:
+        self._is_closed = False
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def start_in_child(self) -> None:
+        """Start anew after a fork: the parent uses its connections."""
+        for connection in self._idle:
+            connection.close()
+        self._forget_connections()
+
+    def close(self) -> None:
+        """Close the connections that nobody uses. Those in use are closed after their requests."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        timeout: float,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """Send a request and return the answer, within about `timeout` seconds. Raises `Unreachable`."""
+        until = time.monotonic() + timeout
+        sent = {"Authorization": f"Bearer {self._key}", "Accept": "application/json", **(headers or {})}
+        while True:
+            connection, is_used = self._connection(min(timeout, _CONNECT_SECONDS))
+            try:
+                answer = self._exchange(connection, method, path, body, sent, until)
+            except BaseException as error:
+                connection.close()
+                # The server may close an idle connection at any time. The request has an id, so it can be repeated.
+                if is_used and isinstance(error, ConnectionError) and time.monotonic() < until:
+                    continue
+                if isinstance(error, Exception):
+                    raise Unreachable(f"{self.url} can't be reached ({_describe(error, timeout)})") from error
+                raise
+            self._keep(connection, answer)
+            return answer
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        until: float,
+    ) -> Answer:
+        if connection.sock is None:
+            connection.connect()
+        connection.sock.settimeout(_left(until))
+        connection.request(method, self._path + path, body, headers)
+        connection.sock.settimeout(_left(until))
+        response = connection.getresponse()
+        chunks: list[bytes] = []
+        length = 0
+        # `read` would wait for the whole length, however slowly it comes.
+        while chunk := response.read1(262_144):
+            chunks.append(chunk)
+            length += len(chunk)
+            if length > _LONGEST_ANSWER:
+                raise OSError("the answer is too long")
+            if connection.sock is not None:
+                connection.sock.settimeout(_left(until))
+        if response.length:
+            raise ConnectionError("the answer ended too early")
+        response.close()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, found, b"".join(chunks))
+
+    def _keep(self, connection: http.client.HTTPConnection, answer: Answer) -> None:
+        with self._lock:
+            # `http.client` drops the socket of a connection that the server closes.
+            if connection.sock is not None and len(self._idle) < _MOST_IDLE and not self._is_closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _connection(self, timeout: float) -> tuple[http.client.HTTPConnection, bool]:
+        """Return a connection, and whether it was used before."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop(), True
+        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
+        proxy = _proxy_for(self._host) if self._is_secure else None
+        if proxy is None:
+            return kind(self._host, self._port, timeout=timeout), False
+        connection = kind(*proxy, timeout=timeout)
+        connection.set_tunnel(self._host, self._port)
+        return connection, False
+
+
+def _proxy_for(host: str) -> tuple[str, int] | None:
+    """Return the proxy that the environment names for a host with HTTPS; None if there is none."""
+    given = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
+    if not given:
+        return None
+    parts = urlsplit(given if "://" in given else f"http://{given}")
+    return (parts.hostname, parts.port or 80) if parts.hostname and not proxy_bypass(host) else None
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _describe(error: Exception, timeout: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {timeout:g} s"
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,181 @@
+"""Commands for the upkeep of stored data: backup, recount, verify-log, and Django's own commands."""
+
+import contextlib
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from handoffaudit.cli import Stop
+from handoffaudit.cli.bootstrap import find_tenant, refuse_no_data, start_django, start_with_database
+from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example, json_option
+from handoffaudit.cli.progress import ProgressLine
+from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
+
+# The backup copies this many pages (of 4 KiB) before it reports progress and reacts to Ctrl-C.
+PAGES = 4096
+# These commands of Django create the database, or need none.
+WITHOUT_DATA = ("migrate", "help", "version", "check", "makemigrations", "collectstatic", "export_openapi_schema")
+
+
+@click.command(name="backup", epilog=example("handoffaudit backup /backups/handoffaudit.sqlite3"))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@data_option
+def backup(file: Path) -> None:
+    """Write the whole database to FILE, which must not exist; the server can keep running.
+
+    The command checks the copy before it creates FILE. A damaged copy is an error, and FILE is not written.
+
+    Also keep the file secret-key of the data folder: without it, everybody must sign in again. To restore, stop the
+    server, put FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the
+    server.
+    """
+    if os.environ.get("DATABASE_URL"):
+        raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')
+    refuse_no_data()
+    database = data_folder() / DATABASE_FILE
+    try:
+        if file.exists():
+            raise Stop(f"{file} is there already: name a new file.")
+        # The file is readable only for its owner, as the database is.
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.", suffix=".part")
+        os.close(handle)
+        draft = Path(name)
+        try:
+            _copy(database, draft)
+            _refuse_damage(database, draft)
+            draft.rename(file)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+    except (OSError, sqlite3.Error) as error:
+        if is_damage(error):
+            raise _build_damage_error(database, str(error)) from error
+        raise Stop(f"{file} can't be written ({error}).") from error
+    click.echo(f"{file}: {file.stat().st_size:,} bytes.", err=True)
+
+
+def _refuse_damage(database: Path, copy: Path) -> None:
+    """Raise `Stop` if the copy is damaged, because the original database is then damaged, too."""
+    if damage := find_damage(copy, thorough=True):
+        raise _build_damage_error(database, damage)
+
+
+def _build_damage_error(database: Path, damage: str) -> Stop:
+    return Stop(f"No backup was written, because the database {database} is damaged ({damage}): {REMEDY}")
+
+
+def _copy(database: Path, target: Path) -> None:
+    progress = ProgressLine()
+
+    def tell(_: int, left: int, pages: int) -> None:
+        progress.tell(lambda: f"{100 * (pages - left) / max(pages, 1):.0f} % copied")
+
+    with (
+        contextlib.closing(sqlite3.connect(database.as_uri() + "?mode=ro", uri=True, timeout=20)) as source,
+        contextlib.closing(sqlite3.connect(target)) as copy,
+    ):
+        # A read transaction pins the state of the source. Without it, SQLite would restart the copy after each write of
+        # another process. In WAL mode, writers do not wait for the reader.
+        source.execute("BEGIN")
+        source.execute("SELECT 1 FROM sqlite_master").fetchone()
+        source.backup(copy, pages=PAGES, progress=tell)
+        # The backup must be a single file, without a write-ahead log beside it.
+        copy.execute("PRAGMA journal_mode=DELETE")
+    progress.finish()
+
+
+@click.command(name="recount", epilog=example("handoffaudit recount --check"))
+@click.option("--check", is_flag=True, help="Change nothing; exit with 1 if a count is wrong.")
+@click.option(
+    "--agents",
+    is_flag=True,
+    help="Also recompute which agent introduced each finding, and the finding groups. Takes longer.",
+)
+@data_option
+@json_option
+def recount(*, check: bool, agents: bool, as_json: bool) -> None:
+    """Count all handoffs again, compare with the stored counts, and correct the differences."""
+    if check and agents:
+        raise click.UsageError("--check changes nothing and --agents does: give one of them.")
+    start_with_database()
+    from handoffaudit.diagnostics import attribution
+    from handoffaudit.handoffs import counts
+
+    found = counts.recount(repair=not check)
+    gone_over = attribution.rebuild() if agents else None
+    if as_json:
+        result = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
+        click.echo(json.dumps(result | ({} if gone_over is None else {"gone_over": gone_over})))
+    elif not found.wrong:
+        click.echo(f"All {found.rows:,} counts are right.")
+    elif check:
+        click.echo(f"{found.wrong:,} of {found.rows:,} counts are wrong: run handoffaudit recount to put them right.")
+    else:
+        click.echo(f"{found.wrong:,} of {found.rows:,} counts were wrong; they are right now.")
+    if gone_over is not None and not as_json:
+        click.echo(f"The findings of {gone_over:,} handoffs were gone over.")
+    if check and found.wrong:
+        sys.exit(1)
+
+
+@click.command(name="verify-log", epilog=example("handoffaudit verify-log"))
+@click.option("--tenant", metavar="SLUG", help="Check only this tenant's log. Default: all logs.")
+@data_option
+@json_option
+def verify_log(tenant: str | None, *, as_json: bool) -> None:
+    """Check the hash chain of the audit log. Exits with 1 if an entry was changed or is missing."""
+    start_with_database()
+    from handoffaudit.accounts import audit
+    from handoffaudit.accounts.models import Tenant
+
+    chosen = [find_tenant(tenant)] if tenant else list(Tenant.objects.order_by("slug"))
+    results: list[dict[str, Any]] = []
+    for one in chosen:
+        broken = audit.verify(one)
+        results.append(
+            {
+                "tenant": one.slug,
+                "entries": one.audit_number,
+                "intact": broken is None,
+                "broken_at": broken.number if broken else None,
+                "why": broken.why if broken else None,
+            }
+        )
+    if as_json:
+        click.echo(json.dumps({"items": results}))
+    else:
+        for result in results:
+            click.echo(_format_line(result))
+    if not all(result["intact"] for result in results):
+        sys.exit(1)
+
+
+def _format_line(result: dict[str, Any]) -> str:
+    if result["intact"]:
+        return f"{result['tenant']}: intact, {result['entries']:,} entries."
+    return f"{result['tenant']}: broken at entry {result['broken_at']:,}: {result['why']}."
+
+
+@click.command(
+    name="manage",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog=example("handoffaudit manage migrate", "handoffaudit manage help"),
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARGUMENTS]...")
+@data_option
+def manage(arguments: tuple[str, ...]) -> None:
+    """Run one of Django's own commands; `manage help` lists them."""
+    if misplaced := next((one for one in arguments if one == "--data" or one.startswith("--data=")), None):
+        raise click.UsageError(f"{misplaced} goes before the command: handoffaudit manage --data DIR {arguments[0]}.")
+    if arguments and not {"-h", "--help"} & set(arguments) and arguments[0] not in WITHOUT_DATA:
+        refuse_no_data()
+    start_django()
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(["handoffaudit manage", *arguments])

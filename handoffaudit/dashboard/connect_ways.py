@@ -1,0 +1,237 @@
+"""The ways to connect an agent: what to install and to run, what each way sees, and whether it can stop a handoff.
+
+The code of each way is a file in `docs/examples/`, which names an example server and an example key.
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+from handoffaudit.accounts.models import Scope
+
+# The files contain these examples; the page replaces them.
+EXAMPLE_SERVER: Final = "http://127.0.0.1:8000"
+EXAMPLE_KEY: Final = "YOUR_KEY"
+
+CLIENT: Final = "handoffaudit-client"
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Lines to copy: `name` is the id of their element, and `label` says what they are."""
+
+    name: str
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A file of `docs/examples/` with the sentence that stands before its lines."""
+
+    file: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to connect agents.
+
+    `packages` are the distributions to install; without packages, nothing is installed and the code itself names the
+    server and the key. `sees`, `misses` and `gate` hold one sentence or two each. `guide` is the name of a guide
+    of Help.
+    """
+
+    name: str
+    label: str
+    scopes: tuple[Scope, ...]
+    code: tuple[Code, ...]
+    sees: tuple[str, ...]
+    misses: tuple[str, ...]
+    gate: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    guide: str = "developer"
+
+    def fill(self, server: str, secret: str) -> list[Snippet]:
+        """Return the lines to copy, with the address of the server and the secret of a key."""
+        found = [Snippet("install", "Install, and name the server and the key", self._setup(server, secret))]
+        codes = [
+            Snippet(f"code-{number}", one.label, fill_example(one.file, server, secret))
+            for number, one in enumerate(self.code, 1)
+        ]
+        return [*found, *codes] if self.packages else codes
+
+    def _setup(self, server: str, secret: str) -> str:
+        named = {"HANDOFFAUDIT_URL": server, "HANDOFFAUDIT_KEY": secret}
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in named.items()]
+        return "\n".join([f"pip install {' '.join(self.packages)}", *lines])
+
+    @property
+    def observes(self) -> bool:
+        """Return whether this way captures what tools return."""
+        return Scope.OBSERVE in self.scopes
+
+
+def fill_example(file: str, server: str, secret: str) -> str:
+    """Return the text of a file of `docs/examples/` with the address of a server and the secret of a key."""
+    return _example(file).replace(EXAMPLE_SERVER, server).replace(EXAMPLE_KEY, secret)
+
+
+@cache
+def _example(file: str) -> str:
+    return (Path(settings.WEB) / "docs" / "examples" / file).read_text(encoding="utf-8").rstrip()
+
+
+def find_way(name: str) -> Way:
+    """Return the way with this name, or the first one."""
+    return next((way for way in WAYS if way.name == name), WAYS[0])
+
+
+_SEND: Final = (Scope.INGEST, Scope.READ)
+_SEND_AND_OBSERVE: Final = (Scope.INGEST, Scope.OBSERVE, Scope.READ)
+
+_AWAY: Final = (
+    "While the server is away, handoffs pass without a verdict and are sent later. "
+    'Client(on_unreachable="stop") stops them instead.'
+)
+
+_USE: Final = (
+    "Resume: if state is approved, POST /api/v1/handoffs/ID/use, and start the next agent if the answer is 200. "
+    "An approval works once."
+)
+
+WAYS: Final[Sequence[Way]] = (
+    Way(
+        name="python",
+        label="Python",
+        scopes=_SEND_AND_OBSERVE,
+        packages=(CLIENT,),
+        code=(Code("connect/python.py", "Run this"),),
+        sees=(
+            "Each handoff that your code passes to gate or send, with its data, context and evidence.",
+            "What tools return, where your code passes it to tool_result.",
+        ),
+        misses=("Handoffs and tool calls that your code does not pass to the client.",),
+        gate=(
+            "Stop: gate returns a verdict that is false, and verdict.why says why in a text for an LLM.",
+            "Wait for a person: verdict.wait(300) waits for 300 seconds, and gate(…, wait=300) does the same.",
+            "Resume: your code goes on where it waited.",
+            _AWAY,
+        ),
+    ),
+    Way(
+        name="langgraph",
+        label="LangGraph",
+        scopes=_SEND_AND_OBSERVE,
+        packages=(CLIENT, "langgraph"),
+        guide="connect-langgraph",
+        code=(
+            Code("connect/langgraph_observe.py", "Observe a graph: this runs without an LLM"),
+            Code("connect/langgraph_gate.py", "Stop handoffs between agents (with langchain and langgraph-swarm)"),
+        ),
+        sees=(
+            "Handoff tools of langgraph-swarm and langgraph-supervisor, and nodes that return Command(goto=…).",
+            "Data: the arguments of the handoff tool. If the tool has none, the last message and the state.",
+            "What the other tools of the graph return.",
+        ),
+        misses=(
+            "Edges of the graph without a Command: no agent decides there.",
+            "Results of tools that ask an LLM: what an LLM says is no evidence.",
+        ),
+        gate=(
+            "Stop: handoff_gate() stops a handoff tool before it runs. The LLM reads why, and can correct the handoff.",
+            "Wait for a person: the gate waits for 300 seconds, as shipped.",
+            'Resume: handoff_gate(policy="interrupt") interrupts the graph, and Command(resume=…) continues it '
+            "after the decision. This needs a checkpointer.",
+            "Command(goto=…) calls no tool, so nothing can be stopped there: call Client.gate in the node.",
+        ),
+    ),
+    Way(
+        name="openai-agents",
+        label="OpenAI Agents",
+        scopes=_SEND_AND_OBSERVE,
+        packages=(CLIENT, "openai-agents"),
+        guide="connect-openai-agents",
+        code=(Code("connect/openai_agents.py", "Run this, with your OPENAI_API_KEY set"),),
+        sees=(
+            "Each handoff between the agents of a run, with the Responses API and with chat completions.",
+            "Data: the arguments of the handoff. If it has none, the last text that the LLM said or got.",
+            "What function tools return.",
+        ),
+        misses=(
+            "Runs with tracing disabled. The gate works all the same.",
+            "Agents that another agent calls as tools: they are tool calls, not handoffs.",
+        ),
+        gate=(
+            "Stop: gated(writer) asks before the writer takes over. A blocked handoff leaves the work with its sender, "
+            "whose LLM reads why.",
+            "Wait for a person: the run waits inside the handoff, for 300 seconds as shipped.",
+            "Resume: the run goes on where it waited. It cannot end and be resumed later: the SDK has approvals for "
+            "function tools only.",
+        ),
+    ),
+    Way(
+        name="curl",
+        label="curl",
+        scopes=_SEND,
+        code=(Code("connect/curl.sh", "Paste this into a terminal"),),
+        sees=("Each handoff that you send.", "Tool results, if you send them with a key with the scope observe."),
+        misses=("Everything that you do not send.",),
+        gate=(
+            "Stop: with Prefer: wait=10 the answer has the verdict. Start the next agent if state is accepted.",
+            "Wait for a person: GET /api/v1/handoffs/ID with Prefer: wait=60 answers after the decision.",
+            _USE,
+        ),
+    ),
+    Way(
+        name="typescript",
+        label="TypeScript",
+        scopes=_SEND,
+        code=(
+            Code("connect/typescript.ts", "Save this as handoff.mts, and run it with Deno, Bun or Node.js 22 or later"),
+        ),
+        sees=(
+            "Each handoff that your code sends.",
+            "Tool results, if you send them with a key with the scope observe.",
+        ),
+        misses=("Everything that your code does not send.",),
+        gate=(
+            "Stop: Prefer: wait=10 waits for the verdict. Start the next agent if state is accepted.",
+            "Wait for a person: fetch /api/v1/handoffs/ID with Prefer: wait=60, which answers after the decision.",
+            _USE,
+            "While the server is away, fetch fails: your code decides, and sends the handoff again later.",
+        ),
+    ),
+    Way(
+        name="claude-code",
+        label="Claude Code",
+        scopes=_SEND,
+        packages=("handoffaudit",),
+        guide="connect-claude-code",
+        code=(
+            Code(
+                "hooks/settings-command.json",
+                "Put this into .claude/settings.json of your project, and start Claude Code",
+            ),
+        ),
+        sees=(
+            "Each task that Claude Code hands to a subagent, and what the subagent answers.",
+            "The end of subagents.",
+        ),
+        misses=(
+            "Work within one agent, and agents that other programs start.",
+            "The server sees no tool results unless you send them.",
+        ),
+        gate=(
+            "Stop: a rejected task is denied before the subagent starts. Claude reads why.",
+            "Wait for a person: for a held task, Claude Code asks its user.",
+            "Resume: a decision under Review does not continue Claude Code by itself.",
+            "While the server is away, tasks pass, and the events are sent later.",
+        ),
+    ),
+)

@@ -1,0 +1,41 @@
+"""Models of findings along traces and in groups, of logs and handoff files, and of the removal of old data."""
+
+from handoffaudit.diagnostics.models.findings import (
+    Attribution,
+    FindingGroup,
+    FindingGroupDay,
+    FindingGroupRoute,
+    GroupedHandoff,
+    TracedHandoff,
+    Watermark,
+)
+from handoffaudit.diagnostics.models.logs import (
+    NOWHERE,
+    FileReport,
+    HealthCount,
+    LogBlock,
+    LogCount,
+    LogImport,
+    LogPart,
+    LogText,
+    RetentionRun,
+)
+
+__all__ = [
+    "NOWHERE",
+    "Attribution",
+    "FileReport",
+    "FindingGroup",
+    "FindingGroupDay",
+    "FindingGroupRoute",
+    "GroupedHandoff",
+    "HealthCount",
+    "LogBlock",
+    "LogCount",
+    "LogImport",
+    "LogPart",
+    "LogText",
+    "RetentionRun",
+    "TracedHandoff",
+    "Watermark",
+]

@@ -1,0 +1,173 @@
+"""Models of findings along traces and in groups."""
+
+from django.db import models
+
+from handoffaudit.accounts.models import Tenant
+
+
+class TracedHandoff(models.Model):
+    """A judged handoff within its trace.
+
+    `took_seconds` is the time since its source received the work, or None if unknown. `caused` and `passed_on` count
+    the introduced and inherited findings of `verdict`. `grouped` says that the findings are in their finding groups.
+    """
+
+    handoff = models.UUIDField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    trace_id = models.CharField(max_length=200, blank=True)
+    at = models.DateTimeField()
+    source_agent_id = models.CharField(max_length=200)
+    target_agent_id = models.CharField(max_length=200)
+    took_seconds = models.FloatField(null=True)
+    caused = models.PositiveIntegerField(default=0)
+    passed_on = models.PositiveIntegerField(default=0)
+    verdict = models.UUIDField(null=True)
+    # Handoffs that were attributed before finding groups existed are not grouped yet.
+    grouped = models.BooleanField(default=False, db_default=False)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["handoff"], condition=models.Q(grouped=False), name="traced_not_grouped"),
+            models.Index(fields=["tenant", "at"], name="traced_by_time"),
+            models.Index(fields=["tenant", "trace_id"], name="traced_by_trace"),
+            # Only few handoffs name a given agent. With an index by time alone, a query for the agent would read all
+            # handoffs.
+            models.Index(fields=["tenant", "source_agent_id", "at"], name="traced_by_source"),
+            models.Index(fields=["tenant", "target_agent_id", "at"], name="traced_by_target"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source_agent_id} → {self.target_agent_id}"
+
+
+class Attribution(models.Model):
+    """A finding, introduced (`caused`) by the handoff's source or inherited from `origin`.
+
+    `origin` is the handoff of the trace in which the finding appeared first. `value` is the wrong value, or empty if
+    the finding is not about a value.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    trace_id = models.CharField(max_length=200, blank=True)
+    handoff = models.UUIDField()
+    at = models.DateTimeField()
+    agent = models.CharField(max_length=200)
+    code = models.CharField(max_length=100)
+    field_path = models.CharField(max_length=500)
+    value = models.CharField(max_length=200, blank=True)
+    caused = models.BooleanField()
+    origin = models.UUIDField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["tenant", "agent", "at"], name="attribution_by_agent"),
+            models.Index(fields=["tenant", "trace_id"], name="attribution_by_trace"),
+            models.Index(fields=["tenant", "handoff"], name="attribution_by_handoff"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.code} by {self.agent}"
+
+
+class Watermark(models.Model):
+    """The progress of a background job, so that any process can continue the job."""
+
+    name = models.CharField(primary_key=True, max_length=50)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} up to {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+_MUTED, _REGRESSED = models.Q(muted_at__isnull=False), models.Q(regressed_at__isnull=False)
+
+
+class FindingGroup(models.Model):
+    """A group of findings with the same code and the same shape of path.
+
+    `number` counts the handoffs with such a finding. A muted group stays muted until `number` reaches `muted_until`
+    (None: forever), and then comes back as regressed.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    code = models.CharField(max_length=100)
+    path_shape = models.CharField(max_length=500)
+    # The key is the SHA-256 of the two columns above, which together are too long for an index.
+    key = models.CharField(max_length=64)
+    number = models.PositiveBigIntegerField(default=0)
+    first_seen = models.DateTimeField()
+    last_seen = models.DateTimeField()
+    muted_at = models.DateTimeField(null=True)
+    muted_by = models.CharField(max_length=200, blank=True)
+    muted_note = models.TextField(blank=True)
+    muted_until = models.PositiveBigIntegerField(null=True)
+    regressed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "key"], name="one_group_per_key")]
+        indexes = [
+            models.Index(fields=["tenant", "last_seen"], name="group_by_last_seen"),
+            models.Index(fields=["tenant", "number"], name="group_by_number"),
+            models.Index(fields=["tenant", "code", "last_seen"], name="group_by_code"),
+            # Every page of the review queue queries these rows. The partial indexes are small, because few rows match.
+            models.Index(fields=["tenant", "muted_at"], condition=_MUTED, name="group_muted"),
+            models.Index(fields=["tenant", "regressed_at"], condition=_REGRESSED, name="group_regressed"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.code} at {self.path_shape}"
+
+
+class FindingGroupDay(models.Model):
+    """The number of handoffs of a group on a day (UTC), for the trend of the group."""
+
+    group = models.ForeignKey(FindingGroup, on_delete=models.CASCADE, db_index=False)
+    day = models.DateField()
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["group", "day"], name="one_group_day")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.number}"
+
+
+class FindingGroupRoute(models.Model):
+    """The number of handoffs of a group on a route."""
+
+    group = models.ForeignKey(FindingGroup, on_delete=models.CASCADE, db_index=False)
+    source_agent_id = models.CharField(max_length=200)
+    target_agent_id = models.CharField(max_length=200)
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["group", "source_agent_id", "target_agent_id"], name="one_group_route")
+        ]
+        indexes = [
+            models.Index(fields=["group", "number", "id"], name="group_route_by_number"),
+            models.Index(fields=["group", "target_agent_id"], name="group_route_by_target"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source_agent_id} → {self.target_agent_id}: {self.number}"
+
+
+class GroupedHandoff(models.Model):
+    """A handoff with a finding of a group.
+
+    `decisive` says that the finding is among the gravest findings of the handoff: its errors or, without errors, its
+    warnings.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    group = models.ForeignKey(FindingGroup, on_delete=models.CASCADE, db_index=False)
+    handoff = models.UUIDField()
+    decisive = models.BooleanField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["group", "handoff"], name="once_per_group")]
+        indexes = [models.Index(fields=["tenant", "handoff"], name="grouped_by_handoff")]
+
+    def __str__(self) -> str:
+        return f"{self.handoff} in {self.group_id}"

@@ -1,0 +1,285 @@
+"""Tool results of a trace: reading what is sent, storing it, and loading it as the evidence of a handoff."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+from django.db.models import QuerySet, Sum
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
+
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import Handoff, LateResults, State, ToolResult
+from handoffaudit.validation.claims import Source
+from handoffaudit.validation.json_text import could_be_deeper, deeper_than
+from handoffaudit.validation.text import pluralize, storable, trace_name
+from handoffaudit.validation.tool_results import EVIDENCE, Grade, capture, label_of, sources_of
+
+MOST_RESULTS: Final = 200
+MOST_OF_A_TRACE: Final = 1024 * 1024
+# Counted for each result, so that many small results are limited, too.
+_ROW_BYTES: Final = 256
+_TRACES_IN_MEMORY: Final = 8
+_MOST_ERRORS: Final = 5
+# A burst of late results leads to one new judging.
+_PAUSE: Final = timedelta(seconds=2)
+# The sender's time of a handoff may be rounded, and its clock may differ from that of the collector.
+_LATE_CLOCK: Final = timedelta(seconds=5)
+# Handoffs that may have a verdict without the late results. A handoff in the state `received` has none.
+_MAY_BE_JUDGED: Final = (State.VALIDATING, State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
+
+
+def _check_text(text: str) -> str:
+    if not storable(text):
+        raise PydanticCustomError("string_unicode", "It contains characters that can't be stored")
+    return text
+
+
+def _check_time(at: datetime) -> datetime:
+    if not 2000 <= at.year < 2200:
+        raise PydanticCustomError("datetime_range", "It is not a time of this century")
+    return at.astimezone(UTC)
+
+
+_Name = Annotated[str, AfterValidator(_check_text), Field(min_length=1, max_length=200)]
+
+
+class ToolResultIn(BaseModel):
+    """One result of a tool, as the host captured it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: _Name = Field(description="The name of the tool.", examples=["get_order"])
+    call_id: _Name = Field(
+        description="The id of the call. A trace has one result for each call: the same result sent twice is stored "
+        "once.",
+        examples=["call_17"],
+    )
+    agent: Annotated[str, AfterValidator(_check_text)] = Field(
+        "", max_length=200, description="The agent that called the tool.", examples=["assistant"]
+    )
+    at: Annotated[AwareDatetime, AfterValidator(_check_time)] = Field(
+        description="When the tool returned. A later time than the arrival counts as the arrival.",
+        examples=["2026-02-15T00:15:00Z"],
+    )
+    arguments: Any = Field(
+        None,
+        description="The arguments of the call, which are not stored. A value that appears in them is no evidence.",
+        examples=[{"order_id": "W123"}],
+    )
+    result: Any = Field(description="What the tool returned: any JSON.", examples=[{"total": 54.2}])
+
+
+_READER: Final = TypeAdapter(Annotated[list[ToolResultIn], Field(max_length=MOST_RESULTS)])
+
+
+class WrongToolResults(Exception):
+    """Tool results that cannot be read. The sender sees the text."""
+
+
+class Storage(StrEnum):
+    """What became of a result that was sent."""
+
+    STORED = "stored"
+    KNOWN = "known"
+    REPLACED = "replaced"
+    CONFLICT = "conflict"
+
+
+def read_beside(raw: bytes | None) -> list[ToolResultIn]:
+    """Return the `tool_results` beside a document. Raise `WrongToolResults`."""
+    if not raw or raw == b"null":
+        return []
+    try:
+        check_nesting(raw)
+        return _READER.validate_python(orjson.loads(raw))
+    except (ValidationError, orjson.JSONDecodeError) as error:
+        raise WrongToolResults(_describe(error)) from error
+
+
+def check_nesting(raw: bytes) -> None:
+    """Raise `WrongToolResults` if the JSON is nested too deep to be masked."""
+    most = settings.MAX_NESTING
+    if could_be_deeper(raw, most) and deeper_than(orjson.loads(raw), most):
+        raise WrongToolResults(f"The tool results are nested more than {most} levels deep: flatten them.")
+
+
+def _describe(error: ValidationError | orjson.JSONDecodeError) -> str:
+    if isinstance(error, orjson.JSONDecodeError):
+        return f"tool_results is not JSON: {error}."
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [f"tool_results{_place(one['loc'])}: {one['msg']}." for one in found[:_MOST_ERRORS]]
+    more = len(found) - len(lines)
+    return " ".join([*lines, *([f"And {pluralize(more, 'other problem')}."] if more else [])])
+
+
+def _place(location: Iterable[int | str]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+
+
+def make_rows(tenant_id: int, trace_id: str, results: Iterable[ToolResultIn], now: datetime) -> list[ToolResult]:
+    """Return the rows to store. Masking takes a while, so call this outside a transaction."""
+    return [_make_row(tenant_id, trace_name(trace_id), one, now) for one in results]
+
+
+def _make_row(tenant_id: int, trace_id: str, one: ToolResultIn, now: datetime) -> ToolResult:
+    found = capture(one.result, one.arguments)
+    content, evidence = (orjson.dumps(value).decode() for value in (found.content, found.evidence))
+    row = ToolResult(
+        tenant_id=tenant_id,
+        trace_id=trace_id,
+        call_id=one.call_id,
+        tool=one.tool,
+        agent=one.agent,
+        at=min(one.at, now),
+        grade=Grade.SAID,
+        sha256=found.sha256,
+        content=content,
+        evidence="" if evidence == content else evidence,
+        values=orjson.dumps(found.values).decode() if found.values else "",
+        is_cut=found.is_cut,
+    )
+    row.size = sum(len(text.encode()) for text in (row.content, row.evidence, row.values)) + _ROW_BYTES
+    return row
+
+
+def store(rows: Sequence[ToolResult], sender: str, grade: Grade, now: datetime) -> list[Storage]:
+    """Store the results of one trace; call inside a transaction.
+
+    The first result of a call stays. Only a result of a better grade replaces it, so that no sender can say first what
+    a collector captures later. Handoffs that were judged without the new evidence are queued to be judged again.
+    """
+    if not rows:
+        return []
+    tenant_id, trace_id = rows[0].tenant_id, rows[0].trace_id
+    of_trace = ToolResult.objects.filter(tenant=tenant_id, trace_id=trace_id)
+    known = {row.call_id: row for row in of_trace.filter(call_id__in=[row.call_id for row in rows])}
+    new: dict[str, ToolResult] = {}
+    better: list[ToolResult] = []
+    answers = []
+    for row in rows:
+        row.sender, row.grade = sender[:200], grade
+        before = known.get(row.call_id)
+        answers.append(_compare(row, before))
+        if answers[-1] is Storage.STORED:
+            known[row.call_id] = new[row.call_id] = row
+        elif answers[-1] is Storage.REPLACED and before is not None:
+            row.pk = before.pk
+            known[row.call_id] = row
+            better.append(row)
+    ToolResult.objects.bulk_create(new.values(), ignore_conflicts=True)
+    for row in better:
+        row.save(force_update=True)
+    changed = [*new.values(), *better]
+    if changed:
+        _trim(of_trace)
+    if changed and grade.is_evidence:
+        _queue_judging(tenant_id, trace_id, min(row.at for row in changed), now)
+    return answers
+
+
+def _compare(row: ToolResult, before: ToolResult | None) -> Storage:
+    if before is None:
+        return Storage.STORED
+    if _RANK[row.grade] < _RANK[before.grade]:
+        return Storage.REPLACED
+    return Storage.KNOWN if row.sha256 == before.sha256 else Storage.CONFLICT
+
+
+_RANK: Final[dict[str, int]] = {grade.value: rank for rank, grade in enumerate(Grade)}
+
+
+def _trim(of_trace: "QuerySet[ToolResult]") -> None:
+    """Delete the oldest results of a trace that has more than 1 MiB. What senders say goes before evidence."""
+    over = (of_trace.aggregate(bytes=Sum("size"))["bytes"] or 0) - MOST_OF_A_TRACE
+    if over <= 0:
+        return
+    found = of_trace.values_list("grade", "at", "id", "size")
+    gone: list[UUID] = []
+    for _, _, pk, size in sorted(found, key=lambda row: (row[0] in EVIDENCE, row[1], row[2])):
+        if over <= 0:
+            break
+        gone.append(pk)
+        over -= size
+    of_trace.filter(pk__in=gone).delete()
+
+
+def _queue_judging(tenant_id: int, trace_id: str, earliest: datetime, now: datetime) -> None:
+    """Queue the trace if it has handoffs that the evidence reached too late."""
+    late = Handoff.objects.filter(
+        tenant=tenant_id, trace_id=trace_id, id__gte=first_id_at(earliest - _LATE_CLOCK), state__in=_MAY_BE_JUDGED
+    )
+    if late.exists():
+        LateResults.objects.bulk_create(
+            [LateResults(tenant_id=tenant_id, trace_id=trace_id, since=now, claim_expires_at=now + _PAUSE)],
+            update_conflicts=True,
+            unique_fields=["tenant", "trace_id"],
+            update_fields=["since", "tries"],
+        )
+
+
+@dataclass(slots=True)
+class TraceEvidence:
+    """The evidence of the traces of some handoffs of one tenant. A few traces at a time are in memory."""
+
+    tenant_id: int
+    traces: frozenset[str]
+    _loaded: "OrderedDict[str, list[tuple[datetime, tuple[Source, ...]]]]"
+
+    def of(self, handoff: Handoff) -> tuple[Source, ...]:
+        """Return what the tools of the trace had returned by the time of the handoff, the newest result first."""
+        trace_id = trace_name(handoff.trace_id)
+        if trace_id not in self.traces:
+            return ()
+        if trace_id not in self._loaded:
+            while len(self._loaded) >= _TRACES_IN_MEMORY:
+                self._loaded.popitem(last=False)
+            self._loaded[trace_id] = _load_sources(self.tenant_id, trace_id)
+        until = handoff.at + _LATE_CLOCK if handoff.sent_at else handoff.received_at
+        return tuple(one for at, some in self._loaded[trace_id] if at <= until for one in some)
+
+
+def load_evidence(handoffs: Sequence[Handoff]) -> TraceEvidence:
+    """Return the evidence of the traces of these handoffs, which must be of one tenant.
+
+    One query finds the traces that have evidence. Traces without tool results cost nothing else.
+    """
+    names = {trace_name(handoff.trace_id) for handoff in handoffs if handoff.trace_id}
+    if not names:
+        return TraceEvidence(0, frozenset(), OrderedDict())
+    tenant_id = handoffs[0].tenant_id
+    found = ToolResult.objects.filter(tenant=tenant_id, trace_id__in=names, grade__in=EVIDENCE)
+    traces = found.order_by().values_list("trace_id", flat=True).distinct()
+    return TraceEvidence(tenant_id, frozenset(traces), OrderedDict())
+
+
+def _load_sources(tenant_id: int, trace_id: str) -> list[tuple[datetime, tuple[Source, ...]]]:
+    found = ToolResult.objects.filter(tenant=tenant_id, trace_id=trace_id, grade__in=EVIDENCE)
+    return [(row.at, sources_of_row(row)) for row in found.order_by("-at", "-id")]
+
+
+def sources_of_row(row: ToolResult) -> tuple[Source, ...]:
+    label = label_of(row.tool, row.call_id)
+    values = orjson.loads(row.values) if row.values else ()
+    return tuple(sources_of(label, orjson.loads(row.evidence or row.content), values))
+
+
+def list_results(
+    tenant_id: int, trace_id: str, *, after: UUID | None = None, limit: int, only_evidence: bool = False
+) -> list[ToolResult]:
+    """Return the results of a trace in the order of their arrival, at most `limit` of them after a result.
+
+    With `only_evidence`, return only results that are evidence, and without their content.
+    """
+    if not storable(trace_id):
+        return []
+    found = ToolResult.objects.filter(tenant=tenant_id, trace_id=trace_name(trace_id))
+    if only_evidence:
+        found = found.filter(grade__in=EVIDENCE).defer("content", "evidence", "values")
+    return list((found.filter(pk__gt=after) if after else found).order_by("id")[:limit])

@@ -1,0 +1,152 @@
+"""Statements of an agent that its own data is assumed, simulated or made up, found by the form of their sentences."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from handoffaudit.validation.layers.grounding.sources import leaves
+from handoffaudit.validation.paths import Location
+from handoffaudit.validation.record import Record
+
+# The limits, in characters, for each text and for all texts of the data or the context together.
+LONGEST_TEXT: Final = 50_000
+LONGEST_IN_ALL: Final = 300_000
+
+MOST_SENTENCES: Final = 50
+
+_MOST_TEXTS = 2_000
+
+# The longest part of a sentence that is read, before and after the word.
+_LONGEST_PART = 150
+
+# Data under such a key is declared as assumed.
+_DECLARED: Final = "assumptions"
+
+# The search for these stems in a lower-case text is many times faster than the search for the pattern.
+_STEMS: Final = ("assum", "simulat", "hypothetical", "placeholder", "mock", "dummy", "made", "fabricat", "fictional")
+_MORE_STEMS: Final = ("invented", "pretend", "suppos", "s say")
+
+_WORD = re.compile(
+    r"assum|simulat|hypothetical|placeholder|mock|dummy|made[- ]up|fabricat|fictional|invented|pretend|suppos"
+    r"|let(?:'|\u2019)s (?:just |now )?say",
+    re.IGNORECASE,
+)
+
+_END = re.compile(r"[.!?](?=[\s\"')\]]|$)|\n")
+
+_MADE_UP = (
+    r"(?:mock(?:ed|-up)?|dummy|placeholder|hypothetical|simulated|fictional|made[- ]up|invented|fabricated|assumed"
+    r"|estimated)"
+)
+
+_DATA = (
+    r"(?:data(?:set|base)?|values?|numbers?|figures?|prices?|results?|responses?|lists?|entries|records?|urls?"
+    r"|address(?:es)?|files?|contents?|scores?|rates?|amounts?|counts?)"
+)
+
+# To assume a task or a risk is no assumption about data.
+_NO_DATA = (
+    r"(?! (?:\w+ )?(?:command|control|duty|duties|leadership|liability|office|ownership|responsibility|risks?|role)\b)"
+)
+
+# "We'll assume a CSV file", "let's say he sold 30", "Assuming the column is named so", "# Assume the following counts".
+_OWN_ACT = re.compile(
+    r"\b(?:i|we)(?:(?:'|\u2019)(?:ll|ve|m|re|d))?\b(?: (?!not\b|never\b|cannot\b)\w+){0,2}"
+    rf" (?:assum(?:e|ed|ing){_NO_DATA}|fabricated|invented|made up|pretend(?:ed|ing)?|mocked"
+    rf"|simulat(?:e|ed|ing)(?: \w+){{0,3}} (?:{_DATA}|calls?|execution|process|requests?|search(?:es)?))\b"
+    r"|\blet(?:'|\u2019)s (?:just |now )?(?:assume|suppose|pretend|say (?!that again\b|it again\b|so\b))"
+    r"|^[\W\d_]*assuming\b|(?:#|//|\()\s{0,9}assum(?:e|es|ed|ing)\b",
+    re.IGNORECASE,
+)
+
+# "The analysis is based on a mock dataset", "the following hypothetical data", "# Dummy list of addresses".
+_OWN_DATA = re.compile(
+    r"(?:\b(?:i|we|was|were|is|are|been|based on|using|used|with|following|here|these|this)\b.{0,80}?"
+    rf"|(?:#|//)\s{{0,9}})\b{_MADE_UP} (?:\w+ )?{_DATA}\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Assumption(NamedTuple):
+    """A sentence in which an agent says that its data is assumed, with the place of its text in the data."""
+
+    place: Location
+    sentence: str
+
+
+def assumption_in(text: str) -> str:
+    """Return the first sentence in which the writer says that its own data is assumed or made up, or an empty text.
+
+    Orders, questions and names in code do not count. Only the first 50,000 characters and the first 50 sentences with
+    a word for assumptions are read.
+    """
+    text = text[:LONGEST_TEXT]
+    if not _has_stem(text):
+        return ""
+    read = 0
+    for _ in range(MOST_SENTENCES):
+        word = _WORD.search(text, read)
+        if word is None:
+            return ""
+        start, read = _sentence_around(text, word)
+        sentence = text[start:read].strip()
+        if not sentence.endswith("?") and (_OWN_ACT.search(sentence) or _OWN_DATA.search(sentence)):
+            return sentence
+    return ""
+
+
+def _has_stem(text: str) -> bool:
+    lowered = text.lower()
+    return any(stem in lowered for stem in (*_STEMS, *_MORE_STEMS))
+
+
+def _sentence_around(text: str, word: re.Match[str]) -> tuple[int, int]:
+    start = max(0, word.start() - _LONGEST_PART)
+    for stop in _END.finditer(text, start, word.start()):
+        start = stop.end()
+    longest = word.end() + _LONGEST_PART
+    end = _END.search(text, word.end(), longest)
+    return start, end.end() if end else min(len(text), longest)
+
+
+def first_assumption(record: Record) -> Assumption | None:
+    """Return the sentence in which the data says that it is assumed, if nothing before the handoff speaks of it.
+
+    Returns None if the context speaks of anything assumed: then the task asks to assume it, or an earlier handoff of
+    the trace already said so. What the data declares under `assumptions` does not count.
+    """
+    found = next((one for one in _assumptions(record.data) if one.sentence), None)
+    return None if found is None or _speaks_of_assumptions(record.context) else found
+
+
+def _assumptions(data: dict[str, Any]) -> Iterator[Assumption]:
+    room = LONGEST_IN_ALL
+    for number, (place, text) in enumerate(_texts(data, ())):
+        if number == _MOST_TEXTS or room <= 0:
+            return
+        room -= len(text)
+        yield Assumption(place, assumption_in(text))
+
+
+def _texts(value: Any, place: Location) -> Iterator[tuple[Location, str]]:
+    """Yield all texts of a value. The keys are sorted, so that the result does not depend on their order."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            if key != _DECLARED:
+                yield from _texts(value[key], (*place, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, (*place, index))
+
+
+def _speaks_of_assumptions(context: dict[str, Any]) -> bool:
+    room = LONGEST_IN_ALL
+    for source in leaves(context, "context"):
+        if _has_stem(source.text[:room]) and _WORD.search(source.text[:room]):
+            return True
+        room -= len(source.text)
+        if room <= 0:
+            return False
+    return False

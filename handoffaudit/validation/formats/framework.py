@@ -1,0 +1,160 @@
+"""The `framework` format: records that agent frameworks write themselves. The table lists the frameworks that are read.
+
+A module for each framework finds the handoff in a record; this module makes of it what every format has.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Final
+
+from handoffaudit.validation.formats import a2a, autogen, crewai, google_adk, langgraph, llama_index, openai_agents
+from handoffaudit.validation.formats.base import (
+    Document,
+    Format,
+    Places,
+    RepairRules,
+    Section,
+    Variant,
+    envelope_fields,
+    fields,
+    id_issues,
+    obj,
+)
+from handoffaudit.validation.formats.messages import MISSING_FIELD
+from handoffaudit.validation.formats.native import Framework, NativeHandoff
+from handoffaudit.validation.formats.schema_check import Shape
+from handoffaudit.validation.issues import Issue, make
+from handoffaudit.validation.paths import at, last_name
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.text import clean_or_empty
+
+NAME: Final = "framework"
+
+FRAMEWORKS: Final[tuple[Framework, ...]] = (
+    openai_agents.FRAMEWORK,
+    langgraph.FRAMEWORK,
+    autogen.FRAMEWORK,
+    google_adk.FRAMEWORK,
+    a2a.FRAMEWORK,
+    crewai.FRAMEWORK,
+    llama_index.FRAMEWORK,
+)
+
+_SHAPE = Shape("framework", {})
+
+# Hook events of agent hosts have the fields of other frameworks' events, and formats of their own.
+_OF_A_HOST: Final = "hook_event_name"
+
+
+def find(document: Document) -> NativeHandoff | None:
+    """Return the handoff of a native record, or None."""
+    if _OF_A_HOST in document:
+        return None
+    return next((found for framework in FRAMEWORKS if (found := framework.find(document))), None)
+
+
+def find_resembling(document: Document) -> Framework | None:
+    """Return the framework whose record a document resembles, if the record is no handoff that can be read."""
+    if _OF_A_HOST in document or find(document):
+        return None
+    return next((framework for framework in FRAMEWORKS if framework.resembles(document)), None)
+
+
+def recognise(document: Document) -> bool:
+    return find(document) is not None
+
+
+def read(document: Document, envelope: Envelope) -> Record:
+    """Return the record. The agent of the submission is the source of a record that names none."""
+    found = find(document) or NativeHandoff("", "", (), ())
+    return Record(
+        format=NAME,
+        document=document,
+        handoff_id=clean_or_empty(envelope.handoff_id) or clean_or_empty(found.handoff_id) or None,
+        tenant_id=None,
+        handoff_type=found.handoff_type,
+        source_agent_id=clean_or_empty(found.source) or clean_or_empty(envelope.agent),
+        target_agent_id=clean_or_empty(found.target),
+        call_chain=(),
+        trace_id=clean_or_empty(envelope.trace_id) or clean_or_empty(found.trace_id),
+        data=found.data,
+        context=obj(envelope.context),
+        timestamp=found.at,
+        **envelope_fields(envelope),
+    )
+
+
+def check(record: Record) -> Iterable[Issue]:
+    document = record.document
+    found = find(document)
+    if found is None:
+        return [*_SHAPE.check(document), _no_handoff(document)]
+    return chain(
+        _SHAPE.check(document),
+        id_issues(document, (found.source_at, found.target_at)),
+        _missing_agents(record, found),
+    )
+
+
+def _no_handoff(document: Document) -> Issue:
+    near = find_resembling(document)
+    what = f"The document resembles {near.name}, but" if near else "The document"
+    wanted = near.wanted if near else f"{'; '.join(framework.wanted for framework in FRAMEWORKS)}"
+    return make(MISSING_FIELD, message=f"{what} is no handoff of a known framework.", hint=f"Send {wanted}.")
+
+
+def _missing_agents(record: Record, found: NativeHandoff) -> Iterable[Issue]:
+    beside = ', or name the agent beside the document, as "agent"'
+    for name, place, hint in (
+        (record.source_agent_id, found.source_at, beside),
+        (record.target_agent_id, found.target_at, ""),
+    ):
+        if name:
+            continue
+        given = at(record.document, place)
+        state = "is missing" if given is None else "is no name"
+        yield make(
+            MISSING_FIELD,
+            location=place,
+            message=f"{last_name(place)} {state}: the record does not say which agent "
+            f"{'hands over' if hint else 'takes over'}.",
+            hint=f'Give the name of the agent as "{place[-1]}"{hint}.',
+        )
+
+
+def sections(document: Document) -> Mapping[str, Section]:
+    return {"record": Section(document)}
+
+
+_EXAMPLE: Final[Document] = {
+    "id": "b5fb86bc-03cb-4d36-b738-d82f7fb9efc1",
+    "source": "triage",
+    "target": "researcher",
+    "content": "Find who can deliver 40 chairs within a week.",
+    "context": [],
+    "created_at": "2026-02-01T08:00:00Z",
+    "models_usage": None,
+    "metadata": {},
+    "type": "HandoffMessage",
+}
+
+FORMAT: Final = Format(
+    name=NAME,
+    # Payloads and hook events are tried before, and delegations, which have a `tool_name` as well, after it.
+    order=45,
+    variants=(Variant(_SHAPE, _EXAMPLE),),
+    # The place of the agents depends on the framework.
+    places=Places(target=()),
+    recognise=recognise,
+    read=read,
+    check=check,
+    sections=sections,
+    # A native record is what a framework wrote, so a repair changes nothing in it.
+    repair=RepairRules(
+        protected=fields(
+            *("object", "data", "span_data", "type", "source", "target", "content", "context", "author", "actions"),
+            *("jsonrpc", "method", "params", "message", "event", "metadata", "inputs", "output", "agent_role"),
+            *("tool_name", "tool_args", "tool_kwargs", "tool_calls", "current_agent_name", "value"),
+        ),
+    ),
+)

@@ -1,0 +1,108 @@
+"""Records of the OpenAI Agents SDK: trace exports with spans, of which those of the type `handoff` are handoffs."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from handoffaudit.validation.formats.base import Document, entries, obj
+from handoffaudit.validation.formats.native import Framework, NativeHandoff, json_object, text_data, time_of
+
+_SPAN: Final = "trace.span"
+_OBJECTS: Final = frozenset({"trace", _SPAN})
+_NOT_IN_TOOL_NAMES: Final = re.compile(r"[^a-z0-9_]")
+# The fields of a span that says what the agent asked for, without the prompts.
+_KEPT: Final = ("object", "id", "trace_id", "parent_id", "started_at", "ended_at")
+
+
+def is_export(document: Document) -> bool:
+    """Return whether a document is a trace export, with handoffs or without."""
+    items = document.get("data")
+    return isinstance(items, list) and bool(items) and all(obj(item).get("object") in _OBJECTS for item in items)
+
+
+def split_export(document: Document) -> list[Document]:
+    """Return one trace export for each handoff in an export, in order.
+
+    Each has the span of the handoff and, before it, what the source agent asked for. Prompts are left out, because
+    they belong to no handoff.
+    """
+    spans = [span for item in entries(document.get("data")) if (span := obj(item)).get("object") == _SPAN]
+    asked: dict[Any, Document] = {}
+    parts: list[Document] = []
+    for span in spans:
+        data, parent = obj(span.get("span_data")), span.get("parent_id")
+        if not isinstance(parent, str):
+            parent = ""
+        if data.get("type") == "generation":
+            kept = {name: span[name] for name in _KEPT if name in span}
+            asked[parent] = kept | {"span_data": {"type": "generation", "output": data.get("output")}}
+        elif data.get("type") == "handoff":
+            before = [asked[parent]] if parent in asked else []
+            parts.append({"data": [*before, span]})
+    return parts
+
+
+def find(document: Document) -> NativeHandoff | None:
+    """Return the handoff of an export with one handoff, or of the single span of a handoff."""
+    if document.get("object") == _SPAN:
+        return _read_span(document, (), [])
+    if not is_export(document):
+        return None
+    items = document["data"]
+    found = [number for number, item in enumerate(items) if obj(item.get("span_data")).get("type") == "handoff"]
+    return _read_span(items[found[0]], ("data", found[0]), items) if len(found) == 1 else None
+
+
+def _read_span(span: Document, place: tuple[str | int, ...], items: list[Document]) -> NativeHandoff | None:
+    data = obj(span.get("span_data"))
+    if data.get("type") != "handoff":
+        return None
+    inside = (*place, "span_data")
+    return NativeHandoff(
+        source=data.get("from_agent"),
+        target=data.get("to_agent"),
+        source_at=(*inside, "from_agent"),
+        target_at=(*inside, "to_agent"),
+        data=_find_payload(items, span.get("parent_id"), data.get("to_agent")),
+        trace_id=span.get("trace_id"),
+        handoff_id=span.get("id"),
+        at=time_of(span.get("started_at")),
+    )
+
+
+def _find_payload(items: list[Document], parent: object, target: object) -> dict[str, Any]:
+    """Return the arguments of the transfer that the LLM asked for under the same parent, else its last text."""
+    spoken: dict[str, Any] = {}
+    for message in _messages(items, parent):
+        for call in entries(message.get("tool_calls")):
+            function = obj(obj(call).get("function"))
+            if _is_transfer(function.get("name"), target) and (given := json_object(function.get("arguments"))):
+                return given
+        spoken = text_data(message.get("content")) or spoken
+    return spoken
+
+
+def _messages(items: list[Document], parent: object) -> Iterator[Document]:
+    for item in items:
+        data = obj(item.get("span_data"))
+        if item.get("parent_id") == parent and data.get("type") == "generation":
+            yield from (obj(message) for message in entries(data.get("output")))
+
+
+def _is_transfer(name: object, target: object) -> bool:
+    """Return whether a tool hands over to the target: the SDK makes the name of the tool from the agent's name."""
+    if not isinstance(name, str) or not isinstance(target, str):
+        return False
+    return name.lower().removeprefix("transfer_to_") == _NOT_IN_TOOL_NAMES.sub("_", target.lower())
+
+
+def resembles(document: Document) -> bool:
+    return is_export(document) or document.get("object") == _SPAN
+
+
+FRAMEWORK: Final = Framework(
+    name="a trace export of OpenAI Agents",
+    wanted='a span whose span_data has the type "handoff"',
+    find=find,
+    resembles=resembles,
+)

@@ -1,0 +1,257 @@
+"""The lookup of the concrete values of a claim in the sources."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from handoffaudit.validation.claims import Status
+from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, rounded_from
+from handoffaudit.validation.layers.grounding.forms import Form, TextForms
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
+from handoffaudit.validation.layers.grounding.suggestions import near_day, near_time
+from handoffaudit.validation.layers.grounding.values import (
+    Number,
+    TextValue,
+    ValueKind,
+    flat_text,
+    fold_case,
+    name_words,
+    number_of,
+    opens_sentence,
+)
+from handoffaudit.validation.layers.grounding.vocabulary import QUARTERS, WORDS_OF_NUMBERS, days_of, minutes_of
+
+_MAX_TRIES = 40
+
+_MAX_LIKENESSES = 4
+
+_SMALL = 12
+
+_QUOTED_WORDS = 3
+
+_LONG_NUMBER = 1e6
+
+_STEM = 4
+
+_NEAR = 40
+
+_LONGEST_ACRONYM = 6
+
+_FEWEST_CAPITALS = 2
+
+_QUARTER = re.compile(r"q([1-4])|([1-4])q")
+
+_CODE_AFTER = re.compile(r"[\w/' -]{0,30}\(([A-Z]{2,6})\)")
+
+_CODE_BEFORE = re.compile(r"\b([A-Z]{2,6}) \([\w/' -]{0,30}$")
+
+
+# The forms of text in which a number may follow from others.
+_CALCULATED = frozenset({Form.STATEMENT, Form.FORMULA, Form.GUESS, Form.PLAN})
+
+
+class Found(NamedTuple):
+    """The result of looking up one value. `part` is the span of the part that was not found."""
+
+    status: Status
+    where: str = ""
+    part: tuple[int, int] | None = None
+
+
+_MISSING = Found("ungrounded")
+
+
+class Lookup:
+    """The lookup of the values of one claim in the sources.
+
+    The lookup keeps the grounded numbers of the claim, because other numbers may be sums of them.
+    """
+
+    def __init__(self, text: str, index: SourceIndex) -> None:
+        self.text = text
+        self.index = index
+        self._derivation: Derivation | None = None
+        self._grounded: list[TextValue] = []
+        self.forms = TextForms(text)
+        self.tries = _MAX_TRIES
+        self.likenesses = _MAX_LIKENESSES
+
+    def find(self, value: TextValue) -> Found | None:
+        """Return the result for the value, or None if the value cannot be judged."""
+        kind = value.kind
+        if kind == "number":
+            return self.number(value)
+        at = self.index.find(value.text.lower())
+        return self._at(at, len(value.text)) if at >= 0 else _WAYS[kind](self, value)
+
+    def _at(self, at: int, size: int) -> Found:
+        return Found("grounded", self.index.where(at, size))
+
+    def _locate_text(self, text: str) -> Found:
+        at = self.index.find(text.lower())
+        return self._at(at, len(text)) if at >= 0 else Found("grounded")
+
+    def number(self, value: TextValue) -> Found | None:
+        at = self.index.find(value.text.lower())
+        if at >= 0:
+            self._grounded.append(value)
+            return self._at(at, len(value.text))
+        number = number_of(value)
+        at = self.index.find(value.figure) if value.figure != value.text else -1
+        if at < 0 and number and number.value in WORDS_OF_NUMBERS:
+            at = self.index.find(WORDS_OF_NUMBERS[int(number.value)])
+        if number:
+            plain = at >= 0 and number.step <= 1
+            found = self._at(at, len(value.figure)) if plain else self._number(value, number)
+            if found and found.status != "ungrounded":
+                self._grounded.append(value)
+            return found
+        return self._at(at, len(value.figure)) if at >= 0 else None
+
+    def _way(self, number: Number) -> str:
+        """Return how a number follows from other numbers.
+
+        The grounded numbers of the claim are parsed only here, when a derivation is first needed.
+        """
+        if self._derivation is None:
+            self._derivation = Derivation(self.index.operands)
+        for value in self._grounded:
+            stated = number_of(value)
+            if stated:
+                self._derivation.state(stated.value)
+        self._grounded.clear()
+        return self._derivation.way(number)
+
+    def _number(self, value: TextValue, number: Number) -> Found | None:
+        given = self.index.numbers
+        if number.value in given:
+            return self._locate_text(given[number.value])
+        by_size = self.index.in_order_of_size
+        near = rounded_from(number, by_size)
+        if near is not None:
+            return Found("derived", f"rounded from {given[near]}")
+        share = as_share(number, by_size)
+        if share is not None:
+            return self._locate_text(given[share])
+        if number.value <= _SMALL and number.step == 1 and not number.percent:
+            return None
+        if self.tries and number.value < _LONG_NUMBER and self.forms.of(value.start, value.end) in _CALCULATED:
+            self.tries -= 1
+            way = self._way(number)
+            if way:
+                return Found("derived", way)
+        return _MISSING
+
+    def date(self, value: TextValue) -> Found | None:
+        claimed = days_of(value.text)
+        if not claimed:
+            return None
+        places = [place for one in claimed if (place := self.index.known_days.first(one)) is not None]
+        if places:
+            return self._locate_text(list(self.index.days.values())[min(places)])
+        return _MISSING
+
+    def time(self, value: TextValue) -> Found | None:
+        minutes = minutes_of(value.text)
+        if minutes is None:
+            return None
+        if minutes in self.index.minutes:
+            return self._locate_text(self.index.minutes[minutes])
+        return _MISSING
+
+    def name(self, value: TextValue) -> Found | None:
+        words = name_words(value.text)
+        if not words:
+            return None
+        unknown = [(at, word) for at, word in words if not self._is_known(word)]
+        if len(words) > 1 and unknown[:1] == words[:1] and words[0][0] == 0 and opens_sentence(self.text, value.start):
+            unknown = unknown[1:]
+        if not unknown:
+            return Found("grounded", self._first_word(words[0][1]))
+        acronym = "".join(word[0] for _, word in words).lower()
+        if len(words) > 1 and (acronym in self.index.words or f"{acronym}a" in self.index.words):
+            return self._locate_text(acronym)
+        code = self._code_beside(value)
+        if code:
+            return self._locate_text(code)
+        (first, _), (last, last_word) = unknown[0], unknown[-1]
+        return Found("ungrounded", part=(value.start + first, value.start + last + len(last_word)))
+
+    def _code_beside(self, value: TextValue) -> str:
+        """Return the grounded code beside a name that spells the code out: `Boston (BOS)`, `ORD (Chicago)`."""
+        text, start = self.text, max(0, value.start - _NEAR)
+        if text.find("(", start, value.end + _NEAR) < 0:
+            return ""
+        after = _CODE_AFTER.match(text, value.end)
+        before = _CODE_BEFORE.search(text, start, value.start)
+        codes = (match[1].lower() for match in (after, before) if match)
+        return next((code for code in codes if code in self.index.words), "")
+
+    def _is_known(self, word: str) -> bool:
+        plain = fold_case(word)
+        if plain in self.index.words or self._is_acronym(word, plain):
+            return True
+        quarter = _QUARTER.fullmatch(plain)
+        if quarter:
+            return any(written in self.index.flat for written in QUARTERS[int(quarter[1] or quarter[2])])
+        stem = plain[: max(_STEM, len(plain) - 2)]
+        return (len(plain) > _STEM and self.index.begins_word(stem)) or self.index.has_country(plain)
+
+    def _is_acronym(self, word: str, plain: str) -> bool:
+        """Return whether the sources have the words of an acronym, or the singular of its plural (`GANs`)."""
+        if len(word) > _LONGEST_ACRONYM or sum(map(str.isupper, word)) < _FEWEST_CAPITALS:
+            return False
+        singular = plain[:-1] if word.endswith("s") else plain
+        return singular in self.index.words or (len(singular) > 1 and singular in self.index.initials)
+
+    def _first_word(self, word: str) -> str:
+        at = self.index.find(word.lower())
+        return self.index.where(at, len(word)) if at >= 0 else ""
+
+    def closest(self, value: TextValue, missing: str) -> str:
+        """Return the value of the sources that is most similar to `missing`, the part of `value` that is not there.
+
+        The result is empty if nothing is similar. Only the first values of a claim are compared, because a comparison
+        takes longer than a lookup.
+        """
+        if self.likenesses <= 0:
+            return ""
+        self.likenesses -= 1
+        kind = value.kind
+        if kind == "number":
+            number = number_of(value)
+            return self.index.nearby.number(value, number) if number else ""
+        if kind == "date":
+            written = list(self.index.days.values())
+            near = [place for day in days_of(value.text) if (place := near_day(day, self.index.known_days)) is not None]
+            return written[min(near)] if near else ""
+        if kind == "time":
+            minutes = minutes_of(value.text)
+            close = None if minutes is None else near_time(minutes, self.index.minutes)
+            return "" if close is None else self.index.minutes[close]
+        if kind == "name":
+            words = name_words(missing)
+            return self.index.nearby.name(words[0][1]) if words else ""
+        return self.index.nearby.identifier(value.text) if kind == "identifier" else ""
+
+    def quote(self, value: TextValue) -> Found | None:
+        wanted = flat_text(value.text.lower()).strip(" .,;:!?…")
+        if wanted and wanted in self.index.flat:
+            return Found("grounded", self._first_word(value.text.split()[0]))
+        return _MISSING if wanted.count(" ") + 1 >= _QUOTED_WORDS else None
+
+    def identifier(self, value: TextValue) -> Found | None:
+        wanted = value.text.lower().partition("://")[2].rstrip("/") or value.text.lower().lstrip("#")
+        at = self.index.folded.find(wanted)
+        if at >= 0:
+            return self._at(at, len(wanted))
+        return _MISSING
+
+
+_WAYS: dict[ValueKind, Callable[[Lookup, TextValue], Found | None]] = {
+    "date": Lookup.date,
+    "time": Lookup.time,
+    "name": Lookup.name,
+    "quote": Lookup.quote,
+    "identifier": Lookup.identifier,
+}

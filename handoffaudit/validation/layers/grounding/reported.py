@@ -1,0 +1,146 @@
+"""Values of unknown origin: what an agent that looks like an observer brought into a trace, without being declared."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property, lru_cache
+from typing import Final
+
+from handoffaudit.validation.claims import Claim, Kind, Mark, Source
+from handoffaudit.validation.layers.grounding.lookup import Lookup
+from handoffaudit.validation.layers.grounding.sources import SourceIndex, plain_words
+from handoffaudit.validation.layers.grounding.values import (
+    MAX_VALUES,
+    Number,
+    TextValue,
+    fold_case,
+    name_words,
+    number_of,
+    plain_figure,
+    readings_of,
+    values_in,
+)
+from handoffaudit.validation.layers.grounding.vocabulary import days_of, minutes_of
+
+# One handoff reports at most this many keys, and a handoff is compared with at most this many keys of its trace.
+MOST_KEYS: Final = 500
+MOST_KEYS_OF_TRACE: Final = 20_000
+
+_LONGEST_KEY: Final = 120
+_LONGEST_VALUE: Final = 500
+# A smaller whole number that is in no source is often a plain count.
+_PLAIN_COUNT: Final = 12
+
+
+@lru_cache(maxsize=8_192)
+def keys_of(kind: str, text: str) -> tuple[str, ...]:
+    """Return the keys of a value, which are equal for the same value in another notation.
+
+    A name has a key for each word, because later texts use parts of it. Every other value has one key, or one for each
+    way to read it.
+    """
+    text = text[:_LONGEST_VALUE]
+    if kind == "name":
+        found = [fold_case(word) for _, word in name_words(text)]
+    elif kind == "number":
+        found = _number_keys(text)
+    elif kind == "date":
+        days = [f"{year or ''}-{month}-{day or ''}" for year, month, day in days_of(text)]
+        minutes = None if days else minutes_of(text)
+        found = days or ([] if minutes is None else [f"{minutes}min"])
+    elif kind == "identifier":
+        found = [text.lower().partition("://")[2].rstrip("/") or text.lower().lstrip("#")]
+    else:
+        found = [" ".join(plain_words(text))]
+    return tuple(dict.fromkeys(f"{kind[0]}:{key}"[:_LONGEST_KEY] for key in found if key))
+
+
+def _number_keys(text: str) -> list[str]:
+    values = values_in(text, quotes=False, most=1)
+    number = number_of(values[0]) if values and values[0].kind == "number" else None
+    if number is not None:
+        return [repr(number.value)]
+    return [repr(reading) for reading in readings_of(text)] or [text.lower()]
+
+
+def reported_keys(claims: Iterable[Claim], known: Collection[str] = ()) -> list[str]:
+    """Return the first keys of the reported values of claims that the trace does not know yet."""
+    found: dict[str, None] = {}
+    for claim in claims:
+        for mark in claim.marks:
+            if mark.status == "reported":
+                found.update(dict.fromkeys(keys_of(mark.kind, mark.text)))
+    return [key for key in found if key not in known][:MOST_KEYS]
+
+
+def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
+    """Return the marks of a text that nobody judges: its values are grounded or reported.
+
+    A value is looked up as written; a number also without and with its separators. The full lookup would index the
+    sources for texts that have no finding anyway.
+    """
+    marks = []
+    for value in values_in(text, quotes=text.lstrip()[:1] not in ("{", "["), most=most):
+        number = number_of(value) if value.kind == "number" else None
+        at, size = _find(value, number, index)
+        if at < 0 and number and number.value <= _PLAIN_COUNT and number.step == 1 and not number.percent:
+            continue
+        kind: Kind = "date" if value.kind == "time" else value.kind
+        written = text[value.start : value.end]
+        where = (index.where(at, size),) if at >= 0 else ()
+        marks.append(Mark(kind, value.start, value.end, written, "grounded" if where else "reported", where))
+    return marks
+
+
+def _find(value: TextValue, number: Number | None, index: SourceIndex) -> tuple[int, int]:
+    """Return the offset and the length of a value in the sources; the offset is -1 if the sources lack the value."""
+    forms = [value.text.lower()]
+    if number is not None and value.figure:
+        plain = plain_figure(value.figure) or value.figure
+        forms += [value.figure, plain]
+        if plain.isdecimal():
+            forms.append(f"{int(plain):,}")
+    elif value.kind == "name":
+        places = [(index.find(word.lower()), len(word)) for _, word in name_words(value.text)]
+        return min(places, default=(-1, 0))
+    found = ((index.find(form), len(form)) for form in dict.fromkeys(forms))
+    return next(((at, size) for at, size in found if at >= 0), (-1, 0))
+
+
+class Reported:
+    """The reported values of a trace, and the evidence that can confirm them.
+
+    The context of a handoff confirms nothing that was only reported, because an agent repeats it there.
+    """
+
+    def __init__(self, keys: Collection[str], evidence: Callable[[], Sequence[Source]]) -> None:
+        self._keys, self._evidence = keys, evidence
+
+    def mark(self, marks: list[Mark]) -> list[Mark]:
+        """Return the marks, with the status `reported` for values that were reported and are in no evidence."""
+        return [self._marked(mark) for mark in marks] if self._keys else marks
+
+    def _marked(self, mark: Mark) -> Mark:
+        if mark.kind == "wording" or mark.status == "reported":
+            return mark
+        keys = keys_of(mark.kind, mark.text)
+        if not keys:
+            return mark
+        known = [key in self._keys for key in keys]
+        # One reported word makes the origin of a whole name doubtful. A new word beside a reported one stays new.
+        was_reported = all(known) if mark.status == "ungrounded" else any(known)
+        if not was_reported or self._is_evident(mark):
+            return mark
+        return mark._replace(status="reported", where=(), closest="")
+
+    def _is_evident(self, mark: Mark) -> bool:
+        if mark.status == "ungrounded" or not self._index.sources:
+            return False
+        lookup = Lookup(mark.text, self._index)
+        lookup.tries = lookup.likenesses = 0
+        found = [lookup.find(value) for value in values_in(mark.text, most=1)]
+        if found:
+            return all(one is not None and one.status == "grounded" for one in found)
+        return self._index.find(mark.text.lower()) >= 0
+
+    @cached_property
+    def _index(self) -> SourceIndex:
+        return SourceIndex.of(self._evidence())

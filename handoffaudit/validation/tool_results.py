@@ -1,0 +1,229 @@
+"""Tool results as evidence: masked, cut to size, and without the values that the call itself brought in.
+
+A value that first appears in the arguments of a call is no evidence, although the result repeats it: otherwise an echo
+tool, or an LLM that is called as a tool, would confirm whatever an agent invents.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final
+
+from handoffaudit.validation.claims import Source
+from handoffaudit.validation.json_text import canonical, compact
+from handoffaudit.validation.layers.grounding.sources import leaves, plain_words
+from handoffaudit.validation.layers.grounding.values import (
+    TextValue,
+    fold_case,
+    name_words,
+    number_of,
+    readings_of,
+    values_in,
+)
+from handoffaudit.validation.layers.grounding.vocabulary import Day, days_of, minutes_of
+from handoffaudit.validation.prompts.masking import mask_secrets
+from handoffaudit.validation.prompts.secrets import mask_text
+
+MOST_TEXT: Final = 16 * 1024
+# The characters of a result from which values are taken. What follows them is only part of the hash.
+MOST_READ: Final = 64 * 1024
+
+_MOST_VALUES: Final = 2_000
+# Every value of a text of `MOST_READ` characters, so that no value hides behind others.
+_ALL_VALUES: Final = MOST_READ
+_ECHOED: Final = "…"
+_QUOTED_WORDS: Final = 3
+_MOST_QUOTED: Final = 50
+_LONGEST_LABEL: Final = 60
+_NO_LABEL: Final = re.compile(r"[^\w@/+-]+")
+
+
+class Grade(StrEnum):
+    """Where a result was captured: outside the sender's process, inside it, or nowhere, because a sender says so."""
+
+    OUTSIDE = "outside"
+    IN_PROCESS = "in_process"
+    SAID = "said"
+
+    @property
+    def is_evidence(self) -> bool:
+        return self is not Grade.SAID
+
+
+# The best grade first.
+EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The part of a result that is stored.
+
+    `content` is the masked result or, if the result is longer than 16 KiB (`is_cut`), the beginning of its text.
+    `evidence` is the same without the values that the call's own arguments contain. `values` are the values of the text
+    after the cut. `sha256` is the hash of the whole result.
+    """
+
+    sha256: str
+    content: Any
+    evidence: Any
+    is_cut: bool
+    values: tuple[str, ...]
+
+
+def capture(result: Any, arguments: Any = None) -> Capture:
+    """Return what to store of a result, which is any JSON value. The arguments of the call are not stored."""
+    content, rest = _mask(result)
+    echo = _Echo(arguments)
+    found = (value.text for value in values_in(echo.blank_text(rest), quotes=False, most=_MOST_VALUES))
+    values = tuple(dict.fromkeys(text for text in found if text != _ECHOED))
+    return Capture(sha256(canonical(result)).hexdigest(), content, echo.blank(content), bool(rest), values)
+
+
+def _mask(result: Any) -> tuple[Any, str]:
+    """Return the masked result and an empty text, or the beginning and the rest of its masked text."""
+    text = _text_of(result)
+    if len(text) > MOST_READ:
+        masked = text = mask_text(text[:MOST_READ])
+    else:
+        masked = mask_secrets(result)
+        text = _text_of(masked)
+    raw = text.encode("utf-8", "surrogatepass")
+    if len(raw) <= MOST_TEXT:
+        return masked, ""
+    beginning = raw[:MOST_TEXT].decode("utf-8", "ignore")
+    return beginning, text[len(beginning) :]
+
+
+def _text_of(result: Any) -> str:
+    return result if isinstance(result, str) else compact(result).decode("utf-8", "replace")
+
+
+def label_of(tool: str, call_id: str) -> str:
+    """Return the name of a result in verdicts: `tool_results[get_order #call_17]`."""
+    return f"tool_results[{_plain(tool)} #{_plain(call_id)}]"
+
+
+def is_result(place: str) -> bool:
+    """Return whether a place that a verdict names is in a tool result."""
+    return place.startswith("tool_results[")
+
+
+def label_in(place: str) -> str:
+    """Return the label at the beginning of a place in a tool result."""
+    return f"{place.partition(']')[0]}]"
+
+
+def _plain(name: str) -> str:
+    """Return the name without the characters that have a meaning in the path of a source."""
+    plain = _NO_LABEL.sub("_", name)
+    return plain if len(plain) <= _LONGEST_LABEL else sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def sources_of(label: str, evidence: Any, values: Iterable[str]) -> Iterator[Source]:
+    """Yield the sources that a stored result gives, named by their paths in the result."""
+    yield from leaves(evidence, f"{label}.result")
+    rest = "\n".join(values)
+    if rest:
+        yield Source(f"{label}.result, after {MOST_TEXT // 1024} KiB", rest)
+
+
+class _Echo:
+    """The values of a call's arguments, in the normal forms that two spellings of one value share."""
+
+    def __init__(self, arguments: Any) -> None:
+        texts = [source.text for source in leaves(arguments, "")]
+        self.numbers: set[float] = set()
+        self.days: set[Day] = set()
+        self.minutes: set[int | None] = set()
+        self.texts = {text.casefold() for text in texts if len(text) > 1}
+        self.words: set[str] = set()
+        quoted = {text.casefold() for text in texts if len(text.split(maxsplit=_QUOTED_WORDS)) >= _QUOTED_WORDS}
+        self.quoted = sorted(quoted, key=len, reverse=True)[:_MOST_QUOTED]
+        read = 0
+        for text in texts:
+            self._add(text[: max(MOST_READ - read, 0)])
+            read += len(text)
+
+    def _add(self, text: str) -> None:
+        self.words.update(plain_words(text))
+        for value in values_in(text, quotes=False, most=_ALL_VALUES):
+            match value.kind:
+                case "number":
+                    self.numbers.update(_numbers_of(value))
+                case "date":
+                    self.days.update(days_of(value.text))
+                case "time":
+                    self.minutes.add(minutes_of(value.text))
+                case "identifier":
+                    self.texts.add(_identifier(value))
+
+    def blank(self, value: Any) -> Any:
+        """Return a JSON value with `…` for each value that the arguments contain."""
+        if not self.texts and not self.numbers:
+            return value
+        match value:
+            case str():
+                return self.blank_text(value)
+            case dict():
+                return {self.blank_key(key, at): self.blank(one) for at, (key, one) in enumerate(value.items())}
+            case list():
+                return [self.blank(one) for one in value]
+            case int() | float() if not isinstance(value, bool) and value in self.numbers:
+                return _ECHOED
+            case _:
+                return value
+
+    def blank_key(self, key: str, at: int) -> str:
+        """Return the key; two keys that are equal without their values stay apart."""
+        blank = self.blank_text(key) if key.casefold() in self.texts or not key.isidentifier() else key
+        return key if blank == key else f"{blank}{at}"
+
+    def blank_text(self, text: str) -> str:
+        if not text or text.casefold() in self.texts:
+            return _ECHOED if text else text
+        spans = sorted(self._spans(text))
+        parts, done = [], 0
+        for start, end in spans:
+            if start >= done:
+                parts += [text[done:start], _ECHOED]
+            done = max(done, end)
+        return "".join([*parts, text[done:]]) if spans else text
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        if self.quoted:
+            # The letter İ becomes longer in lower case and would shift all positions after it.
+            folded = text.casefold() if len(text.casefold()) == len(text) else text
+            for quoted in self.quoted:
+                at = folded.find(quoted)
+                while at >= 0:
+                    yield at, at + len(quoted)
+                    at = folded.find(quoted, at + len(quoted))
+        for value in values_in(text, quotes=False, most=_ALL_VALUES):
+            if value.kind == "name":
+                for offset, word in name_words(value.text):
+                    if fold_case(word) in self.words:
+                        yield value.start + offset, value.start + offset + len(word)
+            elif self._holds(value):
+                yield value.start, value.end
+
+    def _holds(self, value: TextValue) -> bool:
+        match value.kind:
+            case "number":
+                return not self.numbers.isdisjoint(_numbers_of(value))
+            case "date":
+                return not self.days.isdisjoint(days_of(value.text))
+            case "time":
+                return minutes_of(value.text) in self.minutes
+            case _:
+                return _identifier(value) in self.texts
+
+
+def _identifier(value: TextValue) -> str:
+    return value.text.casefold().lstrip("#")
+
+
+def _numbers_of(value: TextValue) -> Iterable[float]:
+    number = number_of(value)
+    return [number.value] if number else readings_of(value.figure) if value.figure[:1].isdigit() else []

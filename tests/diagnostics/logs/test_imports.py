@@ -1,0 +1,50 @@
+"""Tests of the lists of imports and bad lines, and of the number of new lines."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.imports import count_new, list_bad_lines, list_imports
+from tests.dashboard.log_lines import gate, health, moment, take
+from tests.diagnostics.logs.support import gate_lines, send
+
+
+@pytest.mark.parametrize("most", [100, 2])
+def test_new_lines_that_fit_are_counted_up_to_the_most(tenant: Tenant, most: int) -> None:
+    after = timezone.now()
+    take(tenant, *(gate(moment(number), details="one of these") for number in range(1, 6)), health(moment()))
+    assert count_new(tenant, LogQuery(), after, most) == min(6, most)
+    assert count_new(tenant, LogQuery(text="ONE OF"), after, most) == min(5, most)
+    assert count_new(tenant, LogQuery(kind="health"), after, most) == 1
+    assert count_new(tenant, LogQuery(since=moment(2) - timedelta(seconds=1)), after, 100) == 2
+
+
+def test_where_nothing_came_it_is_one_question(tenant: Tenant, django_assert_num_queries) -> None:
+    take(tenant, gate(moment()))
+    with django_assert_num_queries(1):
+        assert count_new(tenant, LogQuery(), timezone.now(), 100) == 0
+
+
+def test_what_is_not_read_yet_and_what_is_anothers_is_no_news(tenant: Tenant, other_tenant: Tenant) -> None:
+    after = timezone.now()
+    take(other_tenant, gate(moment()))
+    take(tenant, gate(moment()), read=False)
+    assert count_new(tenant, LogQuery(), after, 100) == 0
+
+
+def test_bad_lines_belong_to_the_import_that_had_them_first(tenant: Tenant) -> None:
+    send(tenant, b"one\n" + gate_lines(1, 1))
+    made = send(tenant, b"one\n" + gate_lines(1, 1) + b"two\n")
+    assert [line.number for line in list_bad_lines(made).items] == [3]
+
+
+def test_imports_are_paged(tenant: Tenant) -> None:
+    made = [send(tenant, gate_lines(n, n), f"{n}.log").pk for n in range(1, 6)]
+    first, following = list_imports(tenant, limit=3)
+    assert following
+    second, end = list_imports(tenant, following, 3)
+    assert [one.pk for one in (*first, *second)] == made[::-1]
+    assert end is None

@@ -1,0 +1,124 @@
+"""Tests that the lines for LangGraph and for OpenAI Agents run, in the documentation and on the page Connect."""
+
+import asyncio
+import gc
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from handoffaudit_client import plugins
+from handoffaudit_client.testing import FakeServer
+
+from tests.frameworks.conftest import need, routes
+from tests.frameworks.scripted import Say, chat_model, openai_model
+
+DOCS = Path(__file__).parents[2] / "docs"
+FOUND = "Three suppliers deliver within a week."
+HAND_OVER = [("researcher", "writer")]
+
+# The frameworks warn of each other.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def blocks(page: str) -> Iterator[str]:
+    return iter(re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE))
+
+
+def example(name: str) -> str:
+    return (DOCS / "examples" / "connect" / name).read_text()
+
+
+def to_writer(**arguments: object) -> Say:
+    return Say("", "transfer_to_writer", arguments)
+
+
+@pytest.fixture(autouse=True)
+def connected(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set the variables that the pages export, and let the plug-ins create their client anew."""
+    monkeypatch.setenv("HANDOFFAUDIT_URL", server.url)
+    monkeypatch.setenv("HANDOFFAUDIT_KEY", server.key)
+    monkeypatch.setenv("HANDOFFAUDIT_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setattr(plugins, "_shared", [])
+    yield
+    for client in plugins._shared:
+        client.close()
+    # What the frameworks leave behind must not warn in a later test.
+    gc.collect()
+
+
+def execute(code: str, names: dict[str, object]) -> None:
+    exec(code, names)  # noqa: S102 (our own)
+    for client in plugins._shared:
+        assert client.flush()
+
+
+def test_the_lines_for_langgraph(server: FakeServer) -> None:
+    need("langgraph_swarm")
+    from langchain_core.messages import AIMessage
+
+    page = blocks("connect-langgraph.md")
+    observed, gated = next(page), next(page)
+    assert (observed, gated) == (example("langgraph_observe.py"), example("langgraph_gate.py"))
+    execute(observed, {})
+    assert routes(server) == HAND_OVER
+    assert FOUND in str(next(iter(server.handoffs.values()))["document"]["data"])
+
+    names = {"model": chat_model(to_writer(), Say(FOUND), to_writer(), Say(FOUND))}
+    execute(gated, names)
+    assert routes(server) == HAND_OVER * 2
+
+    server.answer("held", target="writer")
+    execute(next(page), names)
+    held = names["state"]["__interrupt__"][0].value["handoff_id"]
+    server.decide(held, "approved")
+    execute(next(page), names)
+    assert "__interrupt__" not in names["state"]
+    assert names["state"]["messages"][-1].content == FOUND
+    assert routes(server) == HAND_OVER * 3
+
+    names["MessagesState"] = dict
+    execute(next(page), names)
+    server.answer("rejected", message="The names are missing.")
+    blocked = names["researcher_node"]({"messages": [AIMessage(FOUND)]})
+    assert blocked.goto == "__end__"
+    assert "The names are missing." in blocked.update["messages"][0][1]
+    assert next(page, None) is None
+
+
+def test_the_lines_for_openai_agents(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    need("agents")
+    from agents import set_default_openai_client, set_trace_processors
+
+    set_trace_processors([])
+    page, names = blocks("connect-openai-agents.md"), {}
+    first = next(page)
+    assert first == example("openai_agents.py")
+    findings = {"summary": FOUND, "suppliers": ["Acme"]}
+    back = Say("", "transfer_to_researcher")
+    script = [to_writer(), Say("We order."), to_writer(**findings), Say("We order."), to_writer(), back, Say("Done.")]
+    # The agents of the page have the model that the SDK chooses.
+    set_default_openai_client(openai_model("responses", *script)._client, use_for_tracing=False)
+    try:
+        execute(first, names)
+        assert "We order." in capsys.readouterr().out
+        assert routes(server) == HAND_OVER
+        execute(next(page), names)
+        assert "The writer gets ['Acme']" in capsys.readouterr().out
+        assert list(server.handoffs.values())[-1]["document"]["data"] == findings
+        execute(next(page), names)
+        server.answer("rejected", target="researcher", message="The writer has to finish.")
+        execute(next(page), names)
+    finally:
+        set_trace_processors([])
+        # `Runner.run_sync` leaves the event loop of the thread open.
+        loop = asyncio.get_event_loop_policy().get_event_loop()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        asyncio.set_event_loop(None)
+    assert routes(server) == [*HAND_OVER * 3, ("writer", "researcher")]
+    sent = list(server.handoffs.values())[-1]
+    assert sent["document"]["call_chain"] == ["researcher", "writer"]
+    assert sent["reason"] == "The report lacks a source."
+    assert names["result"].last_agent.name == "writer"
+    assert next(page, None) is None

@@ -1,0 +1,144 @@
+"""Roles of sources and facts of traces in the judging of stored handoffs."""
+
+from typing import Any
+
+import orjson
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import judge, trace_facts
+from handoffaudit.handoffs.models import AgentBehaviour, Handoff, TraceFact, Verdict
+from handoffaudit.handoffs.models.integrations import FactKind
+from handoffaudit.handoffs.verdicts import record_of
+from handoffaudit.policy import kinds
+from handoffaudit.validation.layers.grounding.reported import keys_of
+from handoffaudit.validation.roles import AgentRole
+from tests.handoffs.support import judged, payload, submit
+
+pytestmark = pytest.mark.django_db
+
+RUN = "exitcode: 0\nThe fund held 48,213 shares."
+PAGE = "Address: https://example.org/a\nShowing page 1 of 3.\nThe fund held 48,213 shares."
+QUESTION = {"question": "How many?"}
+
+
+def handed(tenant: Tenant, source: str, text: str, trace: str = "t-1", **given: Any) -> Handoff:
+    document = payload(source_agent_id=source, call_chain=[source], data={"text": text}, tenant_id=tenant.slug)
+    return judged(tenant, document, **{"context": QUESTION, **given}, trace_id=trace)
+
+
+def marks(handoff: Handoff) -> dict[str, str]:
+    values = [value for claim in content(handoff)["claims"] for value in claim["values"]]
+    return {value["text"]: value["status"] for value in values if value["kind"] != "wording"}
+
+
+def content(handoff: Handoff) -> Any:
+    return orjson.loads(Verdict.objects.get(pk=handoff.verdict).content)
+
+
+def codes(handoff: Handoff) -> list[str]:
+    return [issue["code"] for issue in content(handoff)["issues"]]
+
+
+def declare(tenant: Tenant, agent: str, role: AgentRole) -> None:
+    version = kinds.roles.current(tenant).version
+    row = kinds.roles.parse([{"agent": agent, "role": role.value}])[0]
+    kinds.roles.upsert_row(tenant=tenant, base_version=version, row=row, actor="ada")
+
+
+def test_an_invention_stays_reported_over_three_handoffs(tenant: Tenant) -> None:
+    first = handed(tenant, "terminal", RUN)
+    second = handed(tenant, "analyst", "It held 48,213 shares.", context={"earlier": RUN})
+    third = handed(tenant, "writer", "It held 48213 shares.", context={"earlier": RUN, "answer": "48,213"})
+    assert [marks(one) for one in (first, second, third)] == [
+        {"48,213": "reported"},
+        {"48,213": "reported"},
+        {"48213": "reported"},
+    ]
+    assert not any(code == "grounding.number" for one in (first, second, third) for code in codes(one))
+
+
+def test_another_trace_or_tenant_knows_nothing_of_it(tenant: Tenant, other_tenant: Tenant) -> None:
+    handed(tenant, "terminal", RUN)
+    for where, trace in ((tenant, "t-2"), (other_tenant, "t-1")):
+        assert marks(handed(where, "analyst", "It held 48,213 shares.", trace)) == {"48,213": "ungrounded"}
+
+
+def test_a_declared_observers_values_ground_later_claims(tenant: Tenant) -> None:
+    declare(tenant, "crawler", AgentRole.OBSERVER)
+    handed(tenant, "crawler", RUN)
+    later = handed(tenant, "analyst", "It held 48,213 shares.")
+    assert marks(later) == {"48,213": "grounded"}
+    (value,) = content(later)["claims"][0]["values"]
+    assert value["where"][0].startswith("trace[crawler]: ")
+    assert TraceFact.objects.get().kind == FactKind.EVIDENCE
+
+
+def test_the_declaration_of_another_tenant_has_no_effect(tenant: Tenant, other_tenant: Tenant) -> None:
+    declare(other_tenant, "crawler", AgentRole.OBSERVER)
+    handed(tenant, "crawler", RUN)
+    assert TraceFact.objects.get().kind == FactKind.REPORTED
+    assert marks(handed(tenant, "analyst", "It held 48,213 shares.")) == {"48,213": "reported"}
+
+
+def test_a_declared_worker_that_writes_like_a_tool_is_judged(tenant: Tenant) -> None:
+    declare(tenant, "terminal", AgentRole.WORKER)
+    assert "grounding.number" in codes(handed(tenant, "terminal", RUN))
+
+
+def test_the_earlier_handoffs_of_an_agent_in_its_tenant_make_it_a_worker(tenant: Tenant, other_tenant: Tenant) -> None:
+    for trace in ("a", "b"):
+        handed(tenant, "surfer", "The fund held shares.", trace)
+    assert "grounding.number" in codes(handed(tenant, "surfer", PAGE, "c"))
+    assert marks(handed(other_tenant, "surfer", PAGE, "c"))["48,213"] == "reported"
+    assert AgentBehaviour.objects.get(tenant=tenant, agent="surfer").forms == "001"
+
+
+def test_a_later_handoff_changes_nothing_for_an_earlier_one(tenant: Tenant) -> None:
+    early = handed(tenant, "analyst", "It held 48,213 shares.")
+    handed(tenant, "terminal", RUN)
+    facts = trace_facts.load_facts([early])
+    assert marks(early) == {"48,213": "ungrounded"}
+    assert facts.known_to(early, _record(early), {}).reported == frozenset()
+
+
+def _record(handoff: Handoff) -> Any:
+    return record_of(handoff, handoff.body)
+
+
+def test_handoffs_of_one_batch_learn_from_one_another(tenant: Tenant) -> None:
+    for source, text, context in (
+        ("terminal", RUN, QUESTION),
+        ("analyst", "It held 48,213 shares.", {"earlier": RUN}),
+    ):
+        document = payload(source_agent_id=source, call_chain=[source], data={"text": text})
+        submit(tenant, document, context=context, trace_id="t-1")
+    assert judge.drain() == 2
+    first, second = Handoff.objects.order_by("id")
+    assert marks(first) == marks(second) == {"48,213": "reported"}
+
+
+def test_a_batch_costs_one_query(tenant: Tenant) -> None:
+    rows = [handed(tenant, "terminal", RUN, f"t-{number}") for number in range(3)]
+    with CaptureQueriesContext(connection) as queries:
+        facts = trace_facts.load_facts(rows)
+    assert len(queries) == 1
+    later = Handoff(tenant=tenant, trace_id="t-1")
+    assert facts.known_to(later, _record(rows[0]), {}).reported == frozenset(keys_of("number", "48213"))
+
+
+def test_the_facts_of_a_trace_are_bounded(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_facts, "MOST_FACTS", 2)
+    for number in range(13, 16):
+        handed(tenant, "terminal", f"exitcode: 0, {number}.5 rows")
+    last = handed(tenant, "writer", "13.5 and 14.5 and 15.5 rows")
+    assert marks(last) == {"13.5": "ungrounded", "14.5": "reported", "15.5": "reported"}
+
+
+def test_a_huge_hostile_output_is_stored_in_part(tenant: Tenant) -> None:
+    declare(tenant, "crawler", AgentRole.OBSERVER)
+    handed(tenant, "crawler", "exitcode: 0 \x00" + "4711 € " * 50_000)
+    assert len(TraceFact.objects.get().content) <= trace_facts.LONGEST_EVIDENCE
+    assert judge.drain() == 0

@@ -1,0 +1,103 @@
+"""Tool results are evidence, but never for a value that the call itself brought in."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from handoffaudit.validation.tool_results import MOST_TEXT, capture, label_of, sources_of
+from tests.validation.support import codes, judge, payload
+
+ORDER = {"order_id": "W123", "total": 54.2, "status": "delivered", "customer": "Mia Garcia"}
+
+
+def evidence(result: Any, arguments: Any = None, tool: str = "get_order", call_id: str = "call_17") -> Any:
+    found = capture(result, arguments)
+    return tuple(sources_of(label_of(tool, call_id), found.evidence, found.values))
+
+
+def texts(result: Any, arguments: Any = None) -> list[str]:
+    return [source.text for source in evidence(result, arguments)]
+
+
+def judged(text: str, given: Any, **envelope: Any) -> Any:
+    document = payload(source_agent_id="assistant", call_chain=["assistant"], data={"text": text})
+    return judge(document, envelope=envelope, trace_evidence=given)
+
+
+def test_a_value_of_a_result_is_grounded_and_names_the_result() -> None:
+    verdict = judged("The order of Mia Garcia costs 54.20.", evidence(ORDER))
+    marks = {mark.text: mark for claim in verdict.claims for mark in claim.marks}
+    assert not [code for code in codes(verdict) if code.startswith("grounding.")]
+    assert marks["54.20"].where == ("tool_results[get_order #call_17].result.total: 54.2",)
+
+
+def test_a_value_in_no_result_is_a_finding_although_there_is_no_context() -> None:
+    assert "grounding.number" in codes(judged("The order costs 99.90 EUR.", evidence(ORDER)))
+    assert not [code for code in codes(judged("The order costs 99.90 EUR.", ())) if code.startswith("grounding.")]
+
+
+@pytest.mark.parametrize(
+    ("result", "arguments"),
+    [
+        ({"total": 1500}, {"total": 1500}),
+        ("It is 1,500 EUR.", {"prompt": "Is it 1500 EUR?"}),
+        ({"answer": "exactly 1500.00"}, ["1.5k"]),
+    ],
+)
+def test_a_number_of_the_arguments_is_no_evidence(result: Any, arguments: Any) -> None:
+    assert "grounding.number" in codes(judged("The order costs 1,500 EUR.", evidence(result, arguments)))
+    assert "grounding.number" not in codes(judged("The order costs 1,500 EUR.", evidence(result)))
+
+
+def test_dates_names_identifiers_and_quotations_of_the_arguments_are_no_evidence() -> None:
+    said = "On May 12, 2024 Mia Garcia paid order #W4711 and said that nothing was missing at all."
+    asked = {"text": "2024-05-12 by Mia Garcia: W4711", "note": "nothing was missing at all"}
+    assert texts({"said": said}, asked) == ["On … … … paid order … and said that …."]
+    assert [source.name for source in evidence({"Mia Garcia": 1}, asked)] == [
+        "tool_results[get_order #call_17].result.… …0"
+    ]
+
+
+def test_what_the_tool_adds_to_the_arguments_is_evidence() -> None:
+    found = texts({**ORDER, "note": "Order W123 left on 2024-05-12."}, {"order_id": "W123"})
+    assert found == ["Mia Garcia", "Order … left on 2024-05-12.", "…", "delivered", "54.2"]
+
+
+def test_an_earlier_result_keeps_a_value_that_a_later_call_repeats() -> None:
+    given = (*evidence({"id": "W123"}), *evidence({"id": "W123", "paid": True}, {"id": "W123"}, call_id="call_18"))
+    assert "grounding.identifier" not in codes(judged("It is about order W123.", given))
+
+
+def test_secrets_are_masked_before_anything_is_kept() -> None:
+    found = capture({"user": "mia", "password": "hunter2-blue"}, None)
+    assert b"hunter2" not in orjson.dumps([found.content, found.evidence, found.values])
+    long = capture("x " * MOST_TEXT + "password=hunter2-blue room 4711", None)
+    assert "hunter2-blue" not in long.values
+    assert "4711" in long.values
+
+
+def test_a_long_result_is_cut_and_its_later_values_stay_evidence() -> None:
+    result = [{"id": f"W{number}", "name": f"Room {number}"} for number in range(100_000, 101_000)]
+    found = capture(result, {"id": "W100999"})
+    assert found.is_cut
+    assert len(orjson.dumps(found.content)) < 1.5 * MOST_TEXT
+    assert "W100998" in found.values
+    assert "W100999" not in found.values
+    assert found.sha256 == capture(result, None).sha256 != capture(result[1:], None).sha256
+
+
+@pytest.mark.parametrize("name", ["a.b", "x] y: z", "\n", "á" * 3000, "tool/λ"])
+def test_a_label_has_one_line_and_no_sign_of_a_path(name: str) -> None:
+    label = label_of(name, "1")
+    assert label.isprintable()
+    assert len(label) < 100
+    assert not set(label.removeprefix("tool_results[").removesuffix(" #1]")) & set(".:] \n")
+
+
+@pytest.mark.parametrize(
+    ("result", "arguments"),
+    [(None, None), ("", ""), ([], {}), (True, [True]), ({"": {"": 0}}, {"": "0"}), (1e308, 10**30), ("…", "…")],
+)
+def test_any_json_is_captured(result: Any, arguments: Any) -> None:
+    assert list(evidence(result, arguments)) == list(evidence(result, arguments))

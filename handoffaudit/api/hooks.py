@@ -86,6 +86,12 @@ class HookOut(Answer):
     reason: str | None = Field(None, description="Reason, in words.")
     handoff_id: str | None = Field(None, description="The server's id of the handoff created from the event.")
     validation_state: Annotated[ValidationStateOut | None, Stored] = Field(None, description="The same result in full.")
+    tool_result: str | None = Field(
+        None,
+        description="What became of the result of a tool that delegates nothing: `stored`, `known`, `replaced` or "
+        "`conflict`, as for tool results of a trace; `skipped` if it is no evidence. Absent if the key has no scope "
+        "`observe`.",
+    )
     decision: str | None = Field(None, description="`block`, only if blocked.")
     hookSpecificOutput: PermissionOut | None = Field(  # noqa: N815
         None, description="For `PreToolUse`, if the answer is deny or ask: the format that the host expects."
@@ -121,7 +127,7 @@ _BODY = {
     "required": True,
     "content": {
         "application/json": {
-            "schema": {"type": "object", "description": "The event, or `{event, phase_results}`."},
+            "schema": {"type": "object", "description": "The event, or `{event, phase_results, sent_at}`."},
             "examples": {
                 "event": {"summary": "An event as sent by the host", "value": _EVENT},
                 "with phase results": {
@@ -168,6 +174,8 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
     The event is `PreToolUse`, `PostToolUse`, `SubagentStart` or `SubagentStop` of Claude Code, or a delegation in the
     format of another host. The status is always 200: an event that can't be read is stored as a finding, and the answer
     says so.
+
+    If the key also has the scope `observe`, what other tools returned (`PostToolUse`) becomes evidence of the trace.
     """
     who = caller(request)
     try:
@@ -176,7 +184,7 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
         ruling = Ruling(Status.NOT_APPLICABLE, f"The event was not checked: {refused.detail}")
         return answer(HookOut, status.make_answer(None, ruling))
     given_key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
-    return answer(HookOut, handler.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
+    return answer(HookOut, handler.handle(who.tenant, who.actor, sent, given_key, _seconds(request), who.key.grade))
 
 
 def _seconds(request: HttpRequest) -> float:

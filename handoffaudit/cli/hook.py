@@ -36,7 +36,7 @@ class HookCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            if "--block-exit 2 " in given or "--emit " in given:
+            if "--block-exit 2 " in given or "--emit " in given or "--tool-results " in given:
                 raise WrongCall(error.format_message(), ctx) from error
             raise
 
@@ -95,6 +95,11 @@ class HookCommand(click.Command):
     show_default=True,
     help="Maximum size of the spool folder in MiB.",
 )
+@click.option(
+    "--tool-results",
+    is_flag=True,
+    help="Send what tools returned, as evidence, and leave delegations to the other hooks. No rules are evaluated.",
+)
 @click.option("--flush", is_flag=True, help="Send waiting events, and read no event.")
 @click.option("--any-key", is_flag=True, help="With --flush: also events read with another key.")
 def command(  # noqa: PLR0913 (click hands over each option)
@@ -109,6 +114,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     *,
     emit: bool,
     hybrid: bool,
+    tool_results: bool,
     flush: bool,
     any_key: bool,
 ) -> None:
@@ -119,8 +125,8 @@ def command(  # noqa: PLR0913 (click hands over each option)
     Exits with 0 if the event is allowed, could not be judged, or is unreadable; with 1 (or --block-exit) if the event
     is blocked, with the reason on standard error. A wrong call exits with 2, or with 1 if 2 means blocked.
     """
-    # With `--emit` the agent host also takes exit code 2 for blocked.
-    wrong = 1 if block_exit == "2" or emit else 2
+    # With these options the agent host also takes exit code 2 for blocked.
+    wrong = 1 if block_exit == "2" or emit or tool_results else 2
     if hybrid and not rules:
         raise Stop("--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.", wrong)
     if any_key and not flush:
@@ -131,6 +137,10 @@ def command(  # noqa: PLR0913 (click hands over each option)
 
         sys.exit(flush_spool(_find_server(url, key, wrong), folder, any_key=any_key))
     event = _read_event(wrong)
+    if tool_results:
+        if event is not None and event.has_tool_result:
+            _send_result(event, _find_server(url, key, wrong), folder, spool_mib * MIB)
+        return
     if event is None or not (event.of_a_delegation or (rules and event.takes_rules)):
         return
     found = _read_rules(rules, wrong) if event.takes_rules else ()
@@ -145,6 +155,18 @@ def command(  # noqa: PLR0913 (click hands over each option)
     code = _tell(event, decision, int(block_exit), emit=emit)
     if code:
         sys.exit(code)
+
+
+def _send_result(event: Event, server: "Server", folder: Path, most: int) -> None:
+    from handoffaudit.cli.hooks.gate import Gate
+    from handoffaudit.cli.hooks.spool import NO_WAIT_SECONDS, Spool
+
+    spool = Spool(folder / server.name, most)
+    gate = Gate(server, spool, (), root=Path(), hybrid=False, seconds=NO_WAIT_SECONDS, warn=_warn)
+    try:
+        gate.send_result(event)
+    except Exception as error:  # noqa: BLE001 (our own bug must not stop an agent)
+        _warn(f"The result was not sent: {type(error).__name__}. Please report this.")
 
 
 def _decide(

@@ -210,7 +210,7 @@ WAYS: Final[Sequence[Way]] = (
     Way(
         name="claude-code",
         label="Claude Code",
-        scopes=_SEND,
+        scopes=_SEND_AND_OBSERVE,
         packages=("handoffaudit",),
         guide="connect-claude-code",
         code=(
@@ -218,14 +218,16 @@ WAYS: Final[Sequence[Way]] = (
                 "hooks/settings-command.json",
                 "Put this into .claude/settings.json of your project, and start Claude Code",
             ),
+            Code("hooks/settings-tool-results.json", "Or this, which also sends what tools return, as evidence"),
         ),
         sees=(
             "Each task that Claude Code hands to a subagent, and what the subagent answers.",
             "The end of subagents.",
+            "With the second settings: what tools return, such as the output of commands and the text of files.",
         ),
         misses=(
             "Work within one agent, and agents that other programs start.",
-            "The server sees no tool results unless you send them.",
+            "Results that an LLM writes, such as those of WebFetch: they are no evidence.",
         ),
         gate=(
             "Stop: a rejected task is denied before the subagent starts. Claude reads why.",

@@ -1,5 +1,6 @@
 """Helpers that send requests through the WSGI application that is served."""
 
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -24,8 +25,8 @@ def client(key: str | None) -> httpx.Client:
     return httpx.Client(transport=httpx.WSGITransport(app=application), base_url=BASE, headers=headers)
 
 
-def make_key(tenant: Tenant, *scopes: str, name: str = "sender") -> str:
-    return keys.create(tenant=tenant, name=name, scopes=scopes, expires_at=None, actor="tests")[1]
+def make_key(tenant: Tenant, *scopes: str, name: str = "sender", agents: Iterable[str] = ()) -> str:
+    return keys.create(tenant=tenant, name=name, scopes=scopes, expires_at=None, actor="tests", agents=agents)[1]
 
 
 def problem(response: httpx.Response, status: int) -> dict[str, Any]:

@@ -40,7 +40,11 @@ OWN_SPELLING = {
     "workflowId": "month-end",
 }
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "hooks"
-EVENTS = [path for path in sorted(EXAMPLES.glob("*.json")) if "hook_event_name" in path.read_text()]
+EVENTS = [
+    path
+    for path in sorted(EXAMPLES.glob("*.json"))
+    if "hook_event_name" in path.read_text() and path.stem != "tool-result"
+]
 
 
 ALLOWED = ("NOT_APPLICABLE", False, 0)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 DELEGATION_TOOLS = frozenset({"Task", "SubagentTask", "AgentTask", "Agent"})
@@ -32,6 +33,11 @@ class Event:
         )
 
     @property
+    def has_tool_result(self) -> bool:
+        """Return whether the event has the result of a tool that delegates nothing."""
+        return self.name == "PostToolUse" and not self.of_a_delegation
+
+    @property
     def takes_rules(self) -> bool:
         """Return whether phase rules apply: an action is done, or a task is about to be delegated."""
         return self.name in ("PostToolUse", "SubagentStop") or (self.name == "PreToolUse" and self.of_a_delegation)
@@ -52,6 +58,19 @@ def read_event(stream: BinaryIO) -> Event:
     if not isinstance(plain, dict):
         raise BadEvent("it is not a JSON object")
     return _parse_event(text, plain)
+
+
+def wrap(event: Event, **parts: str) -> str:
+    """Return the event with further parts, which are JSON, as the server reads it.
+
+    The event is sent exactly as received; encoding it again could change it.
+    """
+    more = "".join(f', "{name}": {part}' for name, part in parts.items())
+    return f'{{"event": {event.text}{more}}}'
+
+
+def now_as_json() -> str:
+    return json.dumps(datetime.now(UTC).isoformat(timespec="milliseconds"))
 
 
 def _parse_event(text: str, plain: dict[str, Any]) -> Event:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handoffaudit.cli.hooks.event import Event
+from handoffaudit.cli.hooks.event import Event, now_as_json, wrap
 from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
 from handoffaudit.cli.hooks.spool import Entry, Held, Spool, SpoolFull, send_waiting
 
@@ -75,18 +75,25 @@ class Gate:
         # The server has no opinion on other tools, so the rules are evaluated without asking the server first.
         if self._rules and (self._hybrid or not event.of_a_delegation):
             judged = self._judge("hybrid" if self._hybrid else "fallback")
-            entry = Entry(entry.id, _add_results(event, judged))
+            entry = Entry(entry.id, wrap(event, phase_results=judged.sent))
             held = self._replace(held, entry)
         answer = self._ask(entry, held)
         if self._rules and judged is None and (answer is None or answer.get("status") == _NOT_APPLICABLE):
             judged = self._judge("fallback")
-            entry = Entry(f"{entry.id}-rules", _add_results(event, judged))
+            entry = Entry(f"{entry.id}-rules", wrap(event, phase_results=judged.sent))
             held = self._keep(entry)
             if answer is not None:
                 answer = self._ask(entry, held) or answer
             elif held:
                 held.release()
         return _combine_decisions(answer or {}, judged)
+
+    def send_result(self, event: Event) -> None:
+        """Send what a tool returned, with the time; never raises. The result is kept if the server is away."""
+        entry = Entry(f"result-{os.urandom(16).hex()}", wrap(event, sent_at=now_as_json()))
+        answer = self._ask(entry, self._keep(entry))
+        if answer is not None and "tool_result" not in answer:
+            self._warn("The server does not keep the result: the key needs the scopes ingest and observe.")
 
     def _keep(self, entry: Entry) -> Held | None:
         try:
@@ -167,11 +174,6 @@ class Gate:
 def _list_failed(failed: "list[PhaseRule]", results: "tuple[RuleResult, ...]") -> tuple[tuple[str, str], ...]:
     messages = {one.rule_id: one.message for one in results}
     return tuple((rule.rule_name or rule.rule_id, messages[rule.rule_id]) for rule in failed)
-
-
-def _add_results(event: Event, judged: RulesVerdict) -> str:
-    # Send the event exactly as received; encoding the event again could change it.
-    return f'{{"event": {event.text}, "phase_results": {judged.sent}}}'
 
 
 def _combine_decisions(answer: dict[str, Any], judged: RulesVerdict | None) -> Decision:

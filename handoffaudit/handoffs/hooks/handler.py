@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import event_log, long_poll, queries
-from handoffaudit.handoffs.hooks import hook_events, status, store
+from handoffaudit.handoffs.hooks import hook_events, results, status, store
 from handoffaudit.handoffs.hooks.hook_events import Event, Name
 from handoffaudit.handoffs.hooks.status import ObjectiveCheck, Phase, Ruling, Status
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import WAITING_STATES, HandedOut, Handoff, HookEvent, State
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.text import sentences
+from handoffaudit.validation.tool_results import Grade
 
 _SHADOW: Final = "shadow"
 
@@ -117,11 +118,13 @@ def _describe_reason(
     )
 
 
-def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: float) -> dict[str, Any]:
+def handle(
+    tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: float, grade: Grade = Grade.SAID
+) -> dict[str, Any]:
     """Return the answer to a posted event, within `seconds`.
 
     `given_key` identifies an event that arrives again; without a key, the content of the event identifies it. An event
-    that the hooks do not handle gets an empty answer.
+    that the hooks do not handle gets an empty answer. `grade` is that of the sender's tool results.
     """
     deadline = time.monotonic() + seconds
     posted = hook_events.read_event(sent)
@@ -131,9 +134,11 @@ def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: 
     if event is None:
         return _log_answer("", _answer_unreadable(store.store_unreadable(tenant, sender, sent, given_key)))
     phase = status.read_phase(posted.phase)
+    captured = results.capture(tenant, sender, event, grade, posted.sent_at)
     if not event.about_a_delegation and not phase.rules:
-        explanation = sentences([_describe_no_delegation(event), phase.flaw])
-        return _log_answer(event.name, status.make_answer(event.name, Ruling(Status.NOT_APPLICABLE, explanation)))
+        explanation = sentences([_describe_no_delegation(event), captured.why, phase.flaw])
+        answer = status.make_answer(event.name, Ruling(Status.NOT_APPLICABLE, explanation))
+        return _log_answer(event.name, answer | captured.as_answer())
     if event.about_a_delegation:
         event_log.log_invocation(event.name, _invocation(event))
     kept = status.begin_event(tenant, event, given_key, posted.phase)
@@ -141,7 +146,7 @@ def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: 
     if before is not None:
         return _log_answer(event.name, before)
     request = HookRequest(tenant, sender, event, status.phase_of(kept), kept, deadline)
-    answer = status.make_answer(event.name, _rule(request))
+    answer = status.make_answer(event.name, _rule(request)) | captured.as_answer()
     status.keep_answer(kept, answer)
     return _log_answer(event.name, answer)
 

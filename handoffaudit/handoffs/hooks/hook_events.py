@@ -88,22 +88,24 @@ class Posted:
     """The result of parsing a request body.
 
     `event` is None if the body contains no event that hooks handle. `readable` is True if the body contains an event,
-    even one that hooks do not handle. `phase` is the unparsed value of `phase_results`.
+    even one that hooks do not handle. `phase` is the unparsed value of `phase_results`; `sent_at` is the unparsed time
+    at which the sender got the event.
     """
 
     event: Event | None
     readable: bool
     phase: object = None
+    sent_at: object = None
 
 
 def read_event(sent: bytes) -> Posted:
-    """Parse a bare event, or `{"event": …, "phase_results": …}`. Never raise an error."""
+    """Parse a bare event, or `{"event": …, "phase_results": …, "sent_at": …}`. Never raise an error."""
     document, issues = parse_json(sent, max_depth=settings.MAX_NESTING)
     if issues or not isinstance(document, dict):
         return Posted(None, readable=False)
-    phase, raw = None, sent
+    phase, sent_at, raw = None, None, sent
     if "event" in document and "tool" not in document and "hook_event_name" not in document:
-        phase = document.get("phase_results")
+        phase, sent_at = document.get("phase_results"), document.get("sent_at")
         raw = bytes(_EVENT.decode(sent.removeprefix(_BOM))["event"])
         document = document["event"]
     if not isinstance(document, dict):
@@ -115,7 +117,8 @@ def read_event(sent: bytes) -> Posted:
         return Posted(None, readable=False)
     if named and not isinstance(named, str):
         return Posted(None, readable=False)
-    return Posted(_parse_event(Name(named) if named else Name.CALL, document, raw), readable=True, phase=phase)
+    event = _parse_event(Name(named) if named else Name.CALL, document, raw)
+    return Posted(event, readable=True, phase=phase, sent_at=sent_at)
 
 
 def _parse_event(name: Name, document: dict[str, Any], raw: bytes) -> Event:

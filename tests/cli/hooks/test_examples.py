@@ -43,6 +43,15 @@ def test_the_commands_for_claude_code_are_taken_and_stop_what_is_blocked(hook, g
     assert len(gate.taken) == 4
 
 
+def test_the_settings_with_tool_results_add_one_hook():
+    given = hooks("settings-tool-results.json")
+    (added,) = [one for one in given if one not in hooks("settings-command.json")]
+    name, matcher, settings = added
+    assert (name, matcher, settings["async"]) == ("PostToolUse", "*", True)
+    assert shlex.split(settings["command"]) == ["handoffaudit", "hook", "--tool-results"]
+    assert len(given) == 5
+
+
 def test_the_addresses_for_claude_code_are_the_gates():
     paths = api.get_openapi_schema(path_prefix="/api/v1/")["paths"]
     given = hooks("settings-http.json")

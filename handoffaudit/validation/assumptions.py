@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from handoffaudit.validation.layers.grounding.sources import leaves
@@ -22,14 +23,15 @@ _LONGEST_PART = 150
 # Data under such a key is declared as assumed.
 _DECLARED: Final = "assumptions"
 
-# The search for these stems in a lower-case text is many times faster than the search for the pattern.
-_STEMS: Final = ("assum", "simulat", "hypothetical", "placeholder", "mock", "dummy", "made", "fabricat", "fictional")
-_MORE_STEMS: Final = ("invented", "pretend", "suppos", "s say")
+# The search for these stems is many times faster than the search for the pattern. Both read a text in lower case.
+_STEMS: Final = (
+    *("assum", "simulat", "hypothetical", "placeholder", "mock", "dummy", "made up", "made-up", "fabricat"),
+    *("fictional", "invented", "pretend", "suppos", "s say"),
+)
 
 _WORD = re.compile(
     r"assum|simulat|hypothetical|placeholder|mock|dummy|made[- ]up|fabricat|fictional|invented|pretend|suppos"
-    r"|let(?:'|\u2019)s (?:just |now )?say",
-    re.IGNORECASE,
+    r"|let(?:'|\u2019)s (?:just |now )?say"
 )
 
 _END = re.compile(r"[.!?](?=[\s\"')\]]|$)|\n")
@@ -81,11 +83,12 @@ def assumption_in(text: str) -> str:
     a word for assumptions are read.
     """
     text = text[:LONGEST_TEXT]
-    if not _has_stem(text):
+    folded = _fold(text)
+    if not _has_stem(folded):
         return ""
     read = 0
     for _ in range(MOST_SENTENCES):
-        word = _WORD.search(text, read)
+        word = _WORD.search(folded, read)
         if word is None:
             return ""
         start, read = _sentence_around(text, word)
@@ -95,9 +98,14 @@ def assumption_in(text: str) -> str:
     return ""
 
 
-def _has_stem(text: str) -> bool:
-    lowered = text.lower()
-    return any(stem in lowered for stem in (*_STEMS, *_MORE_STEMS))
+def _fold(text: str) -> str:
+    """Return the text in lower case, with every character at its place."""
+    folded = text.lower()
+    return folded if len(folded) == len(text) else "".join(one.lower()[:1] for one in text)
+
+
+def _has_stem(folded: str) -> bool:
+    return any(stem in folded for stem in _STEMS)
 
 
 def _sentence_around(text: str, word: re.Match[str]) -> tuple[int, int]:
@@ -115,17 +123,22 @@ def first_assumption(record: Record) -> Assumption | None:
     Returns None if the context speaks of anything assumed: then the task asks to assume it, or an earlier handoff of
     the trace already said so. What the data declares under `assumptions` does not count.
     """
-    found = next((one for one in _assumptions(record.data) if one.sentence), None)
+    texts = list(_bounded_texts(record.data))
+    # One search of all texts is faster than a search of each, and most handoffs have none of the words.
+    if not _has_stem("\n".join(text for _, text in texts).lower()):
+        return None
+    found = next((Assumption(place, said) for place, text in texts if (said := assumption_in(text))), None)
     return None if found is None or _speaks_of_assumptions(record.context) else found
 
 
-def _assumptions(data: dict[str, Any]) -> Iterator[Assumption]:
+def _bounded_texts(data: dict[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Yield the first texts of the data, each cut to the length that is read."""
     room = LONGEST_IN_ALL
-    for number, (place, text) in enumerate(_texts(data, ())):
-        if number == _MOST_TEXTS or room <= 0:
+    for place, text in islice(_texts(data, ()), _MOST_TEXTS):
+        if room <= 0:
             return
         room -= len(text)
-        yield Assumption(place, assumption_in(text))
+        yield place, text[:LONGEST_TEXT]
 
 
 def _texts(value: Any, place: Location) -> Iterator[tuple[Location, str]]:
@@ -144,7 +157,8 @@ def _texts(value: Any, place: Location) -> Iterator[tuple[Location, str]]:
 def _speaks_of_assumptions(context: dict[str, Any]) -> bool:
     room = LONGEST_IN_ALL
     for source in leaves(context, "context"):
-        if _has_stem(source.text[:room]) and _WORD.search(source.text[:room]):
+        folded = source.text[:room].lower()
+        if _has_stem(folded) and _WORD.search(folded):
             return True
         room -= len(source.text)
         if room <= 0:

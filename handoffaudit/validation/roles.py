@@ -114,7 +114,11 @@ _ENDS_A_PROGRAM = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
+_OF_PROGRAMS: Final = ("exit", "return", "traceback", "sh: ")
+
 _PAGE = re.compile(r"\b(?:viewport|screenshot|page \d+ of \d+|showing (?:page|lines?|results?) \d)", re.IGNORECASE)
+
+_OF_PAGES: Final = ("viewport", "screenshot", "page ", "showing ")
 
 _PLACE = re.compile(
     r"[a-z][a-z0-9+.-]{1,20}://\S|^(?:address|file|path|url) {0,3}: {0,3}\S", re.IGNORECASE | re.MULTILINE
@@ -143,12 +147,17 @@ def looks_observed(record: Record) -> bool:
 
 def _has_form(text: str) -> bool:
     head = text[:_HEAD].partition("```")[0]
-    if _ENDS_A_PROGRAM.search(head, 0, _OPENING) or (_PAGE.search(head) and _PLACE.search(head)):
+    folded = head.lower()
+    # The search for plain words is many times faster than the search for the patterns.
+    if any(word in folded[: _OPENING + 1] for word in _OF_PROGRAMS) and _ENDS_A_PROGRAM.search(head, 0, _OPENING):
+        return True
+    if any(word in folded for word in _OF_PAGES) and _PAGE.search(head) and _PLACE.search(head):
         return True
     lines = [line for line in text.split("\n")[:_MOST_LINES] if line.strip()]
-    addresses = [at for at, line in enumerate(lines) if _ADDRESS_LINE.match(line)]
-    if len(addresses) >= _FEWEST_LINES and addresses[0] < _FEWEST_LINES:
-        return True
+    if "://" in text:
+        addresses = [at for at, line in enumerate(lines) if _ADDRESS_LINE.match(line)]
+        if len(addresses) >= _FEWEST_LINES and addresses[0] < _FEWEST_LINES:
+            return True
     return len(lines) >= _FEWEST_LINES and sum(_LISTED.match(line) is not None for line in lines) * 2 > len(lines)
 
 

@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Container, Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 from heapq import nsmallest
 from typing import Any
 
@@ -164,8 +165,14 @@ def misspelt_field(field: str, names: Iterable[str]) -> str | None:
     others = (name for name in names if name != field and len(name) < 2 * len(field))
     # Only the first names in sort order are compared, so that the result does not depend on the key order.
     plain = {_plain(name): name for name in nsmallest(_MOST_LOOKED_AT, others)}
-    alike = [name for name in plain if name == wanted or not name.startswith(wanted)]
-    return next((plain[near] for near in get_close_matches(wanted, alike, n=1, cutoff=_ALIKE)), None)
+    near = _most_alike(wanted, tuple(name for name in plain if name == wanted or not name.startswith(wanted)))
+    return plain[near] if near else None
+
+
+# The documents of a sender have the same fields.
+@lru_cache(maxsize=512)
+def _most_alike(wanted: str, names: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(wanted, names, n=1, cutoff=_ALIKE)), "")
 
 
 def _plain(name: str) -> str:

@@ -139,9 +139,10 @@ class TextForms:
             return Form.LOG
         if self._is_in_link(start, end, line_start, line_end):
             return Form.LINK
-        if _within(self.formulas, start) or self._calculates(start, end, line_start):
+        sentence = self._sentence(start, end, line_start)
+        if _within(self.formulas, start) or _calculates(sentence):
             return Form.FORMULA
-        return Form.DATA if _within(self.data, start) else self._form_of_sentence(start, end, line_start)
+        return Form.DATA if _within(self.data, start) else self._form_of_sentence(sentence, line_start)
 
     @cached_property
     def _is_prompt(self) -> bool:
@@ -189,10 +190,6 @@ class TextForms:
         is_part = len(token.strip(_AROUND)) > size
         return is_part and (token.count("/") > 1 or bool(_PATH_MARKS.search(token)))
 
-    def _calculates(self, start: int, end: int, line_start: int) -> bool:
-        sentence = self._sentence(start, end, line_start)
-        return ("=" in sentence or "\u2248" in sentence) and _CALCULATES.search(sentence) is not None
-
     def _sentence(self, start: int, end: int, line_start: int) -> str:
         text = self.text
         first = max(line_start, start - _LONGEST_SENTENCE)
@@ -201,10 +198,9 @@ class TextForms:
         ending = _ENDS.search(text, end, end + _LONGEST_SENTENCE)
         return text[first : ending.end() if ending else min(len(text), end + _LONGEST_SENTENCE)]
 
-    def _form_of_sentence(self, start: int, end: int, line_start: int) -> Form:
+    def _form_of_sentence(self, sentence: str, line_start: int) -> Form:
         if self._is_prompt:
             return Form.PLAN
-        sentence = self._sentence(start, end, line_start)
         heading = self._heading_above(line_start)
         if _HEDGES.search(sentence) or _GUESSES.search(heading):
             return Form.GUESS
@@ -224,6 +220,10 @@ class TextForms:
         # A heading is about the list or the paragraph below it. Later paragraphs speak for themselves.
         is_listed = _ITEM.match(self.text, at) is not None
         return heading if is_listed or _BLANK_LINE.search(self.text, where, at) is None else ""
+
+
+def _calculates(sentence: str) -> bool:
+    return ("=" in sentence or "\u2248" in sentence) and _CALCULATES.search(sentence) is not None
 
 
 def _within(spans: list[_Span], at: int) -> bool:

@@ -411,3 +411,38 @@ def test_what_has_the_focus_is_not_hidden_by_the_bar_to_decide_in(open_page, sen
         link.evaluate("each => each.focus()")
         seen, covering = link.bounding_box(), bar.bounding_box()
         assert seen["y"] < covering["y"], link.inner_text()
+
+
+@pytest.fixture(scope="module")
+def many_findings(product: Product) -> str:
+    """Return the address of a held handoff with 44 fields whose values are in no source."""
+    sender = product.senders["doors"]
+    document = {
+        "handoff_id": "many-findings",
+        "source_agent_id": "researcher",
+        "target_agent_id": "writer",
+        "tenant_id": "doors",
+        "call_chain": ["writer", "researcher"],
+        "handoff_type": "research_result",
+        "handoff_reason": "The writer asked for one more figure.",
+        "data": {
+            f"item_{number}": f"Acme sold {number * 731} chairs in {number + 12} days." for number in range(1, 45)
+        },
+    }
+    context = {"question": "How many chairs did we sell, and how fast?"}
+    sent = sender.api.post("/handoffs", json={"document": document, "context": context}, headers={"Prefer": "wait=20"})
+    assert (sent.status_code, sent.json()["state"]) == (200, "held"), sent.text
+    return f"{sender.pages}handoffs/{sent.json()['id']}/"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_verdict_and_decision_are_in_view_however_many_findings_there_are(open_page, many_findings, width):
+    page = open_page("rui", width=width)
+    page.goto(many_findings)
+    expect(page.locator("#why")).to_contain_text("44 ")
+    assert page.evaluate("document.documentElement.scrollHeight") > 2 * page.viewport_size["height"]
+    expect(page.get_by_role("heading", name="Held")).to_be_in_viewport(ratio=1)
+    for place in ("0", "document.documentElement.scrollHeight / 3", "document.documentElement.scrollHeight"):
+        page.evaluate(f"window.scrollTo(0, {place})")
+        for name in ("Approve", "Decline"):
+            expect(page.locator("#decision").get_by_role("button", name=name)).to_be_in_viewport(ratio=1)

@@ -242,7 +242,7 @@ def _as_text(done: list[ImportedLog], seconds: float) -> list[str]:
             texts.append(_printable(one.source))
         texts += [f"  known before{one.known:>12,}", f"  new         {one.new:>12,}"]
         if one.kinds is None:
-            texts.append("  The server reads the lines now; its page Diagnostics, Logs will list bad lines.")
+            texts.append("  The server reads the lines now; its page Logs will list bad lines.")
             continue
         texts += [f"    {kind:<10}{number:>12,}" for kind, number in one.kinds.items()]
         if one.bad:

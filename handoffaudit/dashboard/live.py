@@ -13,10 +13,11 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
+from handoffaudit.dashboard.review.queue import MOST_WAITING
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.review.queue import count_pressing
 
 # The script static/js/live.js sends at most this many rows.
 MOST_ROWS = 100
@@ -105,7 +106,7 @@ def _menu(request: HttpRequest, who: TenantMembership) -> list[str]:
     seen = number_seen(request, "waiting")
     if seen < 0:
         return []
-    count = waiting(who.tenant, MOST_WAITING)
+    count = count_pressing(who.tenant, MOST_WAITING)
     if count.number + count.more == seen:
         return []
     return [render_to_string("dashboard/live/waiting.html", {"waiting_count": count})]

@@ -17,8 +17,9 @@ from django.views.decorators.http import require_POST
 
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
+from handoffaudit.dashboard.review.queue import MOST_WAITING
 from handoffaudit.env import usual_data_folder
+from handoffaudit.handoffs.review.queue import count_pressing
 
 COOKIE = "theme"
 
@@ -71,8 +72,9 @@ def _keep(response: HttpResponse, cookie: str, chosen: str, known: Sequence[str]
 class Page:
     """A page of the menu.
 
-    `name` is the name of its URL, and `key` follows `g` in its shortcut. `sections` holds the first path
-    segments, after the tenant, that belong to the page.
+    `name` is the name of its URL, and `key` follows `g` in its shortcut. `sections` holds the beginnings of the paths,
+    after the tenant, that belong to the page; the longest one counts. People below the role `least` get the page named
+    `otherwise`, if there is one, in its place.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Page:
     key: str
     sections: tuple[str, ...]
     least: Role = Role.VIEWER
+    otherwise: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,62 +103,103 @@ class Link:
 
 
 GROUPS = (
+    Group("", (Page("review", "Review", "review", "r", ("review",)),)),
     Group(
-        "Watch",
+        "Monitor",
         (
             Page("overview", "Overview", "overview", "o", ("",)),
             Page("handoffs", "Handoffs", "handoffs", "h", ("handoffs",)),
-            Page("groups", "Findings", "findings", "f", ("groups",)),
+            Page("groups", "Findings", "findings", "f", ("groups", "diagnostics/noise", "diagnostics/codes")),
             Page("traces", "Traces", "traces", "t", ("traces",)),
-            Page("agents", "Agents", "agents", "a", ("agents", "declared")),
+            Page("agents", "Agents", "agents", "a", ("agents", "declared", "roles")),
         ),
     ),
     Group(
-        "Decide",
-        (Page("review", "Review", "review", "r", ("review",)),),
-    ),
-    Group(
-        "Demand",
+        "Diagnostics",
         (
-            Page("strictness", "Strictness", "strictness", "s", ("strictness",)),
-            Page("rules", "Rules", "rules", "u", ("rules",)),
-            Page("schemas", "Schemas", "schemas", "c", ("schemas",)),
-            Page("prompts", "Prompts", "prompts", "p", ("prompts",)),
-        ),
-    ),
-    Group(
-        "Understand",
-        (
-            Page("diagnostics", "Diagnostics", "diagnostics", "d", ("diagnostics",)),
-            Page("help", "Help", "help", "l", ("help",)),
+            Page("compliance", "Compliance", "compliance", "c", ("diagnostics/compliance",)),
+            Page("diagnostics", "Handoff files", "diagnostics", "d", ("diagnostics",)),
+            Page("logs", "Logs", "logs", "l", ("diagnostics/logs",)),
         ),
     ),
     Group(
         "",
         (
+            Page("strictness", "Policies", "strictness", "p", ("strictness", "rules", "schemas", "prompts", "trials")),
             Page(
-                "settings", "Settings", "settings", "e", ("settings", "thresholds", "retention", "gallery"), Role.ADMIN
+                "settings",
+                "Settings",
+                "settings",
+                "e",
+                ("settings", "connect", "gallery", "diagnostics/alerts", "diagnostics/model"),
+                Role.ADMIN,
+                otherwise="alerts",
             ),
+            Page("help", "Help", "help", "i", ("help",)),
         ),
     ),
 )
 
+_PAGES = tuple(page for group in GROUPS for page in group.pages)
+_SECTIONS = {section: page.name for page in _PAGES for section in page.sections}
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A page among the tabs of a page of the menu; `name` is the name of its URL."""
+
+    name: str
+    label: str
+    least: Role = Role.VIEWER
+
+
+TABS: Mapping[str, tuple[Tab, ...]] = {
+    "findings": (Tab("groups", "Groups"), Tab("noise", "Overturned")),
+    "agents": (Tab("agents", "Routes"), Tab("declared", "Declared routes"), Tab("roles", "Roles")),
+    "files": (Tab("diagnostics", "Reasons"), Tab("file_reports", "Reports")),
+    "policies": (
+        Tab("strictness", "Strictness"),
+        Tab("rules", "Rules"),
+        Tab("schemas", "Schemas"),
+        Tab("prompts", "Prompts"),
+    ),
+    "settings": (
+        Tab("settings", "People", Role.ADMIN),
+        Tab("settings_keys", "API keys", Role.ADMIN),
+        Tab("settings_webhooks", "Webhooks", Role.ADMIN),
+        Tab("alerts", "Alerts"),
+        Tab("thresholds", "Alert rules", Role.ADMIN),
+        Tab("model_health", "LLM"),
+        Tab("retention", "Retention", Role.ADMIN),
+        Tab("settings_audit", "Audit log", Role.ADMIN),
+    ),
+}
+
 
 def menu_of(who: TenantMembership) -> Sequence[tuple[str, Sequence[Link]]]:
     """Return the menu groups with the pages that this person may open."""
-    return _menu(who.tenant.slug, tuple(page for group in GROUPS for page in group.pages if who.may(page.least)))
+    names = {page: page.name if who.may(page.least) else page.otherwise for page in _PAGES}
+    return _menu(who.tenant.slug, tuple((page, name) for page, name in names.items() if name))
 
 
 @lru_cache(maxsize=256)
-def _menu(slug: str, allowed: Collection[Page]) -> Sequence[tuple[str, Sequence[Link]]]:
+def _menu(slug: str, allowed: Collection[tuple[Page, str]]) -> Sequence[tuple[str, Sequence[Link]]]:
+    names = dict(allowed)
     groups = [
-        (group.label, [Link(page, _address(page, slug)) for page in group.pages if page in allowed]) for group in GROUPS
+        (
+            group.label,
+            [Link(page, reverse(f"dashboard:{names[page]}", args=[slug])) for page in group.pages if page in names],
+        )
+        for group in GROUPS
     ]
     return [(label, links) for label, links in groups if links]
 
 
-def _address(page: Page, slug: str) -> str:
-    return reverse(f"dashboard:{page.name}", args=[slug])
+def page_of(path: str) -> str:
+    """Return the name of the menu page to which a path, after the tenant, belongs; an empty string if to none."""
+    parts = path.strip("/").split("/")
+    beginnings = ("/".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((_SECTIONS[one] for one in beginnings if one in _SECTIONS), "")
 
 
 MOST_TENANTS = 50
@@ -172,11 +216,11 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
         "may_review": who.may(Role.REVIEWER),
         "may_admin": who.may(Role.ADMIN),
         # A view that answers under the address of another page overrides this value.
-        "section": _section(request.path, who.tenant),
+        "section": page_of(request.path.partition(f"/t/{who.tenant.slug}/")[2]),
         "menu": menu_of(who),
         "data_option": _data_option() if who.may(Role.ADMIN) else "",
         "tenants": SimpleLazyObject(lambda: _tenants(who)),
-        "waiting_count": SimpleLazyObject(lambda: waiting(who.tenant, MOST_WAITING)),
+        "waiting_count": SimpleLazyObject(lambda: count_pressing(who.tenant, MOST_WAITING)),
     }
 
 
@@ -184,11 +228,6 @@ def _data_option() -> str:
     """Return the option that points a command at this server's data; empty if the data is in the default folder."""
     elsewhere = usual_data_folder() != settings.DATA_FOLDER and not os.environ.get("DATABASE_URL")
     return f" --data {shlex.quote(str(settings.DATA_FOLDER))}" if elsewhere else ""
-
-
-def _section(path: str, tenant: Tenant) -> str:
-    """Return the first path segment after the tenant's."""
-    return path.partition(f"/t/{tenant.slug}/")[2].partition("/")[0]
 
 
 def _tenants(who: TenantMembership) -> list[Tenant]:

@@ -15,7 +15,7 @@ from handoffaudit.dashboard import first_run, live
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.diagnostics import llm_health
 from handoffaudit.dashboard.navigation import build_agent_url
-from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
+from handoffaudit.dashboard.review.queue import waiting
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics import status
 from handoffaudit.diagnostics.agents import busiest_agents
@@ -109,7 +109,6 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "for_review": for_review,
         # Reassigned and muted handoffs wait, but the default view of Review leaves them out.
         "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
-        "waiting_count": for_review.up_to(MOST_WAITING),
         "alerts": llm_health.open_alerts(who.tenant),
         "model": status.load_status(who.tenant),
         "first_checks": status.count_first_checks(who.tenant),

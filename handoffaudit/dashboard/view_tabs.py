@@ -56,6 +56,9 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
         BuiltIn("most", "Most handoffs", "sort=most", "The most frequent groups first"),
     ),
     "review": (
+        BuiltIn("held", "Held", "view=held", "Held until a person decides"),
+        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not mended by retries"),
+        BuiltIn("rejected", "Rejected", "view=rejected", "Other rejected handoffs, the newest first"),
         BuiltIn("mine", "Assigned to me", "view=mine", "Reassigned to you by somebody else"),
         BuiltIn("second", "Waiting for a second person", "view=second", "Proposed by another person; you may agree"),
         BuiltIn("proposed", "My proposals", "view=proposed", "Your proposals that wait for a second person"),

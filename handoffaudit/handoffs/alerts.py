@@ -199,7 +199,7 @@ _WAIT_FOR_WORKER = (
 )
 
 _WAIT_FOR_MODEL = (
-    "Only the LLM checks of the waiting handoffs are missing. Model health says whether the LLM answers, and whether a "
+    "Only the LLM checks of the waiting handoffs are missing. Settings, LLM, says whether the LLM answers, and whether a "
     "worker asks it. This alert closes by itself when the queue is short again."
 )
 
@@ -215,7 +215,7 @@ _ABOUT = {
     AlertKind.MODEL_UNAVAILABLE: AlertText(
         _model_unavailable,
         "The LLM is unavailable, so these handoffs have no LLM check. They are checked when the LLM answers again, and "
-        "this alert then closes by itself. Model health names the cause and the fix.",
+        "this alert then closes by itself. Settings, LLM, names the cause and the fix.",
         "flag=unverified",
         "See the unverified handoffs",
         of_model=True,
@@ -241,7 +241,7 @@ _ABOUT = {
     ),
     AlertKind.FAIL_OPEN: AlertText(
         _fail_open,
-        "The LLM was unavailable, and the types of these handoffs accept them without an LLM check. Model health names "
+        "The LLM was unavailable, and the types of these handoffs accept them without an LLM check. Settings, LLM, names "
         "the cause. This alert closes by itself when fewer handoffs are unverified.",
         "flag=unverified&state=accepted",
         "See the unverified handoffs",

@@ -14,7 +14,7 @@ def test_an_alert_is_acknowledged_without_javascript(open_page, product):
     alert = page.locator(".alert", has_text="3 handoffs are not checked by the LLM")
     alert.get_by_role("button", name="Acknowledge").click()
     expect(page.get_by_text("The alert is acknowledged.")).to_be_visible()
-    expect(page.get_by_role("heading", level=1, name="Model health")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Settings")).to_be_visible()
     expect(alert).to_have_count(0)
     expect(page.locator(".alert")).to_have_count(1)
 
@@ -59,8 +59,8 @@ def test_what_failed_stands_beside_its_cure(open_page, product):
 def test_without_a_key_the_page_says_how_to_set_one(open_page, product):
     page = open_page("mara", javascript=False)
     page.goto(f"{product.address}/t/empty/")
-    page.get_by_role("link", name="Diagnostics").click()
-    page.get_by_role("link", name="Model health").click()
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("link", name="LLM", exact=True).click()
     expect(page.get_by_role("heading", name="No LLM key is set")).to_be_visible()
     expect(page.get_by_text("export ANTHROPIC_API_KEY=YOUR_KEY")).to_be_visible()
 

@@ -156,7 +156,7 @@ def test_what_is_over_is_listed_with_who_ended_it(
     response = client.post(f"{PAGE}{opened.pk}/acknowledge/", {"page": "alerts"}, follow=True)
     assert response.redirect_chain[0][0] == PAGE
     assert "acknowledged by reviewer" in response.text
-    assert "No alert stands" in response.text
+    assert "No active alerts" in response.text
     Alert.objects.filter(pk=opened.pk).update(acknowledged_by="handoffaudit")
     assert "by itself" in client.get(PAGE).text
 

@@ -108,7 +108,7 @@ class DeclaredPage(PolicyPage[DeclaredRoutes]):
         return "declared"
 
 
-PAGE = DeclaredPage(kinds.agents, "Declared edges", "A new tenant has no declared routes.", lines)
+PAGE = DeclaredPage(kinds.agents, "Declared routes", "A new tenant has no declared routes.", lines)
 
 
 @dataclass(kw_only=True)

@@ -269,7 +269,7 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
         raise Http404("There is no such handoff in this dry run.")
     context: dict[str, Any] = {
         "kind": PAGES[tried.kind],
-        "section": PAGES[tried.kind].name,
+        "section": "strictness",
         "trial": tried,
         "handoff": found,
         "with_model": tried.kind == Kind.PROMPTS,
@@ -308,7 +308,7 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
     context: dict[str, Any] = {
         "kind": page,
         # Dry runs of all kinds share their address; the menu highlights the kind that the dry run evaluates.
-        "section": page.name,
+        "section": "strictness",
         "trial": tried,
         "scope": scope(tried),
         "types": types(tried.handoff_types),

@@ -22,6 +22,7 @@ from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.review import undo as review_undo
 from handoffaudit.handoffs.review.base import NothingToUndo, NotReviewable, ReviewError, Stale
 from handoffaudit.handoffs.review.decisions import Decision
+from handoffaudit.handoffs.review.queue import count_pressing
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
 NOTICE_TEMPLATE = "dashboard/review/notice.html"
@@ -157,7 +158,7 @@ def notice_context(request: HttpRequest, who: TenantMembership, done: Notice) ->
     return {
         "notice": done,
         "progress": progress,
-        "waiting_count": progress.waiting.up_to(MOST_WAITING),
+        "waiting_count": count_pressing(who.tenant, MOST_WAITING),
         "is_alone": True,
         "queue_filters": QueueFilters.or_all(request),
     }

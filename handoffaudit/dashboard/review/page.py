@@ -223,7 +223,6 @@ def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str
         "view": queue_filters.view or "all",
         "form": SimpleLazyObject(lambda: _form(queue_filters, stats.list_known_values(who.tenant))),
         "progress": progress,
-        "waiting_count": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
         "keys": keys_for(may_review=who.may(Role.REVIEWER)),
     }
 

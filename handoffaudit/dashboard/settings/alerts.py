@@ -175,7 +175,7 @@ def _page(
         if refused and refused[0] is row.name:
             card.given, card.errors = card.given | refused[1], refused[2]
         cards.append(card)
-    context = {"tab": "alerts", "cards": cards, "table": table, "no_mail": not settings.EMAIL_SET_UP}
+    context = {"tab": "thresholds", "cards": cards, "table": table, "no_mail": not settings.EMAIL_SET_UP}
     return render(request, "dashboard/settings/alerts.html", context, status=status)
 
 

@@ -82,9 +82,9 @@ KINDS: Final = {
     "rules": "Rules",
     "schemas": "Schemas",
     "prompts": "Prompts",
-    "agents": "Declared edges",
+    "agents": "Declared routes",
     "handoff_files": "Handoff files",
-    "thresholds": "Thresholds of alerts",
+    "thresholds": "Alert rules",
     "alert": "Alerts",
     "group": "Findings",
     "view": "Shared views",
@@ -179,7 +179,7 @@ def audit_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     members = Membership.objects.filter(tenant=who.tenant).order_by("person__username")
     names = members.values_list("person__username", flat=True)[:MOST_NAMES]
     context: dict[str, Any] = {
-        "tab": "audit",
+        "tab": "settings_audit",
         "asked": asked,
         "form": AuditFilters.form(asked, person=list(names)),
         "newest": _with(address, asked) if usable else "",
@@ -210,7 +210,7 @@ def entry_page(request: HttpRequest, who: TenantMembership, number: int) -> Http
     entry = audit.get_entry(who.tenant, number) if len(str(number)) <= MOST_DIGITS else None
     if entry is None:
         raise Http404("There is no such entry.")
-    context = {"tab": "audit", "item": describe_entry(who.tenant, entry), "recorded": as_recorded(entry)}
+    context = {"tab": "settings_audit", "item": describe_entry(who.tenant, entry), "recorded": as_recorded(entry)}
     return render(request, "dashboard/settings/audit_entry.html", context)
 
 

@@ -199,7 +199,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     context: dict[str, Any] = {
-        "tab": "keys",
+        "tab": "settings_keys",
         "keys": keys.listing(who.tenant),
         "now": timezone.now(),
         "form": form,

@@ -87,7 +87,7 @@ def _page(
     if invitation and settings.PUBLIC_URL:
         link = settings.PUBLIC_URL + invitation.path
     context: dict[str, Any] = {
-        "tab": "people",
+        "tab": "settings",
         "members": people.members(who.tenant),
         "rights": [(role.value, rights) for role, rights in RIGHTS.items()],
         "invitation": invitation,

@@ -152,7 +152,7 @@ def delivery(request: HttpRequest, who: TenantMembership, subscriber: int, deliv
     found = _subscriber(who, subscriber)
     one = _delivery(found, delivery)
     payload = orjson.dumps(orjson.loads(one.payload), option=orjson.OPT_INDENT_2).decode()
-    context = {"tab": "webhooks", "subscriber": found, "delivery": one, "payload": payload}
+    context = {"tab": "settings_webhooks", "subscriber": found, "delivery": one, "payload": payload}
     return render(request, "dashboard/settings/delivery.html", context)
 
 
@@ -174,7 +174,7 @@ def _list(request: HttpRequest, who: TenantMembership, form: Form, *, status: in
     subscribers = subscriptions.list_subscribers(who.tenant)
     health = log.load_health(who.tenant, subscribers)
     context = {
-        "tab": "webhooks",
+        "tab": "settings_webhooks",
         "rows": [(one, health[one.pk]) for one in subscribers],
         "form": form,
         "no_mail": not settings.EMAIL_SET_UP,
@@ -201,7 +201,7 @@ def _one(
     all_of_it = reverse("dashboard:settings_webhook", args=[who.tenant.slug, subscriber.pk])
     address = f"{all_of_it}?state={state}" if state else all_of_it
     context: dict[str, Any] = {
-        "tab": "webhooks",
+        "tab": "settings_webhooks",
         "subscriber": subscriber,
         "health": log.load_health(who.tenant, [subscriber])[subscriber.pk],
         "form": form or Form.of(subscriber),

@@ -4,8 +4,10 @@ from typing import Any
 
 from django.template import Context, Library
 from django.template.context import RequestContext
+from django.urls import reverse
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.navigation import TABS
 from handoffaudit.dashboard.review.item import Box, box_of
 from handoffaudit.diagnostics import retention_run, sample_tenants
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
@@ -15,6 +17,15 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.retention import KIND_TEXTS, Data
 
 register = Library()
+
+
+@register.inclusion_tag("components/tabs.html", takes_context=True)
+def tabs(context: Context, group: str, current: str) -> dict[str, Any]:
+    """Render the tabs of a page of the menu: `{% tabs "settings" "settings_keys" %}`; the second is the open one."""
+    who = context["who"]
+    allowed = [tab for tab in TABS[group] if who.may(tab.least)]
+    shown = [(tab, reverse(f"dashboard:{tab.name}", args=[who.tenant.slug])) for tab in allowed]
+    return {"tabs": shown, "label": group.capitalize(), "current": current}
 
 
 @register.simple_tag(takes_context=True)

@@ -26,11 +26,11 @@ from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 # A query whose rows name handoffs in the column `handoff`, such as members of a group, reassignments or proposals.
 Marks = QuerySet[Any]
 
-VIEWS = ("all", "mine", "passed_on", "second", "proposed", "muted")
-
 _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.REJECTED}
 
 PARTS = tuple(_STATES)
+
+VIEWS = ("all", *PARTS, "mine", "passed_on", "second", "proposed", "muted")
 
 # The condition for all handoffs of the queue, in every section.
 WAITS = Q(state__in=REVIEWABLE)
@@ -55,6 +55,7 @@ def list_queue(
     `view` is one of `VIEWS`:
 
     - `all`: handoffs that are neither reassigned nor muted.
+    - `escalated`, `held`, `rejected`: one section of `all`.
     - `mine`: handoffs reassigned to `person`.
     - `passed_on`: all reassigned handoffs.
     - `second`: handoffs with a proposal by somebody other than `person`.
@@ -114,7 +115,7 @@ def filter_view(
         return rows.filter(MAY_BE_LEFT_OUT, pk__in=left_out.values("handoff")) if left_out is not None else rows.none()
     if left_out is not None:
         rows = rows.filter(~MAY_BE_LEFT_OUT | ~Exists(left_out.filter(handoff=OuterRef("pk"))))
-    return rows
+    return filter_part(rows, view) if view in PARTS else rows
 
 
 def _filter_reassigned_to(tenant: Tenant, person: Person | None) -> Marks:
@@ -342,7 +343,7 @@ def count_waiting(tenant: Tenant, *, left_out: Marks | None = None, most: int = 
     """Count the handoffs in the view `all`, for any person.
 
     If muted handoffs are left out, only the newest `MOST_LOOKED_AT` rejected handoffs are counted. Counting all of them
-    would take seconds, and the menu of every page shows this number.
+    would take seconds.
     """
     if left_out is None or left_out.query.is_empty():
         return Waiting.of(_count_parts(tenant, (_HELD, _REJECTED), most), most)
@@ -353,6 +354,11 @@ def count_waiting(tenant: Tenant, *, left_out: Marks | None = None, most: int = 
     newest = filter_part(queries.of_tenant(tenant), "rejected").order_by("-id")[:MOST_LOOKED_AT].values("pk")
     number = kept + rows.filter(pk__in=newest).count()
     return Waiting(min(number, most), more=number > most or newest.count() == MOST_LOOKED_AT)
+
+
+def count_pressing(tenant: Tenant, most: int) -> Waiting:
+    """Count the held and escalated handoffs, which need a person. The menu of every page shows this number."""
+    return Waiting.of(_count_parts(tenant, (_HELD, _ESCALATED), most), most)
 
 
 def _count_parts(tenant: Tenant, parts: Sequence[Q], most: int) -> int:

@@ -63,7 +63,7 @@ def with_signals(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("kind", ["strictness", "rules", "schemas", "prompts"])
-def test_the_menu_marks_what_a_trial_is_of(
+def test_the_menu_marks_policies_for_a_dry_run(
     as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff], kind: str
 ) -> None:
     handoff = submit()
@@ -72,7 +72,7 @@ def test_the_menu_marks_what_a_trial_is_of(
     trial = dry_runs.start(tenant=tenant, kind=Kind(kind), content=unchanged, base_version=0, actor="ada")
     for address in (f"/t/acme/trials/{trial.pk}/", f"/t/acme/trials/{trial.pk}/{handoff.pk}/"):
         page = as_admin.get(address)
-        assert links(page, 'nav[aria-label="Pages"] a[aria-current=page]') == [f"/t/acme/{kind}/"]
+        assert links(page, 'nav[aria-label="Pages"] a[aria-current=page]') == ["/t/acme/strictness/"]
 
 
 @pytest.mark.parametrize("kind", ["strictness", "rules", "schemas"])

@@ -199,8 +199,8 @@ _WAIT_FOR_WORKER = (
 )
 
 _WAIT_FOR_MODEL = (
-    "Only the LLM checks of the waiting handoffs are missing. Settings, LLM, says whether the LLM answers, and whether a "
-    "worker asks it. This alert closes by itself when the queue is short again."
+    "Only the LLM checks of the waiting handoffs are missing. Settings, LLM, says whether the LLM answers, and whether "
+    "a worker asks it. This alert closes by itself when the queue is short again."
 )
 
 _ABOUT = {
@@ -241,8 +241,8 @@ _ABOUT = {
     ),
     AlertKind.FAIL_OPEN: AlertText(
         _fail_open,
-        "The LLM was unavailable, and the types of these handoffs accept them without an LLM check. Settings, LLM, names "
-        "the cause. This alert closes by itself when fewer handoffs are unverified.",
+        "The LLM was unavailable, and the types of these handoffs accept them without an LLM check. Settings, LLM, "
+        "names the cause. This alert closes by itself when fewer handoffs are unverified.",
         "flag=unverified&state=accepted",
         "See the unverified handoffs",
     ),

@@ -17,9 +17,13 @@ from handoffaudit.dashboard.diagnostics import llm_health
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.review.queue import waiting
 from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.dashboard.templatetags.formats import percent
+from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.diagnostics import status
 from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
+from handoffaudit.diagnostics.file_stats import Change
+from handoffaudit.diagnostics.news import News, load_news
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
@@ -29,6 +33,8 @@ from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.periods import PERIODS, Period, TimeBucket, choose_period, format_utc, window_of
 from handoffaudit.handoffs.rates import OutcomeCounts, Share
 from handoffaudit.handoffs.review.queue import MOST_COUNTED
+from handoffaudit.policy.models import Kind
+from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.times import hour_of
 
 MOST_AGENTS: Final = 8
@@ -69,14 +75,27 @@ BUCKETS = 30
 
 MOST_NOISY = 5
 
+MOST_NEWS = 8
+
+# The policies by which handoffs are judged, with the name of their pages.
+_POLICIES: Final[Mapping[str, tuple[str, str]]] = {
+    Kind.STRICTNESS: ("Strictness", "strictness"),
+    Kind.RULES: ("Rules", "rules"),
+    Kind.SCHEMAS: ("Schemas", "schemas"),
+    Kind.PROMPTS: ("Prompts", "prompts"),
+    Kind.ROLES: ("Roles of agents", "roles"),
+}
 
 OFFERED = ("24h", "7d", "30d")
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
+    """The number of handoffs in a state; `difference` is to the previous period, None if that had no handoffs."""
+
     state: str
     number: int
+    difference: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +114,8 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     # The period starts at the same hour as in the reports of that period.
     since = window_of({"period": period.name}, until).since
     unjudged = stats.count_unjudged(who.tenant)
-    figures = _stats(period, stats.count_by_state(who.tenant, since, until, unjudged))
+    before = stats.count_by_state(who.tenant, since - (hour_of(until) - since), since, stats.NONE_UNJUDGED)
+    figures = _stats(period, stats.count_by_state(who.tenant, since, until, unjudged), before)
     figures["since"] = format_utc(since)
     if live.is_asked(request):
         return _newer(request, who, figures)
@@ -113,6 +133,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "model": status.load_status(who.tenant),
         "first_checks": status.count_first_checks(who.tenant),
         "unverified": status.count_unverified(who.tenant, since),
+        "news": _list_news(who, load_news(who.tenant, until)),
     }
     if context["total"]:
         buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
@@ -129,18 +150,26 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
 
 
-def _stats(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
-    """Return the numbers by state.
+def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int]) -> dict[str, Any]:
+    """Return the numbers by state, and their differences to the previous period.
 
     `figures` holds the states of `ORDER`, and other states where they have handoffs. `seen` joins all
     numbers, to find out whether a page shows older ones.
     """
     shown = [state for state in State if state in ORDER or totals.get(state)]
+    is_comparable = any(before.values())
+    now, then = OutcomeCounts.of_states(totals), OutcomeCounts.of_states(before)
     return {
         "period": period,
-        "figures": [Stat(state.value, totals.get(state, 0)) for state in shown],
+        "figures": [
+            Stat(state.value, number, number - before.get(state, 0) if is_comparable else None)
+            for state in shown
+            for number in (totals.get(state, 0),)
+        ],
+        "change": Change(then.share, now.share),
+        "is_comparable": is_comparable,
         "total": sum(totals.values()),
-        "judged": OutcomeCounts.of_states(totals),
+        "judged": now,
         "seen": ".".join(str(totals.get(state, 0)) for state in State),
     }
 
@@ -182,3 +211,60 @@ def _reasons(who: TenantMembership, since: datetime, until: datetime) -> list[Re
     found = stats.count_top_codes(who.tenant, since, until, 8)
     most = max((number for _, number in found), default=1)
     return [Reason(code, number, number / most) for code, number in found]
+
+
+@dataclass(frozen=True, slots=True)
+class NewsLine:
+    """One line of the news: an icon with its meaning, the text around a name, and the link to what changed."""
+
+    icon: str
+    kind: str
+    name: str
+    text: str
+    href: str
+
+
+def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
+    """Return the news as lines, the most important first."""
+    slug = who.tenant.slug
+    handoffs = reverse("dashboard:handoffs", args=[slug])
+
+    def link(**filters: Any) -> str:
+        return f"{handoffs}?{Filters(since=news.since, **filters).to_query()}"
+
+    lines = [
+        NewsLine(
+            "rejected" if one.has_fallen else "accepted",
+            "Rate",
+            f"{cut(one.source, _LONGEST)} → {cut(one.target, _LONGEST)}",
+            f"acceptance rate {'fell' if one.has_fallen else 'rose'} from {percent(one.before)} to {percent(one.now)}",
+            link(source=one.source, target=one.target),
+        )
+        for one in news.rates
+    ]
+    lines += [
+        NewsLine("findings", "Finding", code_title(code), f"new, {pluralize(number, 'handoff')}", link(code=code))
+        for code, number in news.codes
+    ]
+    lines += [
+        NewsLine(
+            "strictness",
+            "Policy",
+            f"{_POLICIES[one.kind][0]}, version {one.number},",
+            f"saved by {cut(one.changed_by, _LONGEST)}",
+            reverse(f"dashboard:{_POLICIES[one.kind][1]}_history", args=[slug]),
+        )
+        for one in news.policies
+        if one.kind in _POLICIES
+    ]
+    lines += [
+        NewsLine(
+            "agents",
+            "Route",
+            f"{cut(source, _LONGEST)} → {cut(target, _LONGEST)}",
+            f"new route, {pluralize(number, 'handoff')}",
+            link(source=source, target=target),
+        )
+        for (source, target), number in news.routes
+    ]
+    return {"lines": lines[:MOST_NEWS], "is_comparable": news.is_comparable}

@@ -43,6 +43,10 @@ class Unjudged:
     parked: int
 
 
+# For a period in the past, whose handoffs are judged.
+NONE_UNJUDGED: Final = Unjudged(dict.fromkeys(WAITING_STATES, 0), 0, None, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class KnownValues:
     types: list[str]

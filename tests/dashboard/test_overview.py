@@ -80,7 +80,7 @@ def test_every_number_is_that_of_the_list_behind_it(
         waits = followed["/t/acme/review/"]
         # What is held, what nobody can approve, and the circular ones.
         assert waits == 2 + (0 if muted else 2)
-        assert page.count(f"; {3 if muted else 1} more {'are' if muted else 'is'} passed on or muted") == 1
+        assert page.count(f"; {3 if muted else 1} more {'are' if muted else 'is'} reassigned or muted") == 1
         # The number beside Review counts what is held or escalated.
         assert texts(page, ".badge") == ["1 waiting"]
         assert f">{waits}</b> left" in client.get("/t/acme/review/").text

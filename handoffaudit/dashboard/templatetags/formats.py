@@ -88,6 +88,12 @@ def percent(share: Share) -> str:
 
 
 @register.filter
+def signed(number: int) -> str:
+    """Format a difference with its sign, such as `+1,200`."""
+    return f"{'+' if number > 0 else chr(0x2212)}{abs(number):,}"
+
+
+@register.filter
 def format_share(share: Share) -> str:
     """Format a share with its numbers as `1,199/1,200 (99.9 %)` or `0/0 (n/a)`."""
     return f"{share.part:,}/{share.total:,} ({percent(share)})"

@@ -1,0 +1,126 @@
+"""News of a tenant: what is new or moved since yesterday, compared with the weeks before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from math import sqrt
+from typing import Final
+
+from django.db.models import Exists, OuterRef, Sum
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_TOTALS
+from handoffaudit.handoffs.rates import OutcomeCounts, Share
+from handoffaudit.policy.models import PolicyVersion
+
+MOST_OF_A_KIND: Final = 5
+# A route is compared with its handoffs of this many days before.
+DAYS_BEFORE: Final = 14
+# A route whose last handoff is older than this counts as new.
+DAYS_OF_ROUTES: Final = 30
+
+_MOST_ROUTES: Final = 5_000
+_FEWEST_NOW: Final = 20
+_FEWEST_BEFORE: Final = 50
+_FEWEST_POINTS: Final = 10.0
+_LEAST_Z: Final = 3.0
+
+Route = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRate:
+    """A route whose acceptance rate moved, with the rates of the weeks before and since."""
+
+    source: str
+    target: str
+    before: Share
+    now: Share
+
+    @property
+    def has_fallen(self) -> bool:
+        return self.now.value < self.before.value
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What changed since `since`: numbers of handoffs by new rule code and by new route, moved rates, saved policies.
+
+    Each kind has at most `MOST_OF_A_KIND` entries, the most important first. `is_comparable` is false if the tenant has
+    no handoffs from before.
+    """
+
+    since: datetime
+    is_comparable: bool
+    codes: list[tuple[str, int]]
+    routes: list[tuple[Route, int]]
+    rates: list[MovedRate]
+    policies: list[PolicyVersion]
+
+    def __bool__(self) -> bool:
+        return bool(self.codes or self.routes or self.rates or self.policies)
+
+
+def load_news(tenant: Tenant, now: datetime) -> News:
+    """Return what changed since the beginning of yesterday (UTC), from the stored counts."""
+    day = now.astimezone(UTC).date() - timedelta(days=1)
+    since = datetime.combine(day, time(), UTC)
+    is_comparable = HOURLY_TOTALS.read(tenant, None, since, code="", number__gt=0).exists()
+    policies = PolicyVersion.objects.filter(tenant=tenant, changed_at__gte=since).order_by("-changed_at")
+    routes = _sum_routes(tenant, day) if is_comparable else {}
+    return News(
+        since=since,
+        is_comparable=is_comparable,
+        codes=_new_codes(tenant, since) if is_comparable else [],
+        routes=_new_routes(tenant, day, routes),
+        rates=_moved_rates(tenant, day, routes),
+        policies=list(policies.defer("content")[:MOST_OF_A_KIND]),
+    )
+
+
+def _new_codes(tenant: Tenant, since: datetime) -> list[tuple[str, int]]:
+    earlier = DAILY_COUNTS.read(tenant, code=OuterRef("code"), day__lt=since.date())
+    found = HOURLY_TOTALS.read(tenant, since, number__gt=0).exclude(code="").filter(~Exists(earlier)).order_by()
+    rows = found.values_list("code").annotate(sum=Sum("number")).order_by("-sum", "code")
+    return list(rows[:MOST_OF_A_KIND])
+
+
+def _sum_routes(tenant: Tenant, since: date, until: date | None = None) -> Mapping[Route, OutcomeCounts]:
+    """Return the outcomes of the routes with the most handoffs in whole days."""
+    found = DAILY_PAIRS.read(tenant).filter(day__gte=since)
+    if until:
+        found = found.filter(day__lt=until)
+    sums = {name: Sum(name) for name in ("accepted", "decided", "stopped")}
+    rows = found.order_by().values_list("source_agent_id", "target_agent_id").annotate(**sums).order_by("-accepted")
+    return {(source, target): OutcomeCounts(*numbers) for source, target, *numbers in rows[:_MOST_ROUTES]}
+
+
+def _new_routes(tenant: Tenant, day: date, now: Mapping[Route, OutcomeCounts]) -> list[tuple[Route, int]]:
+    known = set(_sum_routes(tenant, day - timedelta(days=DAYS_OF_ROUTES), day)) if now else set()
+    found = [(route, counts.total) for route, counts in now.items() if route not in known and counts.total]
+    return sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_OF_A_KIND]
+
+
+def _moved_rates(tenant: Tenant, day: date, now: Mapping[Route, OutcomeCounts]) -> list[MovedRate]:
+    many = {route: counts.share for route, counts in now.items() if counts.total >= _FEWEST_NOW}
+    before = _sum_routes(tenant, day - timedelta(days=DAYS_BEFORE), day) if many else {}
+    moved = [
+        MovedRate(*route, before[route].share, share)
+        for route, share in many.items()
+        if route in before and has_moved(before[route].share, share)
+    ]
+    return sorted(moved, key=lambda one: (not one.has_fallen, -abs(one.now.value - one.before.value)))[:MOST_OF_A_KIND]
+
+
+def has_moved(before: Share, now: Share) -> bool:
+    """Return whether a rate moved beyond chance, and by at least 10 points.
+
+    The z-test of two proportions with a pooled variance (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.3) must
+    give more than 3, because hundreds of routes are compared at once.
+    """
+    if before.total < _FEWEST_BEFORE or now.total < _FEWEST_NOW:
+        return False
+    difference = abs(now.value - before.value)
+    pooled = (before.part + now.part) / (before.total + now.total)
+    spread = sqrt(pooled * (1 - pooled) * (1 / before.total + 1 / now.total))
+    return 100 * difference >= _FEWEST_POINTS and difference > _LEAST_Z * spread

@@ -198,6 +198,7 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_thresholds",
     "handoffaudit.diagnostics.tasks.look_for_samples",
     "handoffaudit.diagnostics.tasks.look_for_old",
+    "handoffaudit.diagnostics.tasks.look_for_blocked",
 )
 # The filters of handoffs find the members of a finding group with this function.
 GROUP_MEMBERS = "handoffaudit.diagnostics.group_members.members"

@@ -11,6 +11,7 @@ from handoffaudit.dashboard import (
     live,
     navigation,
     overview,
+    search,
     trace_list,
     view_actions,
 )
@@ -28,6 +29,7 @@ app_name = "dashboard"
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("theme/", navigation.theme, name="theme"),
+    *search.urlpatterns,
     *handoffs.urlpatterns,
     *exports.urlpatterns,
     *live.urlpatterns,

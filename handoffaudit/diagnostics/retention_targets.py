@@ -16,6 +16,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import text_index
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogText
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import (
@@ -184,6 +185,7 @@ def _remove_documents(due: DueRows) -> int:
     RemovedDocument.objects.bulk_create(left, ignore_conflicts=True)
     HandoffBody.objects.filter(pk__in=[one.pk for one in left]).delete()
     TraceFact.objects.filter(tenant=due.tenant, pk__in=[one.pk for one in left]).delete()
+    text_index.forget(due.tenant, [one.pk for one in left])
     return len(left)
 
 

@@ -4,7 +4,7 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.diagnostics import alert_rules, attribution, retention_run, sample_tenants
+from handoffaudit.diagnostics import alert_rules, attribution, retention_run, sample_tenants, text_index
 from handoffaudit.diagnostics.logs import index, upload
 from handoffaudit.handoffs import notify
 
@@ -12,6 +12,7 @@ _one_attribution = threading.Lock()
 _one_reading = threading.Lock()
 _one_sample = threading.Lock()
 _one_removal = threading.Lock()
+_one_index = threading.Lock()
 STORING_SECONDS = 1.0
 READING_SECONDS = 1.0
 REMOVING_SECONDS = 1.0
@@ -68,6 +69,16 @@ def remove_old() -> None:
             notify.send(retention_run.TASK)
 
 
+@shared_task(name=text_index.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+def index_blocked() -> None:
+    """Index the words of handoffs that were blocked since the last run."""
+    if _one_index.acquire(blocking=False):
+        try:
+            text_index.run()
+        finally:
+            _one_index.release()
+
+
 def look_for_thresholds() -> None:
     # The worker evaluates the rules directly. A message would wait behind the very backlog that the rules warn of.
     if alert_rules.anything_due():
@@ -92,3 +103,8 @@ def look_for_samples() -> None:
 def look_for_old() -> None:
     if retention_run.anything_due():
         notify.start_or_send(retention_run.TASK)
+
+
+def look_for_blocked() -> None:
+    if text_index.anything_due():
+        notify.start_or_send(text_index.TASK)

@@ -2,8 +2,10 @@
 
 import json
 import select
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -12,7 +14,7 @@ from typing import Any
 
 import orjson
 import psycopg
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Func, IntegerField, Model, QuerySet
 
@@ -205,6 +207,82 @@ class TimeStep(Func):
     def _begin(self) -> int:
         begin: int = self.extra.get("begin", 0)
         return begin
+
+
+class OutOfTime(Exception):
+    """The statements of a `time_limit` took too long."""
+
+
+# SQLite looks at the clock after this many steps of its virtual machine, which is about 0.1 ms.
+_STEPS = 10_000
+
+
+@contextmanager
+def time_limit(seconds: float) -> Generator[None]:
+    """Limit the time of the statements in this block; raise `OutOfTime` if they take longer.
+
+    The limit holds for each statement on PostgreSQL, and for all statements together on SQLite.
+    """
+    if is_postgresql():
+        with _as_out_of_time(), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
+            yield
+            # An outer transaction goes on without the limit.
+            cursor.execute("SET LOCAL statement_timeout TO DEFAULT")
+        return
+    connection.ensure_connection()
+    until = time.monotonic() + seconds
+    connection.connection.set_progress_handler(lambda: int(time.monotonic() > until), _STEPS)
+    try:
+        with _as_out_of_time():
+            yield
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+
+
+@contextmanager
+def _as_out_of_time() -> Generator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        if isinstance(error.__cause__, psycopg.errors.QueryCanceled) or str(error) == "interrupted":
+            raise OutOfTime from error
+        raise
+
+
+def list_by_prefix(model: type[Model], column: str, tenant_id: int, prefix: str, most: int) -> list[str]:
+    """Return the first different values of a text column that begin with `prefix`, in the order of their bytes.
+
+    The column follows the tenant in an index, on PostgreSQL with the operator class `varchar_pattern_ops`. The
+    statement finds each value as the next greater value in that index.
+    """
+    table, marks = model._meta.db_table, ("~>=~", "~>~", "~<~") if is_postgresql() else (">=", ">", "<")  # noqa: SLF001
+    order = f'"{column}" USING ~<~' if is_postgresql() else f'"{column}"'
+    end = _end_of_prefix(prefix)
+    before_end = f'AND "{column}" {marks[2]} %(end)s' if end else ""
+    following = f"""
+        SELECT "{column}" FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" {{}} {before_end}
+        ORDER BY {order} LIMIT 1
+    """  # noqa: S608
+    sql = f"""
+        WITH RECURSIVE known(value) AS (
+            SELECT ({following.format(f"{marks[0]} %(prefix)s")})
+            UNION ALL SELECT ({following.format(f"{marks[1]} known.value")}) FROM known WHERE known.value IS NOT NULL
+        ) SELECT value FROM known WHERE value IS NOT NULL LIMIT %(most)s
+    """  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(sql, {"tenant": tenant_id, "prefix": prefix, "end": end, "most": most})
+        return [value for (value,) in cursor.fetchall()]
+
+
+def _end_of_prefix(prefix: str) -> str:
+    """Return the least text above all texts with the prefix; an empty text if there is none."""
+    kept = prefix.rstrip(chr(sys.maxunicode))
+    if not kept:
+        return ""
+    # The code points from D800 to DFFF are no characters.
+    last = "\ue000" if kept[-1] == "\ud7ff" else chr(ord(kept[-1]) + 1)
+    return kept[:-1] + last
 
 
 def release_connection() -> None:

@@ -1,9 +1,10 @@
 """Queries of handoffs for pages and the API. Lists never read bodies, and every query begins with the tenant."""
 
+import re
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -12,8 +13,8 @@ from django.db.models import BooleanField, Exists, Model, OuterRef, Q, QuerySet,
 from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import db, remediation
 from handoffaudit.handoffs import filters as handoffs_filters
-from handoffaudit.handoffs import remediation
 from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.filters import Filters, first_id_at, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import (
@@ -183,6 +184,23 @@ def get(tenant: Tenant, reference: str) -> Handoff:
     if found is None:
         raise Handoff.DoesNotExist(f"There is no handoff {reference[:80]!r}.")
     return found
+
+
+def find_by_prefix(tenant: Tenant, prefix: str, most: int) -> list[Handoff]:
+    """Return handoffs whose UUID or `handoff_id` begins with the prefix, newest first, at most `most` of each."""
+    rows = of_tenant(tenant)
+    found: dict[uuid.UUID, Handoff] = {}
+    digits = prefix.replace("-", "").lower()
+    if _HEX.fullmatch(digits):
+        first, last = (uuid.UUID(digits.ljust(32, digit)) for digit in "0f")
+        found = {row.pk: row for row in rows.filter(pk__range=(first, last)).order_by("-id")[:most]}
+    if names := db.list_by_prefix(Handoff, "handoff_id", tenant.pk, prefix, most):
+        found |= {row.pk: row for row in rows.filter(handoff_id__in=names)}
+    return sorted(found.values(), key=lambda row: row.pk, reverse=True)
+
+
+# Fewer digits are more likely a word or a number than the beginning of an id.
+_HEX: Final = re.compile(r"[0-9a-f]{4,32}")
 
 
 def body(handoff: Handoff) -> HandoffBody | None:

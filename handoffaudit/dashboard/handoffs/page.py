@@ -1,9 +1,8 @@
-"""The Handoffs page with its search box, and the way from a handoff back to the list it was opened from."""
+"""The Handoffs page, and the way from a handoff back to the list it was opened from."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
@@ -19,7 +18,6 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
-from handoffaudit.dashboard.filters import names_of
 from handoffaudit.dashboard.findings import group_name
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
@@ -34,64 +32,6 @@ from handoffaudit.handoffs import queries as handoffs_queries
 from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.queries import Neighbours
-
-LONGEST = 200
-
-MOST = 30
-
-
-@dataclass(frozen=True, slots=True)
-class SearchMatch:
-    """A value that matches the search: `label` is its kind, and `query` narrows the list to the value."""
-
-    label: str
-    value: str
-    query: str
-    exact: bool
-
-
-@require_role(Role.VIEWER)
-@require_safe
-def find(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Redirect to the handoff or the list that the search means, or offer a choice between several matches."""
-    text = request.GET.get("q", "").strip()[:LONGEST].replace("\x00", "")
-    address = reverse("dashboard:handoffs", args=[who.tenant.slug])
-    if not text:
-        return HttpResponseRedirect(address)
-    try:
-        handoff = queries.get(who.tenant, text)
-        return HttpResponseRedirect(reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk]))
-    except Handoff.DoesNotExist:
-        found = list(islice(_matches(who, text), MOST))
-    exact = [match for match in found if match.exact]
-    meant = exact if len(exact) == 1 else found
-    if len(meant) == 1:
-        return HttpResponseRedirect(build_url(address, meant[0].query))
-    return render_page(request, "dashboard/handoffs/found.html", {"found": found, "text": text, "address": address})
-
-
-def _matches(who: TenantMembership, text: str) -> Iterator[SearchMatch]:
-    """Yield everything whose name equals or contains the text, ignoring case."""
-    by_trace = Filters(trace=text)
-    if queries.list_handoffs(who.tenant, by_trace, limit=1).items:
-        yield SearchMatch("Trace", text, by_trace.to_query(), exact=True)
-    known, wanted = stats.list_known_values(who.tenant), text.casefold()
-    for label, field, values in (
-        ("Source", "source", known.sources),
-        ("Target", "target", known.targets),
-        ("Type", "handoff_type", known.types),
-    ):
-        for value in values:
-            if wanted in value.casefold():
-                query = Filters(**{field: value}).to_query()  # type: ignore[arg-type]
-                yield SearchMatch(label, value, query, exact=value.casefold() == wanted)
-    for code in known.codes:
-        names = names_of(code)
-        if any(wanted in name for name in names):
-            yield SearchMatch("Reason", code_title(code), Filters(code=code).to_query(), exact=wanted in names)
-
-
-find_urls = [path("handoffs/find/", find, name="handoffs_find")]
 
 TEMPLATE = "dashboard/handoffs/page.html"
 
@@ -201,7 +141,7 @@ list_urls = [
     path("handoffs/new/", new, name="handoffs_new"),
 ]
 
-urlpatterns = [*list_urls, *find_urls]
+urlpatterns = list_urls
 
 _LONGEST: Final = 80
 

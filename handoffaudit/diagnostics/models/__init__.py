@@ -2,6 +2,7 @@
 
 from handoffaudit.diagnostics.models.findings import (
     Attribution,
+    BlockedText,
     FindingGroup,
     FindingGroupDay,
     FindingGroupRoute,
@@ -24,6 +25,7 @@ from handoffaudit.diagnostics.models.logs import (
 __all__ = [
     "NOWHERE",
     "Attribution",
+    "BlockedText",
     "FileReport",
     "FindingGroup",
     "FindingGroupDay",

@@ -69,6 +69,23 @@ class Attribution(models.Model):
         return f"{self.code} by {self.agent}"
 
 
+class BlockedText(models.Model):
+    """The distinct words of the document of a blocked handoff, in lower case and without secrets, for the search.
+
+    The first word stands for the tenant. `diagnostics.text_index` creates the index of the words.
+    """
+
+    handoff = models.UUIDField(unique=True)
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    words = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "id"], name="blocked_text_by_tenant")]
+
+    def __str__(self) -> str:
+        return f"the words of {self.handoff}"
+
+
 class Watermark(models.Model):
     """The progress of a background job, so that any process can continue the job."""
 

@@ -120,7 +120,12 @@ class Handoff(Leased):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["tenant", "handoff_id"], name="handoff_id_once_per_tenant"),
+            # With these operator classes, PostgreSQL finds the beginning of a text in every collation.
+            models.UniqueConstraint(
+                fields=["tenant", "handoff_id"],
+                name="handoff_id_once_per_tenant",
+                opclasses=["int8_ops", "varchar_pattern_ops"],
+            ),
             models.CheckConstraint(condition=models.Q(state__in=State.values), name="state_is_known"),
         ]
         indexes = [
@@ -129,7 +134,11 @@ class Handoff(Leased):
             models.Index(fields=["tenant", "handoff_type", "id"], name="handoff_by_type"),
             models.Index(fields=["tenant", "source_agent_id", "id"], name="handoff_by_source"),
             models.Index(fields=["tenant", "target_agent_id", "id"], name="handoff_by_target"),
-            models.Index(fields=["tenant", "trace_id", "id"], name="handoff_by_trace"),
+            models.Index(
+                fields=["tenant", "trace_id", "id"],
+                name="handoff_by_trace",
+                opclasses=["int8_ops", "varchar_pattern_ops", "uuid_ops"],
+            ),
             models.Index(
                 fields=["claim_expires_at", "id"],
                 condition=models.Q(state__in=("received", "validating"), parked=False),

@@ -1,0 +1,292 @@
+"""The words of blocked handoffs: their index, which a worker fills after judging, and the search in it.
+
+The words are stored in `BlockedText`. PostgreSQL finds them with a GIN index over a `tsvector`, SQLite with FTS5. Both
+match whole words without a stemmer, and the last word of a search also as the beginning of a word.
+"""
+
+import re
+import time
+import unicodedata
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.models import BlockedText, Watermark
+from handoffaudit.handoffs import db, judge
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.leases import BEGINNING, NamedLease
+from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
+from handoffaudit.validation.prompts.masking import MASKED, mask_secrets
+from handoffaudit.validation.prompts.secrets import mask_text
+
+TASK: Final = "handoffaudit.diagnostics.tasks.index_blocked"
+MARK: Final = "blocked_text"
+LEASE: Final = NamedLease(Watermark, "blocked_text.claim")
+BLOCKED: Final = (State.REJECTED, State.HELD, State.DECLINED)
+
+# A verdict gets its id before its transaction ends, so an older verdict may appear after a newer verdict, within this
+# time.
+OVERLAP: Final = timedelta(minutes=2)
+# A part looks at this many verdicts, and stores the words of this many documents in one transaction.
+MOST_VERDICTS: Final = 5_000
+MOST_DOCUMENTS: Final = 100
+_LONGEST_RUN: Final = 20.0
+# While handoffs wait to be judged, the index may take this share of one thread's time, across all processes.
+_SHARE: Final = 0.05
+_LONGEST_PAUSE: Final = timedelta(minutes=1)
+
+# At most this many characters of a document are indexed. No secret is longer than the margin.
+MOST_TEXT: Final = 16 * 1024
+_MARGIN: Final = 4 * 1024
+# The bytes of a document that is not JSON which are decoded: four for each character.
+_MOST_BYTES: Final = 4 * (MOST_TEXT + _MARGIN)
+LONGEST_WORD: Final = 64
+MOST_WORDS: Final = 8
+SHORTEST_PREFIX: Final = 3
+MOST_FOUND: Final = 20
+
+_TABLE: Final = BlockedText._meta.db_table  # noqa: SLF001 -- Django's documented API
+_HANDOFFS: Final = Handoff._meta.db_table  # noqa: SLF001
+_WORDS: Final = f"{_TABLE}_words"
+_VECTOR: Final = "array_to_tsvector(string_to_array(words, ' '))"
+_BOM: Final = b"\xef\xbb\xbf"
+_ASCII_WORDS: Final = re.compile(r"[a-z0-9]+")
+_SEPARATOR: Final = " "
+
+
+def create_index(**_: Any) -> None:
+    """Create the index of the words if it is missing; Django calls this function after each migration.
+
+    On SQLite, triggers keep the index equal to the rows.
+    """
+    if _TABLE not in connection.introspection.table_names():
+        return
+    statements = (
+        (f'CREATE INDEX IF NOT EXISTS "{_WORDS}" ON "{_TABLE}" USING gin ({_VECTOR})',)
+        if db.is_postgresql()
+        else (
+            f'CREATE VIRTUAL TABLE IF NOT EXISTS "{_WORDS}" USING fts5('
+            f"words, content='{_TABLE}', content_rowid='id', tokenize=\"unicode61 remove_diacritics 0 "
+            "categories 'L* N* M* Co'\")",
+            f'CREATE TRIGGER IF NOT EXISTS "{_WORDS}_added" AFTER INSERT ON "{_TABLE}" BEGIN '  # noqa: S608
+            f'INSERT INTO "{_WORDS}"(rowid, words) VALUES (new.id, new.words); END',
+            f'CREATE TRIGGER IF NOT EXISTS "{_WORDS}_removed" AFTER DELETE ON "{_TABLE}" BEGIN '  # noqa: S608
+            f'INSERT INTO "{_WORDS}"("{_WORDS}", rowid, words) VALUES (\'delete\', old.id, old.words); END',
+        )
+    )
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def anything_due() -> bool:
+    """Return whether there are verdicts that no run has looked at for good. Cheap enough for each sweep."""
+    mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or BEGINNING
+    return LEASE.is_free() and Verdict.objects.filter(id__gte=first_id_at(mark)).exists()
+
+
+def run() -> int:
+    """Index the blocked handoffs that were judged since the last run, and return their number.
+
+    The run ends when nothing is due, or after some seconds. While handoffs wait to be judged, the run indexes only one
+    part. Then all processes pause for nineteen times as long as the part took, but at most for a minute.
+    """
+    held_until = LEASE.acquire()
+    if held_until is None:
+        return 0
+    begun, number, pause = time.monotonic(), 0, timedelta()
+    try:
+        for found in _index_parts():
+            number += found
+            spent = time.monotonic() - begun
+            if judge.is_anything_waiting():
+                pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
+                break
+            if spent > _LONGEST_RUN:
+                break
+            held_until = LEASE.renew(held_until)
+            if held_until is None:
+                break
+    finally:
+        LEASE.release(held_until, pause)
+    return number
+
+
+def _index_parts() -> Iterator[int]:
+    """Index one part of the verdicts after another, and yield the number of its documents."""
+    Watermark.objects.get_or_create(name=MARK, defaults={"at": BEGINNING})
+    # A clock that was ahead may have set the mark to a future time.
+    start = min(Watermark.objects.get(name=MARK).at, timezone.now() - OVERLAP)
+    verdicts = Verdict.objects.order_by("id").values_list("id", flat=True)
+    part = list(verdicts.filter(id__gte=first_id_at(start))[:MOST_VERDICTS])
+    while part:
+        looked_at = timezone.now()
+        while due := _list_due(part[0], part[-1]):
+            yield _index(due)
+        reached = datetime.fromtimestamp((part[-1].int >> 80) / 1000, UTC)
+        _move(min(reached, looked_at - OVERLAP))
+        part = list(verdicts.filter(id__gt=part[-1])[:MOST_VERDICTS])
+    _move(timezone.now() - OVERLAP)
+
+
+def _list_due(first: uuid.UUID, last: uuid.UUID) -> list[uuid.UUID]:
+    """Return some blocked handoffs with a verdict between these verdicts whose words are not stored yet."""
+    rows = Verdict.objects.filter(id__range=(first, last), handoff__state__in=BLOCKED, handoff__body__isnull=False)
+    indexed = BlockedText.objects.filter(handoff=OuterRef("handoff_id"))
+    found = rows.filter(~Q(outcome="accepted"), ~Exists(indexed)).order_by("id")
+    return list(found.values_list("handoff", flat=True)[:MOST_DOCUMENTS])
+
+
+def _index(due: Sequence[uuid.UUID]) -> int:
+    bodies = HandoffBody.objects.filter(pk__in=set(due)).select_related("handoff")
+    texts = [(body.pk, body.handoff.tenant_id, words_of(body.handoff.tenant_id, body.original)) for body in bodies]
+    with store.write_turn(), transaction.atomic():
+        # With the lock, retention cannot remove a document between the check and the insertion.
+        there = set(
+            HandoffBody.objects.select_for_update().filter(pk__in=set(due)).order_by("pk").values_list("pk", flat=True)
+        )
+        rows = [BlockedText(handoff=pk, tenant_id=tenant, words=words) for pk, tenant, words in texts if pk in there]
+        BlockedText.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(rows)
+
+
+def _move(reached: datetime) -> None:
+    Watermark.objects.filter(name=MARK, at__lt=reached).update(at=reached)
+
+
+def words_of(tenant_id: int, original: bytes) -> str:
+    """Return the distinct words of a document without its secrets, after the word that stands for the tenant."""
+    raw = bytes(original).removeprefix(_BOM)
+    try:
+        texts = list(_texts_in(mask_secrets(_prune(orjson.loads(raw)))))
+    except (orjson.JSONDecodeError, RecursionError):
+        texts = [mask_text(_cut(raw[:_MOST_BYTES].decode(errors="replace"), MOST_TEXT))]
+    found: dict[str, None] = {_scope(tenant_id): None}
+    room = MOST_TEXT
+    for text in texts:
+        found.update(dict.fromkeys(split(text.replace(MASKED, _SEPARATOR)[:room])))
+        room -= len(text)
+        if room <= 0:
+            break
+    return _SEPARATOR.join(found)
+
+
+def _scope(tenant_id: int) -> str:
+    """Return the word that stands for the tenant. It begins with a private character, which no other word has."""
+    return f"\ue000{tenant_id}"
+
+
+def _prune(document: Any) -> Any:
+    """Return a copy of a JSON value with about the first `MOST_TEXT` characters of its texts."""
+    room = MOST_TEXT
+
+    def prune(value: Any) -> Any:
+        nonlocal room
+        match value:
+            case dict():
+                kept: dict[str, Any] = {}
+                for key, one in value.items():
+                    if room <= 0:
+                        break
+                    name = _cut(key, room)
+                    room -= len(name) + 1
+                    kept[name] = prune(one)
+                return kept
+            case list():
+                some: list[Any] = []
+                for one in value:
+                    if room <= 0:
+                        break
+                    some.append(prune(one))
+                return some
+            case str():
+                text = _cut(value, room)
+                room -= len(text) + 1
+                return text
+            case _:
+                room -= 8
+                return value
+
+    return prune(document)
+
+
+def _cut(text: str, length: int) -> str:
+    """Return the beginning of a text. A secret that begins in it is masked, even if the end of the secret is cut."""
+    length = max(length, 0)
+    return text if len(text) <= length else mask_text(text[: length + _MARGIN])[:-_MARGIN]
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the keys, texts and numbers of a JSON value in the order of the document."""
+    match value:
+        case dict():
+            for key, one in value.items():
+                yield key
+                yield from _texts_in(one)
+        case list():
+            for one in value:
+                yield from _texts_in(one)
+        case bool() | None:
+            return
+        case _:
+            yield str(value)
+
+
+def split(text: str) -> list[str]:
+    """Return the words of a text in lower case. Letters, digits and their marks belong to a word."""
+    if text.isascii():
+        words = _ASCII_WORDS.findall(text.lower())
+    else:
+        folded = unicodedata.normalize("NFKC", text).casefold()
+        words = "".join(char if _is_of_word(char) else _SEPARATOR for char in folded).split(_SEPARATOR)
+    return [word[:LONGEST_WORD] for word in words if word]
+
+
+def _is_of_word(char: str) -> bool:
+    return unicodedata.category(char)[0] in "LNM"
+
+
+def search(tenant: Tenant, text: str, most: int = MOST_FOUND) -> list[uuid.UUID]:
+    """Return the ids of the newest blocked handoffs whose documents contain all words of the text.
+
+    The last word also matches the beginning of a word if it has at least three characters.
+    """
+    words = list(dict.fromkeys(split(text)))[:MOST_WORDS]
+    if not any(len(word) >= SHORTEST_PREFIX for word in words):
+        return []
+    ends_open = len(words[-1]) >= SHORTEST_PREFIX and not text.endswith(" ")
+    wanted = [_scope(tenant.pk), *words]
+    states = ", ".join(f"'{state}'" for state in BLOCKED)
+    if db.is_postgresql():
+        source, matches = f'"{_TABLE}" AS stored', f"{_VECTOR} @@ %s::tsquery"
+        query = " & ".join(f"'{word}'" for word in wanted) + (":*" if ends_open else "")
+    else:
+        # With CROSS JOIN, SQLite reads the index first, in descending order.
+        source = f'"{_WORDS}" AS found CROSS JOIN "{_TABLE}" AS stored ON stored.id = found.rowid'
+        matches = "found.words MATCH %s"
+        query = " ".join(f'"{word}"' for word in wanted) + ("*" if ends_open else "")
+    sql = (
+        f'SELECT stored.handoff FROM {source} CROSS JOIN "{_HANDOFFS}" AS judged'  # noqa: S608
+        f" WHERE {matches} AND stored.tenant_id = %s AND judged.id = stored.handoff AND judged.tenant_id = %s"
+        f" AND judged.state IN ({states}) ORDER BY stored.id DESC LIMIT %s"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [query, tenant.pk, tenant.pk, most])
+        return [_as_uuid(pk) for (pk,) in cursor.fetchall()]
+
+
+def _as_uuid(value: Any) -> uuid.UUID:
+    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
+
+
+def forget(tenant: Tenant, handoffs: Iterable[uuid.UUID]) -> None:
+    """Remove the words of these handoffs, whose documents are gone."""
+    BlockedText.objects.filter(tenant=tenant, handoff__in=list(handoffs)).delete()

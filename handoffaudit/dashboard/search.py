@@ -44,6 +44,7 @@ class Hit:
     handoff: Handoff | None = None
     name: str = ""
     value: str = ""
+    icon: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +259,11 @@ def _codes(asked: _Search) -> list[Hit]:
 
 
 def _pages(asked: _Search) -> list[Hit]:
-    listed = [Hit(link.page.label, link.href, label) for label, links in menu_of(asked.who) for link in links]
+    listed = [
+        Hit(link.page.label, link.href, label, icon=link.page.icon)
+        for label, links in menu_of(asked.who)
+        for link in links
+    ]
     titles = {hit.title for hit in listed}
     more = [_page_hit(asked, page) for page in PAGES if asked.who.may(page.least) and page.label not in titles]
     return [hit for hit in (listed + more if asked.text else listed) if _is_named(hit, asked.text)]

@@ -246,7 +246,7 @@ def test_what_is_found_has_the_focus_where_somebody_narrowed_the_queue(
 def test_what_does_not_wait_is_looked_for_among_all_handoffs(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
     accepted = submit()
     page = sign_in(reviewer).get("/t/acme/review/", {"q": accepted.handoff_id})
-    assert f'href="/t/acme/handoffs/find/?q={accepted.handoff_id}"' in page.text
+    assert f'href="/t/acme/search/?q={accepted.handoff_id}"' in page.text
 
 
 def test_a_long_queue_goes_on_on_the_next_page(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:

@@ -23,7 +23,7 @@ from handoffaudit.handoffs import db, judge
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease
-from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
+from handoffaudit.handoffs.models import HandoffBody, State, Verdict
 from handoffaudit.validation.prompts.masking import MASKED, mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
 
@@ -53,17 +53,17 @@ MOST_WORDS: Final = 8
 SHORTEST_PREFIX: Final = 3
 MOST_FOUND: Final = 20
 
-_TABLE: Final = BlockedText._meta.db_table  # noqa: SLF001 -- Django's documented API
-_HANDOFFS: Final = Handoff._meta.db_table  # noqa: SLF001
-_WORDS: Final = f"{_TABLE}_words"
+_TABLE: Final = "diagnostics_blockedtext"
+_HANDOFFS: Final = "handoffs_handoff"
+_WORDS: Final = "diagnostics_blockedtext_words"
 _VECTOR: Final = "array_to_tsvector(string_to_array(words, ' '))"
 _BOM: Final = b"\xef\xbb\xbf"
 _ASCII_WORDS: Final = re.compile(r"[a-z0-9]+")
 _SEPARATOR: Final = " "
 
 
-def create_index(**_: Any) -> None:
-    """Create the index of the words if it is missing; Django calls this function after each migration.
+def create_index() -> None:
+    """Create the index of the words if it is missing. Called after each migration.
 
     FTS5 takes the words from the table. A trigger removes the words of a deleted row; a trigger that adds words would
     make FTS5 write each row by itself, which takes 25 times as long.
@@ -86,7 +86,7 @@ def create_index(**_: Any) -> None:
 
 
 def anything_due() -> bool:
-    """Return whether there are verdicts that no run has looked at for good. Cheap enough for each sweep."""
+    """Return whether there are verdicts that a run still has to look at. Cheap enough for each sweep."""
     mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or BEGINNING
     return LEASE.is_free() and Verdict.objects.filter(id__gte=first_id_at(mark)).exists()
 
@@ -140,7 +140,7 @@ def _list_due(first: uuid.UUID, last: uuid.UUID) -> list[uuid.UUID]:
     rows = Verdict.objects.filter(id__range=(first, last), handoff__state__in=BLOCKED, handoff__body__isnull=False)
     indexed = BlockedText.objects.filter(handoff=OuterRef("handoff_id"))
     found = rows.filter(~Q(outcome="accepted"), ~Exists(indexed)).order_by("id")
-    return list(found.values_list("handoff", flat=True)[:MOST_DOCUMENTS])
+    return list(found.values_list("handoff_id", flat=True)[:MOST_DOCUMENTS])
 
 
 def _index(due: Sequence[uuid.UUID]) -> int:
@@ -174,7 +174,7 @@ def _move(reached: datetime) -> None:
     Watermark.objects.filter(name=MARK, at__lt=reached).update(at=reached)
 
 
-def words_of(tenant_id: int, original: bytes) -> str:
+def words_of(tenant_id: int, original: bytes | memoryview) -> str:
     """Return the distinct words of a document without its secrets, after the word that stands for the tenant."""
     raw = bytes(original).removeprefix(_BOM)
     try:

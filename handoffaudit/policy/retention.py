@@ -81,10 +81,10 @@ KIND_TEXTS: Final = {
     ),
     Data.DOCUMENTS: KindText(
         "Documents of handoffs",
-        "The content of handoffs: document, context and evidence, and the facts that they brought into their trace. "
-        "The handoff, its verdicts (which may quote the document), events, decisions, and the hash and size of the "
-        "submission are never deleted. The documents of handoffs that wait, or are held, rejected, open or "
-        "unverified, are kept.",
+        "The content of handoffs: document, context and evidence, the facts that they brought into their trace, and "
+        "their words in the search. The handoff, its verdicts (which may quote the document), events, decisions, and "
+        "the hash and size of the submission are never deleted. The documents of handoffs that wait, or are held, "
+        "rejected, open or unverified, are kept.",
         "document",
         "documents",
     ),

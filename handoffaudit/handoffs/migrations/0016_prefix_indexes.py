@@ -31,11 +31,11 @@ class Migration(migrations.Migration):
     dependencies = [("accounts", "0005_key_agents"), ("handoffs", "0015_sender_fields")]
 
     operations = [
-        # SQLite has no operator classes and finds the beginning of a text with any index.
+        # SQLite has no operator classes and finds the beginning of a text with any index. The state keeps the constraint:
+        # its index on PostgreSQL is unique, too.
         migrations.SeparateDatabaseAndState(
             database_operations=[migrations.RunPython(replace_indexes, restore_indexes)],
             state_operations=[
-                migrations.RemoveConstraint(model_name="handoff", name="handoff_id_once_per_tenant"),
                 migrations.RemoveIndex(model_name="handoff", name="handoff_by_trace"),
                 migrations.AddIndex(
                     model_name="handoff",
@@ -43,14 +43,6 @@ class Migration(migrations.Migration):
                         fields=["tenant", "trace_id", "id"],
                         name="handoff_by_trace",
                         opclasses=["int8_ops", "varchar_pattern_ops", "uuid_ops"],
-                    ),
-                ),
-                migrations.AddConstraint(
-                    model_name="handoff",
-                    constraint=models.UniqueConstraint(
-                        fields=("tenant", "handoff_id"),
-                        name="handoff_id_once_per_tenant",
-                        opclasses=["int8_ops", "varchar_pattern_ops"],
                     ),
                 ),
             ],

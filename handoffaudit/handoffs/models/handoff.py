@@ -120,12 +120,9 @@ class Handoff(Leased):
 
     class Meta:
         constraints = [
-            # With these operator classes, PostgreSQL finds the beginning of a text in every collation.
-            models.UniqueConstraint(
-                fields=["tenant", "handoff_id"],
-                name="handoff_id_once_per_tenant",
-                opclasses=["int8_ops", "varchar_pattern_ops"],
-            ),
+            # On PostgreSQL, migration 0016 makes this a unique index with the operator class `varchar_pattern_ops`, which
+            # finds the beginning of a text in every collation. Declared here, it would change the table on SQLite.
+            models.UniqueConstraint(fields=["tenant", "handoff_id"], name="handoff_id_once_per_tenant"),
             models.CheckConstraint(condition=models.Q(state__in=State.values), name="state_is_known"),
         ]
         indexes = [
@@ -134,6 +131,7 @@ class Handoff(Leased):
             models.Index(fields=["tenant", "handoff_type", "id"], name="handoff_by_type"),
             models.Index(fields=["tenant", "source_agent_id", "id"], name="handoff_by_source"),
             models.Index(fields=["tenant", "target_agent_id", "id"], name="handoff_by_target"),
+            # The operator class finds the beginning of a text in every collation of PostgreSQL.
             models.Index(
                 fields=["tenant", "trace_id", "id"],
                 name="handoff_by_trace",

@@ -120,8 +120,8 @@ class Handoff(Leased):
 
     class Meta:
         constraints = [
-            # On PostgreSQL, migration 0016 makes this a unique index with the operator class `varchar_pattern_ops`, which
-            # finds the beginning of a text in every collation. Declared here, it would change the table on SQLite.
+            # On PostgreSQL, migration 0016 makes this a unique index with the operator class `varchar_pattern_ops`,
+            # which finds the beginning of a text in every collation. Declared here, it would change tables of SQLite.
             models.UniqueConstraint(fields=["tenant", "handoff_id"], name="handoff_id_once_per_tenant"),
             models.CheckConstraint(condition=models.Q(state__in=State.values), name="state_is_known"),
         ]

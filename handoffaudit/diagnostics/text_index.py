@@ -9,6 +9,7 @@ import time
 import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from handoffaudit.handoffs import db, judge
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease
-from handoffaudit.handoffs.models import HandoffBody, State, Verdict
+from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
 from handoffaudit.validation.prompts.masking import MASKED, mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
 
@@ -52,6 +53,9 @@ LONGEST_WORD: Final = 64
 MOST_WORDS: Final = 8
 SHORTEST_PREFIX: Final = 3
 MOST_FOUND: Final = 20
+# With more matches than this on PostgreSQL, enough of them are among the newest rows.
+MOST_MATCHES: Final = 3_000
+_AT_ONCE: Final = 200
 
 _TABLE: Final = "diagnostics_blockedtext"
 _HANDOFFS: Final = "handoffs_handoff"
@@ -276,27 +280,70 @@ def search(tenant: Tenant, text: str, most: int = MOST_FOUND) -> list[uuid.UUID]
         return []
     ends_open = len(words[-1]) >= SHORTEST_PREFIX and not text.endswith(" ")
     wanted = [_scope(tenant.pk), *words]
-    states = ", ".join(f"'{state}'" for state in BLOCKED)
     if db.is_postgresql():
-        source, matches, order = f'"{_TABLE}" AS stored', f"{_VECTOR} @@ %s::tsquery", "stored.id"
-        query = " & ".join(f"'{word}'" for word in wanted) + (":*" if ends_open else "")
-    else:
-        # With CROSS JOIN, SQLite reads the index first, in descending order, and stops after enough rows.
-        source = f'"{_WORDS}" AS found CROSS JOIN "{_TABLE}" AS stored ON stored.id = found.rowid'
-        matches, order = "found.words MATCH %s", "found.rowid"
-        query = " ".join(f'"{word}"' for word in wanted) + ("*" if ends_open else "")
-    sql = (
+        return _search_postgresql(
+            tenant, " & ".join(f"'{word}'" for word in wanted) + (":*" if ends_open else ""), most
+        )
+    return _search_sqlite(tenant, " ".join(f'"{word}"' for word in wanted) + ("*" if ends_open else ""), most)
+
+
+def _search_sqlite(tenant: Tenant, query: str, most: int) -> list[uuid.UUID]:
+    # With CROSS JOIN, SQLite reads the index first, in descending order, and stops after enough rows.
+    source = f'"{_WORDS}" AS found CROSS JOIN "{_TABLE}" AS stored ON stored.id = found.rowid'
+    with connection.cursor() as cursor:
+        cursor.execute(_newest(source, "found.words MATCH %s", "found.rowid"), [query, tenant.pk, tenant.pk, most])
+        return [uuid.UUID(pk) for (pk,) in cursor.fetchall()]
+
+
+def _search_postgresql(tenant: Tenant, query: str, most: int) -> list[uuid.UUID]:
+    """Read all matches through the index or, if there are many, the newest rows until enough of them match.
+
+    PostgreSQL cannot estimate how many rows contain the beginning of a word. It would read all rows for a rare word.
+    """
+    matches = f"{_VECTOR} @@ %s::tsquery"
+    sql = f'SELECT stored.id, handoff FROM "{_TABLE}" AS stored WHERE {matches} AND tenant_id = %s LIMIT %s'  # noqa: S608
+    with transaction.atomic(), connection.cursor() as cursor:
+        with _without(cursor, "enable_seqscan", "enable_indexscan"):
+            cursor.execute(sql, [query, tenant.pk, MOST_MATCHES + 1])
+            found = cursor.fetchall()
+        if len(found) > MOST_MATCHES:
+            with _without(cursor, "enable_bitmapscan"):
+                sql = _newest(f'"{_TABLE}" AS stored', matches, "stored.id")
+                cursor.execute(sql, [query, tenant.pk, tenant.pk, most])
+                return [pk for (pk,) in cursor.fetchall()]
+    return _choose_blocked(tenant, [pk for _, pk in sorted(found, reverse=True)], most)
+
+
+@contextmanager
+def _without(cursor: Any, *plans: str) -> Iterator[None]:
+    """Let PostgreSQL's planner do without these kinds of plans."""
+    switch = "SELECT " + ", ".join(f"set_config('{plan}', %(to)s, true)" for plan in plans)
+    cursor.execute(switch, {"to": "off"})
+    yield
+    cursor.execute(switch, {"to": "on"})
+
+
+def _choose_blocked(tenant: Tenant, found: Sequence[uuid.UUID], most: int) -> list[uuid.UUID]:
+    """Return the first handoffs of `found` that are still blocked."""
+    rows = Handoff.objects.filter(tenant=tenant, state__in=BLOCKED)
+    chosen: list[uuid.UUID] = []
+    for start in range(0, len(found), _AT_ONCE):
+        some = found[start : start + _AT_ONCE]
+        blocked = set(rows.filter(pk__in=some).values_list("pk", flat=True))
+        chosen += [pk for pk in some if pk in blocked]
+        if len(chosen) >= most:
+            break
+    return chosen[:most]
+
+
+def _newest(source: str, matches: str, order: str) -> str:
+    """Return the SQL for the newest blocked handoffs whose words match."""
+    states = ", ".join(f"'{state}'" for state in BLOCKED)
+    return (
         f'SELECT stored.handoff FROM {source} CROSS JOIN "{_HANDOFFS}" AS judged'  # noqa: S608
         f" WHERE {matches} AND stored.tenant_id = %s AND judged.id = stored.handoff AND judged.tenant_id = %s"
         f" AND judged.state IN ({states}) ORDER BY {order} DESC LIMIT %s"
     )
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [query, tenant.pk, tenant.pk, most])
-        return [_as_uuid(pk) for (pk,) in cursor.fetchall()]
-
-
-def _as_uuid(value: Any) -> uuid.UUID:
-    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
 
 
 def forget(tenant: Tenant, handoffs: Iterable[uuid.UUID]) -> None:

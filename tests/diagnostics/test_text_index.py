@@ -200,7 +200,13 @@ def test_a_run_indexes_one_part_while_handoffs_wait(tenant: Tenant, monkeypatch:
     assert text_index.anything_due()
 
 
-def test_the_newest_are_found_first_and_their_number_is_bounded(tenant: Tenant) -> None:
+@pytest.mark.parametrize("most_matches", [2, 3_000], ids=["many match", "few match"])
+def test_the_newest_are_found_first_and_their_number_is_bounded(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, most_matches: int
+) -> None:
+    monkeypatch.setattr(text_index, "MOST_MATCHES", most_matches)
+    monkeypatch.setattr(text_index, "_AT_ONCE", 2)
     made = [submit(tenant, f"heron number{number}").pk for number in range(5)]
     text_index.run()
-    assert text_index.search(tenant, "heron", most=3) == made[:1:-1]
+    Handoff.objects.filter(pk=made[3]).update(state="approved")
+    assert text_index.search(tenant, "heron", most=3) == [made[4], made[2], made[1]]

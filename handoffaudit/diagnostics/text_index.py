@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import orjson
+import structlog
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
@@ -27,6 +28,8 @@ from handoffaudit.handoffs.leases import BEGINNING, NamedLease
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
 from handoffaudit.validation.prompts.masking import MASKED, mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
+
+log = structlog.get_logger(__name__)
 
 TASK: Final = "handoffaudit.diagnostics.tasks.index_blocked"
 MARK: Final = "blocked_text"
@@ -56,6 +59,7 @@ MOST_FOUND: Final = 20
 # With more matches than this on PostgreSQL, enough of them are among the newest rows.
 MOST_MATCHES: Final = 3_000
 _AT_ONCE: Final = 200
+_BODIES_AT_ONCE: Final = 10
 
 _TABLE: Final = "diagnostics_blockedtext"
 _HANDOFFS: Final = "handoffs_handoff"
@@ -123,7 +127,7 @@ def run() -> int:
 
 
 def _index_parts() -> Iterator[int]:
-    """Index one part of the verdicts after another, and yield the number of its documents."""
+    """Index one part of the verdicts after another, and yield the number of documents after each transaction."""
     Watermark.objects.get_or_create(name=MARK, defaults={"at": BEGINNING})
     # A clock that was ahead may have set the mark to a future time.
     start = min(Watermark.objects.get(name=MARK).at, timezone.now() - OVERLAP)
@@ -135,6 +139,7 @@ def _index_parts() -> Iterator[int]:
             yield _index(due)
         reached = datetime.fromtimestamp((part[-1].int >> 80) / 1000, UTC)
         _move(min(reached, looked_at - OVERLAP))
+        yield 0
         part = list(verdicts.filter(id__gt=part[-1])[:MOST_VERDICTS])
     _move(timezone.now() - OVERLAP)
 
@@ -148,8 +153,11 @@ def _list_due(first: uuid.UUID, last: uuid.UUID) -> list[uuid.UUID]:
 
 
 def _index(due: Sequence[uuid.UUID]) -> int:
-    bodies = HandoffBody.objects.filter(pk__in=set(due)).select_related("handoff")
-    texts = [(body.pk, body.handoff.tenant_id, words_of(body.handoff.tenant_id, body.original)) for body in bodies]
+    documents = HandoffBody.objects.filter(pk__in=set(due)).values_list("pk", "handoff__tenant_id", "original")
+    texts = [
+        (pk, tenant_id, _words_or_none(pk, tenant_id, original))
+        for pk, tenant_id, original in documents.iterator(chunk_size=_BODIES_AT_ONCE)
+    ]
     with store.write_turn(), transaction.atomic():
         # With the lock, retention and other processes wait, so that every row is added once and only for a document.
         bodies = HandoffBody.objects.select_for_update().filter(pk__in=set(due)).order_by("pk")
@@ -158,6 +166,15 @@ def _index(due: Sequence[uuid.UUID]) -> int:
         rows = [BlockedText(handoff=pk, tenant_id=tenant, words=words) for pk, tenant, words in texts if pk in new]
         add(rows)
     return len(rows)
+
+
+def _words_or_none(pk: uuid.UUID, tenant_id: int, original: bytes | memoryview) -> str:
+    """Return the words of a document. An exception is a bug of this product, and must not stop the index."""
+    try:
+        return words_of(tenant_id, original)
+    except Exception:
+        log.exception("the words of a document could not be indexed", handoff=str(pk))
+        return _scope(tenant_id)
 
 
 def add(rows: Sequence[BlockedText]) -> None:

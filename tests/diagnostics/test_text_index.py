@@ -210,3 +210,19 @@ def test_the_newest_are_found_first_and_their_number_is_bounded(
     text_index.run()
     Handoff.objects.filter(pk=made[3]).update(state="approved")
     assert text_index.search(tenant, "heron", most=3) == [made[4], made[2], made[1]]
+
+
+def test_a_document_that_breaks_the_index_does_not_stop_it(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit(tenant, "broken")
+    handoff = submit(tenant, "heron")
+    whole = text_index.words_of
+
+    def words_of(tenant_id: int, original: bytes) -> str:
+        if b"broken" in bytes(original):
+            raise ValueError("a bug")
+        return whole(tenant_id, original)
+
+    monkeypatch.setattr(text_index, "words_of", words_of)
+    assert text_index.run() == 2
+    assert text_index.search(tenant, "heron") == [handoff.pk]
+    assert text_index.run() == 0

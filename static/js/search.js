@@ -96,7 +96,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.closest?.("input, select, textarea, [contenteditable]")) return;
-    if (document.querySelector("dialog[open], [data-key='/']")) return;
+    if (document.querySelector("dialog[open], main input[type=search]")) return;
     event.preventDefault();
     open();
   });

@@ -14,7 +14,7 @@ COMMANDS = {
     "key": ("key", "Create, list and revoke API keys."),
     "import": ("import_files", "Import handoffs from files."),
     "import-log": ("import_log", "Import log lines."),
-    "export": ("export", "Export stored handoffs as submissions."),
+    "export": ("upkeep.export", "Export stored handoffs as submissions."),
     "validate": ("validate", "Judge handoffs in files, without a server."),
     "repair": ("repair", "Repair a rejected handoff."),
     "hook": ("hook", "Check an event of an agent host against the server."),

@@ -23,7 +23,7 @@ from handoffaudit.diagnostics import status
 from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.diagnostics.file_stats import Change
-from handoffaudit.diagnostics.news import News, load_news
+from handoffaudit.diagnostics.news import DAYS_OF_ROUTES, News, load_news
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
@@ -262,7 +262,7 @@ def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
             "agents",
             "Route",
             f"{cut(source, _LONGEST)} → {cut(target, _LONGEST)}",
-            f"new route, {pluralize(number, 'handoff')}",
+            f"first used in {DAYS_OF_ROUTES} days, {pluralize(number, 'handoff')}",
             link(source=source, target=target),
         )
         for (source, target), number in news.routes

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from math import sqrt
 from typing import Final
 
-from django.db.models import Exists, OuterRef, Sum
+from django.db.models import Exists, F, OuterRef, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_TOTALS
@@ -20,6 +20,7 @@ DAYS_BEFORE: Final = 14
 DAYS_OF_ROUTES: Final = 30
 
 _MOST_ROUTES: Final = 5_000
+_MOST_KNOWN: Final = 50_000
 _FEWEST_NOW: Final = 20
 _FEWEST_BEFORE: Final = 50
 _FEWEST_POINTS: Final = 10.0
@@ -90,13 +91,18 @@ def _sum_routes(tenant: Tenant, since: date, until: date | None = None) -> Mappi
     found = DAILY_PAIRS.read(tenant).filter(day__gte=since)
     if until:
         found = found.filter(day__lt=until)
-    sums = {name: Sum(name) for name in ("accepted", "decided", "stopped")}
-    rows = found.order_by().values_list("source_agent_id", "target_agent_id").annotate(**sums).order_by("-accepted")
+    sums = {f"sum_{name}": Sum(name) for name in ("accepted", "decided", "stopped")}
+    routes = found.order_by().values("source_agent_id", "target_agent_id").annotate(**sums)
+    summed = routes.annotate(every=F("sum_accepted") + F("sum_decided") + F("sum_stopped")).order_by("-every")
+    rows = summed.values_list("source_agent_id", "target_agent_id", *sums)
     return {(source, target): OutcomeCounts(*numbers) for source, target, *numbers in rows[:_MOST_ROUTES]}
 
 
 def _new_routes(tenant: Tenant, day: date, now: Mapping[Route, OutcomeCounts]) -> list[tuple[Route, int]]:
-    known = set(_sum_routes(tenant, day - timedelta(days=DAYS_OF_ROUTES), day)) if now else set()
+    if not now:
+        return []
+    before = DAILY_PAIRS.read(tenant).filter(day__gte=day - timedelta(days=DAYS_OF_ROUTES), day__lt=day).order_by()
+    known = set(before.values_list("source_agent_id", "target_agent_id").distinct()[:_MOST_KNOWN])
     found = [(route, counts.total) for route, counts in now.items() if route not in known and counts.total]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_OF_A_KIND]
 

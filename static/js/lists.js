@@ -1,4 +1,4 @@
-// Filters of lists: sent once, by keys too. `/` goes to the search, `f` to the filters.
+// Filters of lists: sent once, by keys too. `/` goes to the search, `f` to the filters, `j` and `k` from row to row.
 "use strict";
 
 (() => {
@@ -30,6 +30,16 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.defaultPrevented) return;
     if (event.target.closest?.(FIELDS) || document.querySelector("dialog[open]")) return;
+    if (event.key === "j" || event.key === "k") {
+      const rows = [...document.querySelectorAll("[data-row]")];
+      const at = rows.indexOf(document.activeElement);
+      const next = rows[event.key === "j" ? at + 1 : Math.max(at - 1, 0)];
+      if (next) {
+        event.preventDefault();
+        next.focus();
+      }
+      return;
+    }
     const places = { "/": "[data-key='/']", f: "form.filters, form.trace-filters" };
     const place = places[event.key] && document.querySelector(places[event.key]);
     if (!place) return;

@@ -7,7 +7,7 @@ from django.utils.html import escape
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers.chain import CIRCULAR
-from tests.pages import attributes
+from tests.pages import attributes, links
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -170,7 +170,8 @@ def test_what_was_not_checked_is_said_last_and_muted(sign_in: SignIn, viewer: Pe
     ):
         Handoff.objects.filter(pk=handoff.pk).update(codes=codes)
     page = sign_in(viewer).get("/t/acme/handoffs/")
-    told = attributes(page, 'a[title^="Only those with "]', "title")
-    assert told == [f"Only those with {code}" for code in ("grounding.name", "chain.circular", "semantic.unavailable")]
-    first = attributes(page, 'a[title^="Only those with "] > .codes > .code:first-child', "class")
+    filters = links(page, 'a[title="Only this rule code"]')
+    shown = ("grounding.name", "chain.circular", "semantic.unavailable")
+    assert filters == [f"/t/acme/handoffs/?code={code}" for code in shown]
+    first = attributes(page, ".col-codes > .codes > .code:first-child", "class")
     assert first == ["code code--wait", "code code--bad", "code code--quiet"]

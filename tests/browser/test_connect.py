@@ -86,7 +86,7 @@ def test_a_new_key_goes_along_from_way_to_way(newcomer: Page, browser: Browser, 
     page = browser.new_page(storage_state=newcomer.context.storage_state(), java_script_enabled=javascript)
     page.goto(f"{fresh.address}/t/default/settings/keys/")
     page.get_by_label("Name: who will use it").fill(f"crew {javascript}")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     page.get_by_role("button", name="LangGraph").press("Enter")
     expect(page.get_by_role("heading", name="What LangGraph can do")).to_be_visible()
     setup = text_on(page, "install")

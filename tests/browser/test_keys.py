@@ -23,7 +23,7 @@ def test_a_key_is_shown_once_works_and_stops_working(open_page, product, sender,
     name = "night-shift" if javascript else "day-shift"
     page.goto(f"{sender.pages}settings/keys/")
     page.get_by_label("Name: who will use it").fill(name)
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     secret = page.locator("#secret").inner_text()
     assert send(product, sender, secret) == 202
     if javascript:
@@ -49,7 +49,7 @@ def test_the_key_is_copied(open_page, sender):
     page = open_page("mara", permissions=["clipboard-read", "clipboard-write"])
     page.goto(f"{sender.pages}settings/keys/")
     page.get_by_label("Name: who will use it").fill("copied")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     page.get_by_role("button", name="Copy").first.click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == page.locator("#secret").inner_text()
@@ -59,9 +59,9 @@ def test_a_key_without_a_scope_is_refused_at_its_place(open_page, sender):
     page = open_page("mara")
     page.goto(f"{sender.pages}settings/keys/")
     page.get_by_label("Name: who will use it").fill("useless")
-    for box in page.get_by_role("group", name="It may").get_by_role("checkbox").all():
+    for box in page.get_by_role("group", name="Scopes").get_by_role("checkbox").all():
         box.uncheck()
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.get_by_role("alert")).to_be_visible()
     expect(page.get_by_label("Name: who will use it")).to_have_value("useless")
     assert violations(page) == []

@@ -65,7 +65,7 @@ def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_pa
     page.route("**/?period=7d&*", lambda route: route.fulfill(body=gone, content_type="text/html"))
     page.clock.fast_forward(ASKED_EVERY)
     expect(page.locator("#no-worker .note")).to_be_in_viewport()
-    expect(page.locator("#live-told")).to_have_text("No worker runs, so nothing is judged.")
+    expect(page.locator("#live-told")).to_have_text("No worker is running; handoffs are queued.")
     assert figures.bounding_box() == before
     assert shifts(page) == []
     assert violations(page) == []

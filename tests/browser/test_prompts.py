@@ -125,8 +125,8 @@ def test_a_draft_is_tried_once_its_cost_is_agreed_to_and_saved(page, sender, mod
     if javascript:
         assert not overflow(page)
     page.get_by_role("button", name="Ask the LLM").click()
-    expect(page.get_by_role("heading", level=1, name="What would have happened")).to_be_visible()
-    found = page.get_by_text("1 verdict would be otherwise, 2 as now.")
+    expect(page.get_by_role("heading", level=1, name="Dry run")).to_be_visible()
+    found = page.get_by_text("1 verdict would change, 2 would not.")
     if not javascript:
         wait_for(lambda: page.reload() and found.is_visible())
     expect(found).to_be_visible()

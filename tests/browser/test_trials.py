@@ -86,7 +86,7 @@ def test_a_set_and_a_rule_are_written_tried_and_saved(open_page, sender, javascr
     page.get_by_role("button", name="Try it first").click()
 
     finished(page, javascript=javascript)
-    expect(page.locator(".trial-said")).to_contain_text(re.compile("verdicts? would be otherwise"))
+    expect(page.locator(".trial-said")).to_contain_text(re.compile("verdicts? would change"))
     expect(page.get_by_role("link", name=handoff["handoff_id"], exact=True)).to_be_visible()
     check(page, javascript=javascript)
     page.get_by_role("link", name=f"Compare the verdicts of {handoff['handoff_id']}").click()

@@ -122,7 +122,7 @@ def test_somebody_added_signs_in_with_the_one_time_link(open_page, product, java
     page = open_page("mara", javascript=javascript)
     page.goto(f"{sender.pages}settings/")
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_role("button", name="Add, and show a one-time link").click()
+    page.get_by_role("button", name="Create invite link").click()
     link = page.locator("#link").inner_text()
     assert link.startswith(product.address)
 

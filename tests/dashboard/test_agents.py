@@ -140,7 +140,7 @@ def test_the_page_of_one_says_what_it_caused_and_from_whom_it_got_the_rest(crew:
     assert "analyst" in text_of(section(writer, "gets-from"))
     assert writer.count('class="row-link"') == 2
     analyst = shown(as_viewer, f"{PAGE}analyst/")
-    assert "passed on nothing" in text_of(section(analyst, "origins"))
+    assert "No inherited findings" in text_of(section(analyst, "origins"))
 
 
 def test_an_unknown_agent_is_404_with_names_like_it(crew: Tenant, as_viewer: Client) -> None:

@@ -149,7 +149,7 @@ def test_what_is_over_is_listed_with_who_ended_it(
     client: Client, tenant: Tenant, other_tenant: Tenant, reviewer: Person
 ) -> None:
     client.force_login(reviewer)
-    assert "None is over yet" in client.get(PAGE).text
+    assert "No resolved alerts" in client.get(PAGE).text
     for of in (tenant, other_tenant):
         alerts.raise_alert(of.pk, AlertKind.WOULD_HAVE_REJECTED, 2)
     opened = Alert.objects.get(tenant=tenant)

@@ -173,7 +173,7 @@ def test_the_overview_is_silent_where_nothing_is_noisy(
     client_of_viewer: Client, tenant: Tenant, submit: Submit
 ) -> None:
     approved(tenant, submit, 2)
-    assert "Noisy codes" not in client_of_viewer.get("/t/acme/").text
+    assert "Noisy rule codes" not in client_of_viewer.get("/t/acme/").text
 
 
 def test_a_code_leads_from_its_handoff_to_how_often_and_whose_it_is(

@@ -198,7 +198,7 @@ def test_the_policy_has_a_history_and_can_be_gone_back(tenant: Tenant, admin: Pe
     page = client.get(ADDRESS, {"policy": "open"}).text
     assert f'href="{ADDRESS}policy/history/"' in page
     history = client.get(f"{ADDRESS}policy/history/").text
-    for told in ("Version 1", "Agents are ready.", "<del>off</del>", "<ins>on</ins>", "as shipped"):
+    for told in ("Version 1", "Agents are ready.", "<del>off</del>", "<ins>on</ins>", "default"):
         assert told in history
     compared = client.get(f"{ADDRESS}policy/compare/", {"from": "1", "to": "0"}).text
     assert "Go back to version 0" in compared

@@ -153,7 +153,7 @@ def test_an_overview_left_open_is_told_once_that_no_worker_runs_and_that_one_run
     Handoff.objects.filter(pk=waits.pk).update(received_at=timezone.now() - timedelta(minutes=2))
     gone = client.get("/t/acme/", seen, headers=asking).text
     assert gone.count("data-live-seen=") == gone.count('data-live-seen="gone=1"') == 1
-    assert "No worker runs, so nothing is judged</b>: none seen yet." in gone
+    assert "No worker is running; handoffs are queued</b>: none seen yet." in gone
     assert client.get("/t/acme/", seen | {"gone": 1}, headers=asking).status_code == 204
     Watermark.objects.create(name="worker", at=timezone.now())
     back = client.get("/t/acme/", seen | {"gone": 1}, headers=asking).text

@@ -156,7 +156,7 @@ def test_a_worker_that_is_gone_is_told_where_handoffs_wait_for_it(
     client = sign_in(viewer)
     assert "No worker runs" not in client.get("/t/acme/").text
     Handoff.objects.filter(pk=waiting.pk).update(received_at=timezone.now() - timedelta(minutes=2))
-    assert "No worker runs, so nothing is judged</b>: none seen yet." in client.get("/t/acme/").text
+    assert "No worker is running; handoffs are queued</b>: none seen yet." in client.get("/t/acme/").text
     Watermark.objects.create(name="worker", at=timezone.now())
     assert "No worker runs" not in client.get("/t/acme/").text
 

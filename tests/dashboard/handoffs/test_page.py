@@ -291,11 +291,11 @@ def test_issues_are_listed_by_what_they_come_to(browser: Client, tenant: Tenant)
 def test_an_issue_leads_to_its_code_and_to_others_like_it(browser: Client, tenant: Tenant) -> None:
     handoff = store(tenant, payload(target_agent_id="planner"))
     assert "/t/acme/diagnostics/codes/chain.circular/" in opened(browser, handoff).links()
-    assert "like it" not in opened(browser, handoff).text("issue-1")
+    assert "similar handoffs" not in opened(browser, handoff).text("issue-1")
     store(tenant, payload(handoff_id="h-2", target_agent_id="planner"))
     attribution.run()
     page = opened(browser, handoff)
-    assert "2 handoffs like it" in page.text("issue-1")
+    assert "2 similar handoffs" in page.text("issue-1")
     group = FindingGroup.objects.get(code="chain.circular")
     assert f"/t/acme/groups/{group.pk}/" in page.links()
 

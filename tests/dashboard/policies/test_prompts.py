@@ -272,7 +272,7 @@ def test_what_a_model_could_not_be_asked_about_is_told_on_the_trial_s_page(
     Trial.objects.update(total=5, judged=5, unasked=2, flips={"accepted>rejected": 1})
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/")
     assert "The LLM could not be asked about 2 of them: they count as neither." in text_of(page)
-    assert "1 verdict would be otherwise, 2 as now." in text_of(page)
+    assert "1 verdict would change, 2 would not." in text_of(page)
     assert "1 verdict" in texts(page, "b")
     Trial.objects.update(flips={})
     assert "the other 3 are judged with the draft as they are now" in as_admin.get(f"/t/acme/trials/{trial.pk}/").text

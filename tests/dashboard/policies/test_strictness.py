@@ -38,7 +38,7 @@ def save_budget(tenant: Tenant, budget: int, actor: str = "bob", handoff_type: s
 def test_a_viewer_reads_the_table_and_sees_no_way_to_change_it(as_viewer: Client) -> None:
     page = as_viewer.get(PAGE)
     assert page.status_code == 200
-    for text in ("deal_data", "status_update", "any other type", "As shipped"):
+    for text in ("deal_data", "status_update", "any other type", "Default policy"):
         assert text in page.text
     assert page.text.index("status_update") < page.text.index("any other type")
     for text in ("Edit", "Add a type"):
@@ -304,7 +304,7 @@ def test_the_history_tells_who_what_and_why_and_goes_by_pages(as_viewer: Client,
     row = dataclasses.replace(row_of(tenant, "deal_data"), token_budget=3000, layers_off=frozenset({"chain"}))
     strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="bob", note="long annexes")
     page = as_viewer.get(f"{PAGE}history/").text
-    for text in ("Version 1", "bob", "long annexes", "token budget", "2,000", "3,000", "layer chain", "as shipped"):
+    for text in ("Version 1", "bob", "long annexes", "token budget", "2,000", "3,000", "layer chain", "default"):
         assert text in page
     assert "Go back to version" not in page
     for number in range(25):

@@ -237,7 +237,7 @@ def test_what_is_found_has_the_focus_where_somebody_narrowed_the_queue(
     for query, told in (
         ("?type=message", ["1 found"]),
         ("?state=rejected", ["Nothing that waits fits these filters"]),
-        ("?view=mine", ["Nothing was passed on to you"]),
+        ("?view=mine", ["Nothing is assigned to you"]),
         ("", []),
     ):
         assert texts(client.get(f"/t/acme/review/{query}"), "p[class][autofocus], h2[class][autofocus]") == told

@@ -78,7 +78,7 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(client: Client) 
 def test_without_a_mail_server_the_page_says_what_to_set(client: Client) -> None:
     page = client.get(PAGE)
     assert "HANDOFFAUDIT_EMAIL_URL" in page.text
-    assert "Nobody is told yet" in page.text
+    assert "No webhooks yet" in page.text
 
 
 def test_mails_have_no_secret(client: Client, settings) -> None:

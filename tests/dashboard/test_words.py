@@ -1,0 +1,43 @@
+"""Tests of the words of pages: terms that the glossary replaced do not come back."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TEMPLATES = sorted((Path(__file__).parents[2] / "templates").rglob("*.html"))
+# Each term with the word for it.
+REPLACED = {
+    "busiest agents": "top agents",
+    "passed on to you": "assigned to you",
+    "caused or passed on": "introduced or inherited",
+    "nobody hands to": "no incoming handoffs",
+    "never hand on": "no outgoing handoffs",
+    "what would have happened": "dry run",
+    "would be otherwise": "would change",
+    "against the time before": "vs previous period",
+    "opens with": "default view",
+    "model health": "LLM",
+    "declared edges": "declared routes",
+    "noise": "overturned",
+    "let through": "accepted",
+    "make a key": "create a key",
+    "nobody is told": "no webhooks",
+    "what waits": "needs attention",
+    "not checked by a model": "LLM check skipped",
+    "the first like it": "first occurrence",
+    "handoffs like it": "similar handoffs",
+    "as shipped": "default",
+    "under way included": "including the current one",
+}
+COMMENT = re.compile(r"\{% comment %\}.*?\{% endcomment %\}", re.DOTALL)
+TAG = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+ADDRESS = re.compile(r"(?:href|id|class|src|action|hx-\w+)=\"[^\"]*\"")
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(TEMPLATES[0].parents[0])))
+def test_a_page_uses_the_words_of_the_glossary(path: Path) -> None:
+    plain = TAG.sub(" ", COMMENT.sub(" ", path.read_text()))
+    text = " ".join(ADDRESS.sub(" ", plain).split()).lower()
+    found = {term: word for term, word in REPLACED.items() if re.search(rf"\b{re.escape(term)}\b", text)}
+    assert found == {}

@@ -87,7 +87,11 @@ function go() {
 
 addEventListener("hashchange", go);
 const wanted = document.querySelector("[data-tree] .entry--wanted");
-if (wanted) intoView(wanted);
+if (wanted) {
+  intoView(wanted);
+  // The browser goes to the fragment of the address once all is loaded.
+  addEventListener("load", () => intoView(wanted));
+}
 go();
 
 document.addEventListener("click", (event) => {

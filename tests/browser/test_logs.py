@@ -130,7 +130,7 @@ def test_lines_are_narrowed_and_opened_by_keyboard(open_page, sender):
     send(sender, "keys.log", line("by keyboard", "SKIP"), line("another", "DEBUG"))
     page = open_page("rui")
     page.goto(f"{sender.pages}diagnostics/logs/?source=keys.log")
-    page.get_by_label("Text").fill("KEYBOARD")
+    page.get_by_label("Text", exact=True).fill("KEYBOARD")
     page.keyboard.press("Tab")
     rows = page.locator(".log-line")
     expect(rows).to_have_count(1)

@@ -34,7 +34,7 @@ def test_a_pasted_prefix_leads_to_the_reason_with_three_keys(page: Page, default
 def test_enter_does_not_wait_for_results_that_are_on_their_way(page: Page, default: Sender) -> None:
     handoff = default.get(CIRCLE)
     page.keyboard.press("Control+k")
-    expect(chosen(page)).to_contain_text("Overview")
+    expect(chosen(page)).to_contain_text("Review")
     held: list[Route] = []
     page.route(
         re.compile(r"/search/\?q="),
@@ -53,7 +53,7 @@ def test_arrows_choose_enter_opens_and_escape_gives_the_focus_back(page: Page) -
     page.keyboard.press("Control+k")
     field = page.get_by_role("combobox", name=re.compile("^Search"))
     expect(field).to_be_focused()
-    expect(chosen(page)).to_contain_text("Overview")
+    expect(chosen(page)).to_contain_text("Review")
     page.keyboard.type("web")
     expect(chosen(page)).to_contain_text("Webhooks")
     expect(field).to_have_attribute("aria-expanded", "true")

@@ -80,6 +80,20 @@ def test_a_result_that_is_no_evidence_is_skipped(host: httpx.Client, sent: dict[
     assert not ToolResult.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("tool", "result"),
+    [
+        ("TodoWrite", {"oldTodos": [{"content": "Tell them 99.10 EUR."}], "newTodos": []}),
+        ("TaskList", {"tasks": [{"id": "1", "subject": "Tell them 99.10 EUR."}]}),
+        ("ExitPlanMode", {"plan": "Tell them 99.10 EUR.", "isAgent": True}),
+        ("Skill", {"success": True, "status": "forked", "result": "It is 99.10 EUR."}),
+    ],
+)
+def test_what_the_agent_wrote_in_an_earlier_call_is_no_evidence(host: httpx.Client, tool: str, result: object) -> None:
+    assert post(host, returned(tool, result=result))["tool_result"] == "skipped"
+    assert not ToolResult.objects.exists()
+
+
 def test_a_key_without_the_scope_captures_nothing(api: httpx.Client) -> None:
     answer = post(api, returned())
     assert (gist(answer), answer["reason"]) == (ALLOWED, "Bash is not a delegation tool.")

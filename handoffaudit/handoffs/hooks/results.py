@@ -18,8 +18,14 @@ from handoffaudit.validation.formats.claude_code import MAIN
 from handoffaudit.validation.text import clean_or_empty
 from handoffaudit.validation.tool_results import Grade
 
-# An LLM writes what these tools of Claude Code return: an answer about a page, a report of another agent.
-WRITTEN_BY_AN_LLM: Final = frozenset({"WebFetch", "WebSearch", "TaskOutput", "AgentOutputTool"})
+# An LLM writes what these tools of Claude Code return: an answer about a page, the report of another agent, or the
+# plans, tasks, messages and prompts that the agent wrote in an earlier call.
+WRITTEN_BY_AN_LLM: Final = frozenset(
+    {
+        *("WebFetch", "WebSearch", "TaskOutput", "AgentOutputTool", "Skill", "SendMessage", "ExitPlanMode"),
+        *("TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "CronCreate", "CronList"),
+    }
+)
 
 SKIPPED: Final = "skipped"
 

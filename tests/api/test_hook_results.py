@@ -1,5 +1,6 @@
 """Tests of tool results in hook events: what becomes evidence, and what does not."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -92,6 +93,28 @@ def test_a_result_that_is_no_evidence_is_skipped(host: httpx.Client, sent: dict[
 def test_what_the_agent_wrote_in_an_earlier_call_is_no_evidence(host: httpx.Client, tool: str, result: object) -> None:
     assert post(host, returned(tool, result=result))["tool_result"] == "skipped"
     assert not ToolResult.objects.exists()
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_result_that_was_cut_inside_a_character_is_evidence(host: httpx.Client, *, wrapped: bool) -> None:
+    sent = returned(result={"stdout": "2026-003 120.00 EUR 😀 \ud83d"})
+    answer = post(host, json.dumps({"event": sent, "sent_at": None} if wrapped else sent).encode())
+    assert (gist(answer), answer["tool_result"]) == (ALLOWED, "stored")
+    assert "120.00 EUR 😀 ?" in ToolResult.objects.get().content
+    assert not Handoff.objects.exists()
+
+
+@pytest.mark.parametrize("result", [b"[" * 80 + b"]" * 80, b"NaN", b"9" * 400])
+def test_an_unreadable_result_is_no_handoff(host: httpx.Client, result: bytes) -> None:
+    sent = json.dumps(returned(result="RESULT")).encode().replace(b'"RESULT"', result)
+    assert post(host, sent) == {}
+    assert not ToolResult.objects.exists()
+    assert not Handoff.objects.exists()
+
+
+def test_an_unreadable_delegation_is_still_a_finding(host: httpx.Client) -> None:
+    answer = post(host, json.dumps(returned("Agent", result="\ud83d")).encode())
+    assert str(Handoff.objects.get().pk) == answer["handoff_id"]
 
 
 def test_a_key_without_the_scope_captures_nothing(api: httpx.Client) -> None:

@@ -1,6 +1,7 @@
 """Parser for posted hook events: one event of an agent host, with the phase results that its sender added."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -101,7 +102,9 @@ class Posted:
 def read_event(sent: bytes) -> Posted:
     """Parse a bare event, or `{"event": …, "phase_results": …, "sent_at": …}`. Never raise an error."""
     document, issues = parse_json(sent, max_depth=settings.MAX_NESTING)
-    if issues or not isinstance(document, dict):
+    if issues:
+        return _read_damaged_result(sent)
+    if not isinstance(document, dict):
         return Posted(None, readable=False)
     phase, sent_at, raw = None, None, sent
     if "event" in document and "tool" not in document and "hook_event_name" not in document:
@@ -113,12 +116,29 @@ def read_event(sent: bytes) -> Posted:
     named = document.get("hook_event_name")
     if isinstance(named, str) and named and named not in _NAMES:
         return Posted(None, readable=True)
-    if not named and "tool" not in document:
-        return Posted(None, readable=False)
-    if named and not isinstance(named, str):
+    if not isinstance(named, str) if named else "tool" not in document:
         return Posted(None, readable=False)
     event = _parse_event(Name(named) if named else Name.CALL, document, raw)
     return Posted(event, readable=True, phase=phase, sent_at=sent_at)
+
+
+def _read_damaged_result(sent: bytes) -> Posted:
+    """Parse the result of a tool that delegates nothing, although `sent` is not valid JSON.
+
+    A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. A
+    result that stays unreadable, such as one that is nested too deep, counts as readable, because it is no handoff.
+    """
+    try:
+        document = json.loads(sent)
+        replaced = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return Posted(None, readable=False)
+    event = obj(obj(document).get("event")) or obj(document)
+    tool = _read_text(event.get("tool_name"))
+    if event.get("hook_event_name") != HANDED_BACK or not tool or tool in DELEGATION_TOOLS:
+        return Posted(None, readable=False)
+    _, issues = parse_json(replaced, max_depth=settings.MAX_NESTING)
+    return Posted(None, readable=True) if issues else read_event(replaced)
 
 
 def _parse_event(name: Name, document: dict[str, Any], raw: bytes) -> Event:

@@ -93,7 +93,8 @@ class Gate:
         entry = Entry(f"result-{os.urandom(16).hex()}", wrap(event, sent_at=now_as_json()))
         answer = self._ask(entry, self._keep(entry))
         if answer is not None and "tool_result" not in answer:
-            self._warn("The server does not keep the result: the key needs the scopes ingest and observe.")
+            reason = answer.get("reason") or "it can't be read."
+            self._warn(f"The server does not keep the result: {reason} The key needs the scopes ingest and observe.")
 
     def _keep(self, entry: Entry) -> Held | None:
         try:

@@ -51,7 +51,12 @@ def test_a_key_that_captures_nothing_is_reported(hook, gate):
     gate.answers(NOT_APPLICABLE)
     done = hook(event("tool-result"), OPTION)
     assert done.returncode == 0
-    assert "the key needs the scopes ingest and observe" in done.stderr
+    assert "The key needs the scopes ingest and observe." in done.stderr
+
+
+def test_the_reason_of_the_server_is_shown(hook, gate):
+    gate.answers(NOT_APPLICABLE | {"reason": "The event was not checked: The body has 1,200,150 bytes."})
+    assert "The body has 1,200,150 bytes." in hook(event("tool-result"), OPTION).stderr
 
 
 @pytest.mark.parametrize("options", [(OPTION, "--nothing"), (OPTION, "--url", "ftp://x")])

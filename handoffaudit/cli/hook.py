@@ -161,7 +161,8 @@ def _send_result(event: Event, server: "Server", folder: Path, most: int) -> Non
     from handoffaudit.cli.hooks.gate import Gate
     from handoffaudit.cli.hooks.spool import NO_WAIT_SECONDS, Spool
 
-    spool = Spool(folder / server.name, most)
+    # Results may fill only half of the spool, so that there is room for delegations.
+    spool = Spool(folder / server.name, most // 2)
     gate = Gate(server, spool, (), root=Path(), hybrid=False, seconds=NO_WAIT_SECONDS, warn=_warn)
     try:
         gate.send_result(event)

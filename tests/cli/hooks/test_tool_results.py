@@ -59,6 +59,15 @@ def test_the_reason_of_the_server_is_shown(hook, gate):
     assert "The body has 1,200,150 bytes." in hook(event("tool-result"), OPTION).stderr
 
 
+def test_results_leave_room_for_delegations_in_the_spool(hook_without_server):
+    result = json.dumps(event("tool-result") | {"tool_response": "x" * 400_000})
+    done = [hook_without_server(result, OPTION, "--spool-mib", "1") for _ in range(2)]
+    assert "is not kept" in done[1].stderr
+    hook_without_server(event("pre-tool-use"), "--spool-mib", "1")
+    kept = [json.loads(one["body"]) for one in hook_without_server.kept()]
+    assert ["sent_at" in one for one in kept] == [True, False]
+
+
 @pytest.mark.parametrize("options", [(OPTION, "--nothing"), (OPTION, "--url", "ftp://x")])
 def test_a_wrong_call_never_blocks(hook, gate, options):
     # For Claude Code, exit code 2 of a hook is a message to the agent.

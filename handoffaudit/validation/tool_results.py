@@ -37,6 +37,9 @@ _ECHOED: Final = "…"
 _QUOTED_WORDS: Final = 3
 _MOST_QUOTED: Final = 50
 _LONGEST_LABEL: Final = 60
+# Images and other files in base64. They have no values, and a few of them would fill the space of a trace.
+_BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1000,}={0,2}")
+_FILE: Final = "…"
 _NO_LABEL: Final = re.compile(r"[^\w@/+-]+")
 
 
@@ -60,9 +63,9 @@ EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
 class Capture:
     """The part of a result that is stored.
 
-    `content` is the masked result or, if the result is longer than 16 KiB (`is_cut`), the beginning of its text.
-    `evidence` is the same without the values that the call's own arguments contain. `values` are the values of the text
-    after the cut. `sha256` is the hash of the whole result.
+    `content` is the masked result with `…` for each file in base64 or, if this is longer than 16 KiB (`is_cut`), the
+    beginning of its text. `evidence` is the same without the values that the call's own arguments contain. `values` are
+    the values of the text after the cut. `sha256` is the hash of the whole result.
     """
 
     sha256: str
@@ -74,11 +77,24 @@ class Capture:
 
 def capture(result: Any, arguments: Any = None) -> Capture:
     """Return what to store of a result, which is any JSON value. The arguments of the call are not stored."""
-    content, rest = _mask(result)
+    content, rest = _mask(_drop_files(result))
     echo = _Echo(arguments)
     found = (value.text for value in values_in(echo.blank_text(rest), quotes=False, most=_MOST_VALUES))
     values = tuple(dict.fromkeys(text for text in found if text != _ECHOED))
     return Capture(sha256(canonical(result)).hexdigest(), content, echo.blank(content), bool(rest), values)
+
+
+def _drop_files(result: Any) -> Any:
+    """Return a JSON value with `…` for each long base64 text."""
+    match result:
+        case str():
+            return _BASE64.sub(_FILE, result)
+        case dict():
+            return {key: _drop_files(one) for key, one in result.items()}
+        case list():
+            return [_drop_files(one) for one in result]
+        case _:
+            return result
 
 
 def _mask(result: Any) -> tuple[Any, str]:

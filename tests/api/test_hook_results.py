@@ -1,5 +1,6 @@
 """Tests of tool results in hook events: what becomes evidence, and what does not."""
 
+import base64
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -93,6 +94,16 @@ def test_a_result_that_is_no_evidence_is_skipped(host: httpx.Client, sent: dict[
 def test_what_the_agent_wrote_in_an_earlier_call_is_no_evidence(host: httpx.Client, tool: str, result: object) -> None:
     assert post(host, returned(tool, result=result))["tool_result"] == "skipped"
     assert not ToolResult.objects.exists()
+
+
+def test_screenshots_leave_the_evidence_of_a_session_in_its_place(host: httpx.Client) -> None:
+    post(host, returned())
+    image = base64.b64encode(bytes(range(256)) * 350).decode()
+    for number in range(20):
+        shot = [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": image}}]
+        post(host, returned("mcp__browser__screenshot", call=f"shot_{number}", result=shot))
+    assert ToolResult.objects.filter(call_id="toolu_09").exists()
+    assert ToolResult.objects.count() == 21
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

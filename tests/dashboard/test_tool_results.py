@@ -71,7 +71,7 @@ def test_the_page_of_a_result_says_what_is_known(browser: Client, tenant: Tenant
     assert "&lt;b&gt;⟨U+202E⟩Mia" in page
     assert "hunter2" not in page
     assert "is longer" not in page
-    said = captured(tenant, "x" * 20_000, grade=Grade.SAID, call_id="call_18")
+    said = captured(tenant, "x " * 10_000, grade=Grade.SAID, call_id="call_18")
     page = browser.get(f"/t/acme/tool-results/{said.pk}/").text
     assert "no evidence" in page
     assert "is longer" in page

@@ -1,5 +1,6 @@
 """Tool results are evidence, but never for a value that the call itself brought in."""
 
+import base64
 from typing import Any
 
 import orjson
@@ -101,3 +102,11 @@ def test_a_label_has_one_line_and_no_sign_of_a_path(name: str) -> None:
 )
 def test_any_json_is_captured(result: Any, arguments: Any) -> None:
     assert list(evidence(result, arguments)) == list(evidence(result, arguments))
+
+
+def test_a_file_in_base64_takes_no_space_and_has_no_values() -> None:
+    image = base64.b64encode(bytes(range(256)) * 350).decode()
+    found = capture([{"type": "image", "source": {"data": image}}, f"data:image/png;base64,{image} of 120.00 EUR"])
+    assert found.content == [{"type": "image", "source": {"data": "…"}}, "data:image/png;base64,… of 120.00 EUR"]
+    assert (found.is_cut, found.values) == (False, ())
+    assert found.sha256 != capture([{"type": "image", "source": {"data": image[:-8]}}]).sha256

@@ -27,7 +27,8 @@ from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
 
 MOST_TEXT: Final = 16 * 1024
-# The characters of a result from which values are taken. What follows them is only part of the hash.
+# The characters of a result from which values are taken. What follows them is only part of the hash. A call with more
+# characters in its arguments gives no evidence.
 MOST_READ: Final = 64 * 1024
 
 _MOST_VALUES: Final = 2_000
@@ -79,9 +80,13 @@ def capture(result: Any, arguments: Any = None) -> Capture:
     """Return what to store of a result, which is any JSON value. The arguments of the call are not stored."""
     content, rest = _mask(_drop_files(result))
     echo = _Echo(arguments)
+    digest = sha256(canonical(result)).hexdigest()
+    if echo.is_cut:
+        # A value after the part that was read would pass as evidence.
+        return Capture(digest, content, _ECHOED, bool(rest), ())
     found = (value.text for value in values_in(echo.blank_text(rest), quotes=False, most=_MOST_VALUES))
     values = tuple(dict.fromkeys(text for text in found if text != _ECHOED))
-    return Capture(sha256(canonical(result)).hexdigest(), content, echo.blank(content), bool(rest), values)
+    return Capture(digest, content, echo.blank(content), bool(rest), values)
 
 
 def _drop_files(result: Any) -> Any:
@@ -161,6 +166,7 @@ class _Echo:
         for text in texts:
             self._add(text[: max(MOST_READ - read, 0)])
             read += len(text)
+        self.is_cut = read > MOST_READ
 
     def _add(self, text: str) -> None:
         self.words.update(plain_words(text))

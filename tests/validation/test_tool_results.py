@@ -110,3 +110,7 @@ def test_a_file_in_base64_takes_no_space_and_has_no_values() -> None:
     assert found.content == [{"type": "image", "source": {"data": "…"}}, "data:image/png;base64,… of 120.00 EUR"]
     assert (found.is_cut, found.values) == (False, ())
     assert found.sha256 != capture([{"type": "image", "source": {"data": image[:-8]}}]).sha256
+
+
+def test_a_value_far_behind_in_the_arguments_is_no_evidence() -> None:
+    assert capture("It costs 99.10.", {"command": f"{'word ' * 20_000} 99.10"}).evidence == "…"

@@ -3,18 +3,20 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
 
-from django.db.models import Sum
+from django.db.models import F, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.file_stats import FileTally, Pair, Runtime
+from handoffaudit.diagnostics.news import has_moved
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs.counts import HOURLY_TOTALS
+from handoffaudit.handoffs.counts import DAILY_COUNTS, HOURLY_TOTALS
+from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.periods import TimeBucket, Window
-from handoffaudit.handoffs.rates import OutcomeCounts, outcome_counts_of, sum_outcomes
+from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +205,88 @@ def _sum_judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, OutcomeCounts]:
     for key, state, number in rows:
         found[key][state] = number
     return {key: OutcomeCounts.of_states(states) for key, states in found.items()}
+
+
+WEEKS: Final = 12
+MOST_AGENTS_OF_WEEKS: Final = 100
+
+_WEEK: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class WeeksOfAgent:
+    """The rates of an agent by week, oldest first, and over all weeks."""
+
+    agent: str
+    weeks: Sequence[Share]
+
+    @property
+    def whole(self) -> Share:
+        return Share(sum(one.part for one in self.weeks), sum(one.total for one in self.weeks))
+
+    def tone(self, week: int) -> str:
+        """Return `fell`, `rose` or an empty text: whether a week is unusual for this agent (`news.has_moved`)."""
+        one, whole = self.weeks[week], self.whole
+        rest = Share(whole.part - one.part, whole.total - one.total)
+        if not has_moved(rest, one):
+            return ""
+        return "fell" if one.value < rest.value else "rose"
+
+
+@dataclass(frozen=True, slots=True)
+class WeekTable:
+    """Rates by agent and week: the Mondays (UTC), the agents with the most handoffs or files first.
+
+    `more` is true if further agents are left out.
+    """
+
+    weeks: Sequence[date]
+    agents: Sequence[WeeksOfAgent]
+    more: bool
+
+
+def acceptance_by_week(tenant: Tenant, now: datetime, weeks: int = WEEKS) -> WeekTable:
+    """Return the acceptance rates of agents in the current week and the weeks before it."""
+    mondays = _mondays(now, weeks)
+    rows = DAILY_COUNTS.read(tenant, code="").filter(day__gte=mondays[0]).order_by()
+    judged = {name: Sum(name) for name in ("accepted", "decided", "stopped")}
+    by_agent = rows.values_list("source_agent_id").annotate(number=Sum(F("accepted") + F("decided") + F("stopped")))
+    agents = [agent for agent, _ in by_agent.order_by("-number", "source_agent_id")[: MOST_AGENTS_OF_WEEKS + 1]]
+    found: dict[str, dict[int, Share]] = {agent: {} for agent in agents[:MOST_AGENTS_OF_WEEKS]}
+    by_day = rows.filter(source_agent_id__in=found).values_list("source_agent_id", "day").annotate(**judged)
+    for agent, day, *numbers in by_day:
+        _add(found[agent], (day - mondays[0]).days // 7, OutcomeCounts(*numbers).share)
+    return _table(mondays, found, more=len(agents) > MOST_AGENTS_OF_WEEKS)
+
+
+def file_compliance_by_week(tenant: Tenant, now: datetime, weeks: int = WEEKS) -> WeekTable:
+    """Return the file compliance of agents in the current week and the weeks before it."""
+    mondays = _mondays(now, weeks)
+    begin = datetime.combine(mondays[0], time(), UTC)
+    week = TimeStep(F("hour"), seconds=int(_WEEK.total_seconds()), begin=int(begin.timestamp()))
+    found: dict[str, dict[int, Share]] = {}
+    for agent, number, tally in file_stats.by_agent_and_step(tenant, begin, now, week):
+        _add(found.setdefault(agent, {}), number, tally.share)
+    ordered = sorted(found, key=lambda agent: (-sum(one.total for one in found[agent].values()), agent))
+    kept = {agent: found[agent] for agent in ordered[:MOST_AGENTS_OF_WEEKS]}
+    return _table(mondays, kept, more=len(ordered) > MOST_AGENTS_OF_WEEKS)
+
+
+def _mondays(now: datetime, weeks: int) -> list[date]:
+    today = now.astimezone(UTC).date()
+    last = today - timedelta(days=today.weekday())
+    return [last - back * _WEEK for back in range(weeks - 1, -1, -1)]
+
+
+def _add(weeks: dict[int, Share], number: int, share: Share) -> None:
+    before = weeks.get(number, Share(0, 0))
+    weeks[number] = Share(before.part + share.part, before.total + share.total)
+
+
+def _table(mondays: list[date], found: dict[str, dict[int, Share]], *, more: bool) -> WeekTable:
+    nothing = Share(0, 0)
+    agents = [
+        WeeksOfAgent(agent, [weeks.get(number, nothing) for number in range(len(mondays))])
+        for agent, weeks in found.items()
+    ]
+    return WeekTable(mondays, agents, more)

@@ -1,7 +1,7 @@
 """Counts of handoff files and log lines, stored with the data, and statistics of handoff files computed from them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import reduce
@@ -15,6 +15,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
 from handoffaudit.diagnostics.models import HealthCount, LogCount
 from handoffaudit.handoffs.counts import Aggregate
+from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
@@ -196,6 +197,8 @@ MOST_PAIRS = 2_000
 
 MOST_RUNTIMES = 100
 
+MOST_STEPS = 5_000
+
 # A file counts as used only without a reason and a fallback. A line that reports a fallback is about an unused file,
 # even if the line names the handoff file as the source.
 _USED = Q(source=USED_SOURCE, reason="", fallback="")
@@ -254,6 +257,14 @@ def over_time(tenant: Tenant, window: Window) -> list[TimeBucket[FileTally]]:
     rows = _filter_counts(tenant, window.since, window.until).annotate(step=window.scale.index_of("hour"))
     found = {row["step"]: _make_tally(row) for row in _group(rows, "step")}
     return window.scale.fill(found, FileTally())
+
+
+def by_agent_and_step(
+    tenant: Tenant, since: datetime, until: datetime, step: TimeStep
+) -> Iterator[tuple[str, int, FileTally]]:
+    """Yield the counts of each agent in each time step; at most `MOST_STEPS` rows, those with the most unused first."""
+    rows = _group(_filter_counts(tenant, since, until).annotate(step=step), "agent", "step")
+    return ((row["agent"], row["step"], _make_tally(row)) for row in rows[:MOST_STEPS])
 
 
 def known_pairs(tenant: Tenant) -> list[tuple[str, str]]:

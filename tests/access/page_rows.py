@@ -142,6 +142,8 @@ TABLE = {
     "dashboard:compliance": Row(Role.VIEWER),
     "dashboard:compliance_json": Row(Role.VIEWER),
     "dashboard:compliance_csv": Row(Role.VIEWER),
+    "dashboard:compliance_weeks_csv": Row(Role.VIEWER),
+    "dashboard:compliance_weeks_json": Row(Role.VIEWER),
     "dashboard:compliance_text": Row(Role.VIEWER),
     "dashboard:noise": Row(Role.VIEWER),
     "dashboard:code": Row(Role.VIEWER),

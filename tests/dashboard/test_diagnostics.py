@@ -14,7 +14,7 @@ from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
 from tests.diagnostics.support import counted, decided
-from tests.pages import text_of
+from tests.pages import links, text_of
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -124,6 +124,21 @@ def test_names_of_senders_hide_nothing(client_of_viewer: Client, tenant: Tenant)
         page = client_of_viewer.get(f"{BASE}{path}")
         assert "\u202e" not in page.text
         assert "a⟨U+202E⟩b&lt;b&gt;" in page.text
+
+
+def test_weeks_lead_to_their_handoffs_and_are_exported(
+    client_of_viewer: Client, skipping: Tenant, submit: Submit
+) -> None:
+    submit()
+    page = client_of_viewer.get(f"{BASE}compliance/")
+    cells = links(page, "section[aria-labelledby=weeks-acceptance_rate] td a")
+    assert cells
+    for cell in cells:
+        assert client_of_viewer.get(cell).context["handoffs"]
+    lines = client_of_viewer.get(f"{BASE}compliance/weeks.json").json()["items"]
+    assert {line["rate"] for line in lines} == {"acceptance_rate", "file_compliance"}
+    rows = client_of_viewer.get(f"{BASE}compliance/weeks.csv").text.splitlines()
+    assert len(rows) == len(lines) + 1
 
 
 def test_the_compliance_page_and_its_files_say_the_same(client_of_viewer: Client, skipping: Tenant) -> None:

@@ -1,8 +1,11 @@
 """The compliance report as a page, and as downloads for the same period."""
 
-from collections.abc import Callable, Sequence
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from io import StringIO
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import orjson
@@ -16,8 +19,16 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.dashboard.templatetags.formats import format_share
-from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text
-from handoffaudit.diagnostics.compliance_report import KINDS, ComplianceReport, build_report, parse_expected_pairs
+from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text, escape_formula
+from handoffaudit.diagnostics.compliance_report import (
+    KINDS,
+    ComplianceReport,
+    WeekTable,
+    acceptance_by_week,
+    build_report,
+    file_compliance_by_week,
+    parse_expected_pairs,
+)
 from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
@@ -29,6 +40,9 @@ from handoffaudit.handoffs.rates import OutcomeCounts
 MOST_PAIRS = 200
 
 MOST_LINES = 15
+
+# The downloads have more agents.
+MOST_WEEK_ROWS = 25
 
 _PARTS = {"accepted": "accepted", "approved": "decided", "blocked": "stopped"}
 
@@ -90,6 +104,7 @@ def compliance_page(request: HttpRequest, who: TenantMembership) -> HttpResponse
         "pairs": [_pair(pair, links) for pair in pairs[:MOST_PAIRS]],
         "more_pairs": len(pairs) - MOST_PAIRS,
         "parts": [_part(report, kind, links) for kind in KINDS if report.validation.by[kind].lines],
+        "week_tables": [_week_rows(kind, links, report.made_at) for kind in WEEK_KINDS],
     }
     if report.validation.overall.total:
         context["chart"] = _chart(links, report, width=ALONE, prefix="wide")
@@ -149,11 +164,102 @@ def _file(
         except FilterError as bad:
             return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
         name = f"compliance-{who.tenant.slug}-{window.since:%Y%m%dT%H}-{window.until:%Y%m%dT%H}.{form}"
-        return HttpResponse(
-            written(report), content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
-        )
+        return _download(written(report), kind, name)
 
     return file
+
+
+@dataclass(frozen=True, slots=True)
+class WeekKind:
+    """One table of rates by agent and week: its title, what it counts, the list behind a cell, and how it is loaded."""
+
+    name: str
+    title: str
+    counts: str
+    list_name: str
+    agent_filter: str
+    load: Callable[..., WeekTable]
+
+
+WEEK_KINDS: Final = (
+    WeekKind("acceptance_rate", "Acceptance rate by week", "handoffs", "handoffs", "source", acceptance_by_week),
+    WeekKind("file_compliance", "File compliance by week", "files", "file_reports", "agent", file_compliance_by_week),
+)
+
+_SIGNS: Final = {"fell": "▼", "rose": "▲"}
+
+
+def _week_rows(kind: WeekKind, links: Links, now: datetime) -> dict[str, Any]:
+    """Return the table with a link and a sign for each cell."""
+    table = kind.load(links.tenant, now)
+    starts = [_midnight(day) for day in table.weeks]
+
+    def href(agent: str, start: datetime) -> str:
+        filters = {kind.agent_filter: agent}
+        return links.between(kind.list_name, start, start + timedelta(days=7), **filters) if agent else ""
+
+    rows = [
+        {
+            "agent": one.agent,
+            "whole": one.whole,
+            "cells": [
+                {
+                    "share": share,
+                    "tone": (tone := one.tone(number)),
+                    "sign": _SIGNS.get(tone, ""),
+                    "href": href(one.agent, starts[number]),
+                }
+                for number, share in enumerate(one.weeks)
+            ],
+        }
+        for one in table.agents[:MOST_WEEK_ROWS]
+    ]
+    more = len(table.agents) > MOST_WEEK_ROWS
+    return {"kind": kind, "weeks": table.weeks, "rows": rows, "more": more}
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+def _week_lines(who: TenantMembership) -> Iterator[Mapping[str, Any]]:
+    """Yield a line for each kind, agent and week that has something to count."""
+    now = timezone.now()
+    for kind in WEEK_KINDS:
+        table = kind.load(who.tenant, now)
+        for one in table.agents:
+            for day, share in zip(table.weeks, one.weeks, strict=True):
+                if share.total:
+                    yield {
+                        "rate": kind.name,
+                        "agent": one.agent,
+                        "week": day.isoformat(),
+                        "part": share.part,
+                        "total": share.total,
+                        "percent": share.percent,
+                    }
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def weeks_csv(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    out = StringIO()
+    writer = csv.writer(out)
+    writer.writerow(("rate", "agent", "week", "part", "total", "percent"))
+    for line in _week_lines(who):
+        writer.writerow([escape_formula(value) for value in line.values()])
+    return _download(out.getvalue(), "text/csv; charset=utf-8", f"weeks-{who.tenant.slug}.csv")
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def weeks_json(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    lines = orjson.dumps({"items": list(_week_lines(who))}, option=orjson.OPT_INDENT_2)
+    return _download(lines, "application/json", f"weeks-{who.tenant.slug}.json")
+
+
+def _download(content: str | bytes, kind: str, name: str) -> HttpResponse:
+    return HttpResponse(content, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 urlpatterns = [
@@ -164,5 +270,7 @@ urlpatterns = [
         name="compliance_json",
     ),
     path("diagnostics/compliance.csv", _file("csv", "text/csv; charset=utf-8", as_csv), name="compliance_csv"),
+    path("diagnostics/compliance/weeks.csv", weeks_csv, name="compliance_weeks_csv"),
+    path("diagnostics/compliance/weeks.json", weeks_json, name="compliance_weeks_json"),
     path("diagnostics/compliance.txt", _file("txt", "text/plain; charset=utf-8", as_text), name="compliance_text"),
 ]

@@ -205,6 +205,7 @@ def _week_rows(kind: WeekKind, links: Links, now: datetime) -> dict[str, Any]:
             "cells": [
                 {
                     "share": share,
+                    "day": table.weeks[number],
                     "tone": (tone := one.tone(number)),
                     "sign": _SIGNS.get(tone, ""),
                     "href": href(one.agent, starts[number]),

@@ -5,10 +5,10 @@ import http.client
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
+import msgspec
 import orjson
 
 from handoffaudit.cli import Stop
@@ -175,7 +175,9 @@ def _make_submission(item: Item) -> "Submission":
     if item.raw:
         return _make_raw_submission(item)
     submission: Submission = read_submission(item.sent)
-    return replace(submission, envelope=replace(submission.envelope, handoff_id=item.handoff_id))
+    return msgspec.structs.replace(
+        submission, envelope=msgspec.structs.replace(submission.envelope, handoff_id=item.handoff_id)
+    )
 
 
 def _make_raw_submission(item: Item) -> "Submission":

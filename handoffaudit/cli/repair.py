@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 import orjson
 
 from handoffaudit.cli import Stop
@@ -109,7 +110,7 @@ def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge", files
 
     def judged(document: object) -> "Verdict":
         source = given.envelope.agent or (record.source_agent_id if record else None)
-        envelope = replace(given.envelope, adapt=False, agent=source)
+        envelope = msgspec.structs.replace(given.envelope, adapt=False, agent=source)
         candidate = replace(given, document=document, format=form or given.format, envelope=envelope, sent=None)
         return judge.judge_given(candidate, b"")[1]
 

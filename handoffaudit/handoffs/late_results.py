@@ -2,10 +2,11 @@
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
 import orjson
 import structlog
 from django.db import transaction
@@ -173,7 +174,7 @@ def _judge_part(
 def _keep_action(verdict: Verdict, content: dict[str, Any]) -> Verdict:
     """Return the verdict without a new attempt in the remediation record, because the sender made none."""
     action = content.get("recommended_action") if verdict.outcome is Outcome.REJECTED else None
-    return replace(verdict, remediation=None, recommended_action=action)
+    return msgspec.structs.replace(verdict, remediation=None, recommended_action=action)
 
 
 def _layers(content: dict[str, Any]) -> Iterator[Layer]:

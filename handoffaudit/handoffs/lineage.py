@@ -3,9 +3,10 @@
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 from django.db import connection
 
 from handoffaudit.handoffs import db, queries
@@ -49,7 +50,7 @@ def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
     repeats = _count_repeats(rows)
     received = _count_repeats_received([row for row in rows if repeats.get(row.pk, 0) >= TOLERATED_REPEATS])
     return {
-        row.pk: replace(
+        row.pk: msgspec.structs.replace(
             _make_history(row, known, traces.get(row.trace_id), repeats.get(row.pk, 0)),
             repeats_received=received.get(row.pk, 0),
         )

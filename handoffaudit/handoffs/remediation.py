@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import msgspec
 from django.utils import timezone
 
 from handoffaudit.handoffs.attempts import lineage_of
@@ -77,7 +78,7 @@ def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHa
     if log is None or decided is None or decided.actions_taken[:-1] == log.actions_taken:
         return judged
     if verdict.outcome is Outcome.HELD:
-        return replace(judged, verdict=replace(verdict, remediation=log))
+        return replace(judged, verdict=msgspec.structs.replace(verdict, remediation=log))
     facts = remediation.facts_of(
         verdict.validation_id,
         verdict.issues,
@@ -87,7 +88,7 @@ def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHa
     action, log = remediation.decide(
         facts, log, policy=judged.policy, now=verdict.validated_at, new_id=lambda: verdict.validation_id
     )
-    return replace(judged, verdict=replace(verdict, remediation=log, recommended_action=action.value))
+    return replace(judged, verdict=msgspec.structs.replace(verdict, remediation=log, recommended_action=action.value))
 
 
 def store(judged: Iterable[JudgedHandoff]) -> None:

@@ -3,9 +3,10 @@
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from django.utils import timezone
 
 from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit
@@ -225,7 +226,9 @@ def _add_findings(verdict: Verdict, found: tuple[Issue, ...]) -> Verdict:
     issues = tuple(issue.numbered(number) for number, issue in enumerate((*verdict.issues, *found), 1))
     grave = any(issue.severity in (Severity.ERROR, Severity.CRITICAL) for issue in found)
     outcome = Outcome.REJECTED if grave else verdict.outcome
-    return replace(verdict, issues=issues, outcome=outcome, would_decide=outcome, quality_score=score(issues))
+    return msgspec.structs.replace(
+        verdict, issues=issues, outcome=outcome, would_decide=outcome, quality_score=score(issues)
+    )
 
 
 def _read_stored_findings(handoff: Handoff, body: HandoffBody, config: ValidationConfig) -> Iterator[Issue]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
+import msgspec
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
@@ -173,8 +174,8 @@ def _find_prompt(case: Case, record: Record) -> Prompt | None:
 
 def _prepare_candidate(case: Case, document: Document) -> PreparedHandoff | None:
     """Return the candidate as the next attempt of the sender, or None if the candidate is too large to accept."""
-    envelope = replace(case.submission.envelope, retry_of=case.handoff.handoff_id, adapt=False)
-    sent = replace(case.submission, document=json_text.compact(document), envelope=envelope)
+    envelope = msgspec.structs.replace(case.submission.envelope, retry_of=case.handoff.handoff_id, adapt=False)
+    sent = msgspec.structs.replace(case.submission, document=json_text.compact(document), envelope=envelope)
     prepared = prepare(case.handoff.tenant_id, case.tenant.slug, sent, timezone.now())
     if isinstance(prepared, Receipt):
         return None
@@ -229,7 +230,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
         return attempts.supersede([prepared], actor)
     transitions.record_start([prepared.as_model()])
     handoff = prepared.as_model()
-    verdict = replace(attempt.verdict, handoff_id=handoff.handoff_id)
+    verdict = msgspec.structs.replace(attempt.verdict, handoff_id=handoff.handoff_id)
     judged = JudgedHandoff(handoff, State.VALIDATING, verdict, case.config.policy_for(handoff.handoff_type))
     deltas = results.store([judged])
     if attempt is result.repaired:

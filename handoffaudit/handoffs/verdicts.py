@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
 
+import msgspec
 import orjson
 from django.conf import settings
 from django.db.models import BinaryField, F, Value
@@ -311,7 +312,7 @@ def verdict_on_record(
         layers=layers,
     )
     facts.learn(handoff, record, known, verdict.claims)
-    return replace(verdict, handoff_id=handoff.handoff_id)
+    return msgspec.structs.replace(verdict, handoff_id=handoff.handoff_id)
 
 
 def _demands(record: Record, handoff: Handoff, config: ValidationConfig) -> Requirements:

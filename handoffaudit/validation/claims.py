@@ -1,10 +1,11 @@
 """The claims in a handoff's data, the sources that each claim rests on, and the values that were looked up."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from handoffaudit.validation.errors import InvalidConfigError, config_error
 from handoffaudit.validation.paths import (
@@ -110,8 +111,7 @@ class ClaimKind(StrEnum):
 WITHOUT_SOURCE: Final = frozenset({ClaimKind.UNCITED, ClaimKind.CITES_UNKNOWN})
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """A statement in the data that can be checked.
 
     `location` is the path from the root of the data, `place` the path from the root of the document. `text` is whole; a
@@ -137,8 +137,7 @@ class Claim:
         return dotted_path(self.place[-1:] if self.is_whole else self.location)
 
 
-@dataclass(frozen=True, slots=True)
-class Citations:
+class Citations(msgspec.Struct, frozen=True):
     """The sources that the data cites.
 
     `sources` maps a path to the ids that it cites, `supported` holds the paths with at least one supplied source, and
@@ -163,8 +162,7 @@ def _ids(value: object) -> tuple[str, ...]:
     return tuple(one for one in given if isinstance(one, str) and one)
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
+class Extraction(msgspec.Struct, frozen=True):
     """The claims of one handoff, at most 500.
 
     `total` counts all claims that were read, `uncited` the ones among them without a supplied source. `unread` are the

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 import orjson
 
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
@@ -299,7 +300,7 @@ def _sort_issues(issues: list[Issue], *, whole: bool) -> list[Issue]:
     if listed and not whole:
         last = listed[-1]
         message = f"{last.message} The data is large, so there may be more findings like this."
-        listed[-1] = replace(last, message=message, metadata={**last.metadata, "more": True})
+        listed[-1] = msgspec.structs.replace(last, message=message, metadata={**last.metadata, "more": True})
     return listed
 
 
@@ -336,7 +337,7 @@ def _readable(text: bytes) -> Any:
 def relocate_issues(issues: list[Issue], place_of: Callable[[Location], Location]) -> Iterator[Issue]:
     """Yield the issues with their locations in the data changed to locations in the document."""
     for issue in issues:
-        yield replace(issue, location=tuple(_clean_location(place_of(issue.location))))
+        yield msgspec.structs.replace(issue, location=tuple(_clean_location(place_of(issue.location))))
 
 
 def _clean_location(location: Location) -> Iterator[str | int]:

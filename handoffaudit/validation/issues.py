@@ -4,10 +4,12 @@ The layers and formats declare the codes beside their checks, and `catalogue` co
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
+
+import msgspec
 
 from handoffaudit.validation.paths import Location, dotted_path, pointer
 from handoffaudit.validation.text import brief, clean
@@ -33,8 +35,7 @@ def is_counted(severity: str) -> bool:
     return severity in _COUNTED
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(msgspec.Struct, frozen=True):
     """One finding: the defect, its place in the document, and a hint how to fix the document.
 
     `location` holds the keys and list positions from the root of the document. `holds` is True if the handoff waits for
@@ -49,7 +50,7 @@ class Issue:
     location: Location = ()
     expected: Any = None
     actual: Any = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
     issue_id: str = ""
     holds: bool = False
 
@@ -106,7 +107,10 @@ def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue
         return kept
     last = kept[limit - 1]
     message = f"{last.message} There are more findings like this: only the first {limit} issues are listed."
-    return [*kept[: limit - 1], replace(last, message=message, metadata={**last.metadata, "more": True})]
+    return [
+        *kept[: limit - 1],
+        msgspec.structs.replace(last, message=message, metadata={**last.metadata, "more": True}),
+    ]
 
 
 _MAX_SENTENCE = 600

@@ -1,9 +1,10 @@
 """The pipeline, which runs a handoff through the layers, and the verdict on an unreadable document."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
+
+import msgspec
 
 from handoffaudit.validation import remediation
 from handoffaudit.validation.config import Mode, TypePolicy
@@ -95,7 +96,9 @@ def run(
 
 
 def _stamp_critique(critique: Critique | None, validation_id: str, at: datetime) -> Critique | None:
-    return replace(critique, critique_id=f"{validation_id}-critique", timestamp=at) if critique else None
+    return (
+        msgspec.structs.replace(critique, critique_id=f"{validation_id}-critique", timestamp=at) if critique else None
+    )
 
 
 def _remediate(

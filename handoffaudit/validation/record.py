@@ -1,16 +1,16 @@
 """The record, which represents documents of every format, and the envelope that is sent with a document."""
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.text import trace_name
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """The fields that a submission sends beside its document. A field that was not sent is None.
 
     `agent` is the source of a document that names no source. `sent_at` is the time of the handoff in UTC, from senders
@@ -31,8 +31,7 @@ class Envelope:
     adapt: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """A handoff as the layers see it. Texts and lists are empty if the sender gave no usable value.
 
     `document` is the judged document: the parsed document as it arrived, or a document derived from it. In the second
@@ -55,7 +54,7 @@ class Record:
     parent_handoff_id: str = ""
     retry_of: str = ""
     step: int | None = None
-    context: dict[str, Any] = field(default_factory=dict)
+    context: dict[str, Any] = msgspec.field(default_factory=dict)
     context_refs: tuple[str, ...] = ()
     evidence: tuple[Any, ...] = ()
     confidence: float | None = None
@@ -70,7 +69,7 @@ class Record:
     def __post_init__(self) -> None:
         name = trace_name(self.trace_id)
         if name != self.trace_id:
-            object.__setattr__(self, "trace_id", name)
+            msgspec.structs.force_setattr(self, "trace_id", name)
 
     @property
     def arrived(self) -> dict[str, Any]:
@@ -78,8 +77,7 @@ class Record:
         return self.document if self.original_document is None else self.original_document
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """The result of reading a document: either a record, or the issues that explain why it cannot be read."""
 
     record: Record | None

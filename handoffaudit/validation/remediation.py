@@ -1,10 +1,11 @@
 """The action that follows a verdict, decided from the verdict and the log of the earlier attempts."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
+
+import msgspec
 
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.times import utc_text
@@ -49,8 +50,7 @@ class Limits(Protocol):
     def min_severity_to_remediate(self) -> Severity: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RemediationLog:
+class RemediationLog(msgspec.Struct, frozen=True):
     """The log of every action for one lineage of attempts. Users see it as `RemediationRecord`.
 
     `validation_id` is the verdict that opened the log. Each entry of `actions_taken` has "action" and "timestamp" (RFC
@@ -86,8 +86,7 @@ class RemediationLog:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """The facts of a verdict that the decision needs.
 
     `severities` are the severities of its issues. `is_clean` is true if no finding is a warning or worse. The library
@@ -160,7 +159,7 @@ def decide(
 def _under(log: RemediationLog, policy: Limits) -> RemediationLog:
     """Return the log with the retry limit of the current policy."""
     same = log.max_retries == policy.max_retries
-    return log if same else replace(log, max_retries=policy.max_retries)
+    return log if same else msgspec.structs.replace(log, max_retries=policy.max_retries)
 
 
 def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:

@@ -1,7 +1,6 @@
 """The submission, split into its document, whose bytes stay unchanged, and the fields beside it."""
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
@@ -163,8 +162,7 @@ _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENVELOPE = msgspec.json.Decoder(_Wrapped)
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(msgspec.Struct, frozen=True):
     """One document with the exact bytes in which it arrived, and its envelope.
 
     `tool_results` are the bytes of the field, because the grade of their sender decides what they are worth. With
@@ -177,7 +175,7 @@ class Submission:
     context: bytes | None = None
     evidence: bytes | None = None
     tool_results: bytes | None = None
-    envelope: Envelope = field(default_factory=Envelope)
+    envelope: Envelope = msgspec.field(default_factory=Envelope)
     repair: bool = False
     issues: tuple[Issue, ...] = ()
 

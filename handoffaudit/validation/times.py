@@ -1,9 +1,10 @@
 """Times as senders write them (RFC 3339), converted to UTC."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
+
+import msgspec
 
 _LONGEST = 64
 _RFC3339 = re.compile(
@@ -12,8 +13,7 @@ _RFC3339 = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """A time in UTC, with the offset that the sender wrote.
 
     `offset` is, for example, `Z` or `+01:00`. It is empty if the sender wrote no offset.

@@ -1,10 +1,11 @@
 """The verdict of a validation run on one handoff: its outcome, score, layers and JSON form."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
+
+import msgspec
 
 from handoffaudit.validation.claims import Claim, claim_to_dict
 from handoffaudit.validation.config import OUTPUT, Mode, Strictness
@@ -79,8 +80,7 @@ class LayerStatus(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class LayerResult:
+class LayerResult(msgspec.Struct, frozen=True):
     """The result of one layer in one run.
 
     `why` is the reason if the layer was skipped or could not run. Otherwise, it is the note of the layer, if any.
@@ -92,8 +92,7 @@ class LayerResult:
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class SectionCount:
+class SectionCount(msgspec.Struct, frozen=True):
     """The tokens of one section and their target, or None if the section has no target."""
 
     name: str
@@ -101,8 +100,7 @@ class SectionCount:
     target: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
+class TokenCounts(msgspec.Struct, frozen=True):
     """The tokens of the compact document.
 
     `estimated` is true if the counts are estimated, because no tokenizer was installed.
@@ -116,8 +114,7 @@ class TokenCounts:
     sections: tuple[SectionCount, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ChainFacts:
+class ChainFacts(msgspec.Struct, frozen=True):
     """The chain as declared and as derived by the server, with the parts that broke a rule.
 
     `derived` is None if the server knows no earlier handoff of the chain. `derived_complete` is False if an ancestor is
@@ -135,8 +132,7 @@ class ChainFacts:
     repeats: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Critique:
+class Critique(msgspec.Struct, frozen=True):
     """The opinion of a second LLM.
 
     `overall_score` lies from 0.0 to 1.0. `issues_found` are the findings as the LLM wrote them. `latency_ms` is the
@@ -154,8 +150,7 @@ class Critique:
     timestamp: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """The verdict on one handoff.
 
     `would_decide` is the outcome without shadow mode. `format` is empty if the document could not be read. `pending`
@@ -183,11 +178,11 @@ class Verdict:
     claims: tuple[Claim, ...] = ()
     remediation: RemediationLog | None = None
     recommended_action: str | None = None
-    policy_versions: Mapping[str, int] = field(default_factory=dict)
+    policy_versions: Mapping[str, int] = msgspec.field(default_factory=dict)
     format: str = ""
     pending: tuple[str, ...] = ()
     unverified: bool = False
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] = msgspec.field(default_factory=dict)
     critique: Critique | None = None
 
     @property

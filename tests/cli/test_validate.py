@@ -4,9 +4,9 @@ import gzip
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import click
+import msgspec
 import pytest
 
 from handoffaudit.cli.local_verdicts import issue_lines
@@ -251,7 +251,9 @@ def test_a_format_that_is_not_read_is_a_wrong_call():
 def test_equal_findings_are_told_once_with_their_places():
     said = ("Row 0 is no number.", "Send a number.")
     findings = [Issue("schema", "schema.type", Severity.ERROR, *said, ("rows", number)) for number in range(44)]
-    verdict = replace(judge(payload()), issues=(*findings, replace(findings[0], code="schema.minimum")))
+    verdict = msgspec.structs.replace(
+        judge(payload()), issues=(*findings, msgspec.structs.replace(findings[0], code="schema.minimum"))
+    )
     lines = [" ".join(click.unstyle(line).split()) for line in issue_lines(verdict)]
     assert lines[:5] == [
         "error schema.type at rows[0]",

@@ -1,10 +1,10 @@
 """Tests of the decision table of remediation, row by row, and of long sequences of attempts."""
 
 import itertools
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,8 +63,8 @@ ROWS = [
     (CRITICAL, SPENT, "escalate", "escalated"),
     (FAILED, None, "retry", "retrying"),
     (UNCITED, None, "retry", "retrying"),
-    (FAILED, replace(SPENT, actions_taken=()), "re_retrieve", "re_retrieving"),
-    (UNCITED, replace(SPENT, actions_taken=()), "re_retrieve", "re_retrieving"),
+    (FAILED, msgspec.structs.replace(SPENT, actions_taken=()), "re_retrieve", "re_retrieving"),
+    (UNCITED, msgspec.structs.replace(SPENT, actions_taken=()), "re_retrieve", "re_retrieving"),
     (UNCITED, SPENT, "insufficient_evidence", "exhausted"),
     (FAILED, SPENT, "escalate", "escalated"),
 ]

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -81,8 +81,8 @@ def expand(sent: Submission) -> list[Submission]:
 def split_trace_export(sent: Submission, document: dict[str, Any]) -> list[Submission]:
     """Return a submission for each handoff of a trace export, which may have none."""
     parts = openai_agents.split_export(document)
-    envelope = replace(sent.envelope, handoff_id=sent.envelope.handoff_id if len(parts) == 1 else None)
-    return [replace(sent, document=json_text.compact(part), envelope=envelope) for part in parts]
+    envelope = msgspec.structs.replace(sent.envelope, handoff_id=sent.envelope.handoff_id if len(parts) == 1 else None)
+    return [msgspec.structs.replace(sent, document=json_text.compact(part), envelope=envelope) for part in parts]
 
 
 def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import zip_longest
 
+import msgspec
 import structlog
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
@@ -114,7 +115,7 @@ class Recheck:
         if handoff.state == State.HELD:
             return [replace(one, handoff=handoff, from_state=handoff.state)]
         # A recheck does not change the recommended action, which was decided when the handoff was accepted.
-        verdict = replace(one.verdict, remediation=None, recommended_action=None)
+        verdict = msgspec.structs.replace(one.verdict, remediation=None, recommended_action=None)
         return [replace(one, handoff=handoff, from_state=handoff.state, verdict=verdict, repaired=())]
 
     def end(self) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from handoffaudit.validation.formats.messages import BAD_FORMAT, EMPTY, TOO_LONG
 from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.issues import Issue, make
@@ -32,8 +34,7 @@ class Places:
     data: Location | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A part of a document whose tokens are counted separately; `target` is in tokens, None if there is none."""
 
     value: Any

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+import msgspec
+
 from handoffaudit.validation.formats.block import MARK, read_block, why_no_block
 from handoffaudit.validation.formats.messages import not_an_object
 from handoffaudit.validation.formats.schema_check import Basics, Shape
@@ -159,7 +161,7 @@ def _reject(reason: Reason, content: dict[str, Any], *issues: Issue) -> FileFind
 
 def _locate_in_report(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
     """Return the issue with its location in the report, the reason, and the given hint if there is one."""
-    return replace(
+    return msgspec.structs.replace(
         issue,
         hint=hint or issue.hint,
         location=(*_CONTENT, *issue.location),

@@ -1,9 +1,10 @@
 """The interface of a layer, the handoff under validation that every layer receives, and what callers implement."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
+
+import msgspec
 
 from handoffaudit.validation.claims import Claim, Source
 from handoffaudit.validation.config import Requirements, TypePolicy
@@ -58,8 +59,7 @@ class LanguageModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """The earlier handoffs of the trace, as far as the server knows them.
 
     `derived` is the chain up to and including the source of this handoff, with returns folded (A→B→A becomes one link
@@ -83,8 +83,7 @@ class History:
     returns: int = 0
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(msgspec.Struct):
     """The results of the layers besides issues, for the verdict and for the layers that run later.
 
     `notes` holds, by layer, what a layer that ran did not check. `models` and `prompts` hold, by layer, the LLM that
@@ -95,16 +94,15 @@ class Findings:
     token_counts: TokenCounts | None = None
     chain: ChainFacts | None = None
     claims: tuple[Claim, ...] = ()
-    notes: dict[str, str] = field(default_factory=dict)
-    issues: list[Issue] = field(default_factory=list)
-    models: dict[str, str] = field(default_factory=dict)
-    prompts: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = msgspec.field(default_factory=dict)
+    issues: list[Issue] = msgspec.field(default_factory=list)
+    models: dict[str, str] = msgspec.field(default_factory=dict)
+    prompts: dict[str, str] = msgspec.field(default_factory=dict)
     critique: Critique | None = None
     unverified: bool = False
 
 
-@dataclass(slots=True)
-class Subject:
+class Subject(msgspec.Struct):
     """One handoff under validation.
 
     `files` is None if the sender's files cannot be seen. `remediation` is the record of the earlier attempts, None for
@@ -122,12 +120,12 @@ class Subject:
     counter: TokenCounter
     files: FileView | None = None
     policy_version: int = 0
-    policy_versions: Mapping[str, int] = field(default_factory=dict)
-    demands: Requirements = field(default_factory=Requirements)
+    policy_versions: Mapping[str, int] = msgspec.field(default_factory=dict)
+    demands: Requirements = msgspec.field(default_factory=Requirements)
     remediation: RemediationLog | None = None
     known_agents: frozenset[str] | None = None
     model: LanguageModel | None = None
-    findings: Findings = field(default_factory=Findings)
+    findings: Findings = msgspec.field(default_factory=Findings)
     sent: bytes | None = None
     trace_evidence: tuple[Source, ...] = ()
     reported: Collection[str] = ()

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -48,7 +49,7 @@ def record_of(parsed_output: Any, envelope: LLMEnvelope) -> Record:
     """Return the output and its envelope as a record of the `output` format."""
     document = {_OUTPUT: to_json(parsed_output), "envelope": to_json(envelope)}
     record = output.read(document, Envelope())
-    return replace(record, handoff_id=envelope.envelope_id or None)
+    return msgspec.structs.replace(record, handoff_id=envelope.envelope_id or None)
 
 
 def subject_of(record: Record, demands: Requirements, **policy: Any) -> Subject:
@@ -229,7 +230,7 @@ def _as_error(issue: Issue) -> Issue:
     On the server, a handoff passes with a warning if its schema cannot be used. In the library, the output would count
     as passed, so the issue is an error.
     """
-    return replace(issue, severity=Severity.ERROR)
+    return msgspec.structs.replace(issue, severity=Severity.ERROR)
 
 
 def _model_issues(output: dict[str, Any], model: type[BaseModel]) -> Iterator[Issue]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
+
 from handoffaudit.validation.diff import difference, same
 from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.formats.base import Document
@@ -267,7 +269,7 @@ def _is_masked(issue: Issue, document: Document, masked: Document) -> bool:
 
 
 def _without_words(issue: Issue) -> Issue:
-    return replace(issue, message="The value is masked, so the message is hidden.", hint="")
+    return msgspec.structs.replace(issue, message="The value is masked, so the message is hidden.", hint="")
 
 
 def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:

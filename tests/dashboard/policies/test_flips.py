@@ -2,9 +2,9 @@
 
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 from django.test import Client
 from django.utils import timezone
 
@@ -134,10 +134,14 @@ def test_equal_findings_of_both_verdicts_are_one_line_and_notes_none() -> None:
     def issue(number: int, **changes: Any) -> Issue:
         place = ("data", "rows", number)
         made = Issue("schema", "schema.type", Severity.ERROR, f"Row {number} is no number.", "", place)
-        return replace(made, **changes)
+        return msgspec.structs.replace(made, **changes)
 
-    now = replace(judge(core()), issues=tuple(issue(number, severity=Severity.WARNING) for number in range(3)))
-    then = replace(now, issues=(*(issue(number) for number in range(44)), issue(50, severity=Severity.INFO)))
+    now = msgspec.structs.replace(
+        judge(core()), issues=tuple(issue(number, severity=Severity.WARNING) for number in range(3))
+    )
+    then = msgspec.structs.replace(
+        now, issues=(*(issue(number) for number in range(44)), issue(50, severity=Severity.INFO))
+    )
     new, changed = pages.compare_verdicts(now, then)
     assert (new.change, new.issue.message, len(new.others)) == (pages.Change.NEW, "Row 3 is no number.", 40)
     assert (changed.change, changed.before, len(changed.others)) == (pages.Change.SEVERITY, "warning", 2)

@@ -3,9 +3,9 @@
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
@@ -268,7 +268,7 @@ def test_a_finding_does_not_tell_the_secret_it_is_about() -> None:
     )
     document["tokens"] = {"api_key": "hunter2"}
     model = Model(lambda shown: shown | {"data": {"text": "text"}})
-    verdict = replace(judge(document), issues=(*judge(document).issues, issue))
+    verdict = msgspec.structs.replace(judge(document), issues=(*judge(document).issues, issue))
     means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: "unused")
     found = repair(document, verdict, "payload", judge=judge, means=means, tries=tries_with(model))
     assert found.repaired is not None
@@ -325,7 +325,9 @@ def test_findings_of_the_model_layers_can_be_mended() -> None:
     def verdict_on(candidate: Document) -> Verdict:
         found = judge(candidate)
         return (
-            found if "median" not in candidate["data"]["text"] else replace(found, issues=(doubt,), outcome="rejected")
+            found
+            if "median" not in candidate["data"]["text"]
+            else msgspec.structs.replace(found, issues=(doubt,), outcome="rejected")
         )
 
     model = Model(lambda shown: shown | {"data": {"text": "Three of five suppliers answered."}})

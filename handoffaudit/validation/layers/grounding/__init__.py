@@ -1,9 +1,10 @@
 """The grounding layer, which looks up the values and the wording of claims in the context and the evidence."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Final
+
+import msgspec
 
 from handoffaudit.validation.claims import Claim, ClaimKind, Mark, Source
 from handoffaudit.validation.config import GroundingPolicy, Strictness
@@ -184,4 +185,4 @@ def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:
     else:
         kept = marks
     found = sum(mark.status in ("grounded", "derived") for mark in marks)
-    return replace(claim, marks=tuple(kept), validator_confidence=round(found / len(marks), 2))
+    return msgspec.structs.replace(claim, marks=tuple(kept), validator_confidence=round(found / len(marks), 2))

@@ -18,6 +18,9 @@ _ROUNDED = 0.01
 
 _EQUALS = re.compile(r"(?:[=\u2248]|\\approx|\\implies|\\Rightarrow|\\to\b)&?")
 _CLAIMS_EQUAL = ("=", "\u2248", "\\approx")
+_DIGITS = re.compile(r"\d+")
+# Two operands and the stated result.
+_FEWEST_NUMBERS = 3
 _CHUNK = re.compile(r"(?:(?!\\\\|[;,.?!:]\s|\n)[\s\S])+")
 _BULLET = re.compile(r"\s*(?:[-*\u2022+]|\d{1,2}[.)])\s+")
 _TOKEN = re.compile(
@@ -126,17 +129,17 @@ def calculations_in(text: str) -> list[Calculation]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the lines that claim an equality."""
+    """Yield the spans of the lines that claim an equality and have enough numbers for a calculation."""
     start = 0
     for line in text[:_MOST_CHARACTERS].split("\n"):
-        if any(sign in line for sign in _CLAIMS_EQUAL):
+        if any(sign in line for sign in _CLAIMS_EQUAL) and len(_DIGITS.findall(line)) >= _FEWEST_NUMBERS:
             yield start, start + len(line)
         start += len(line) + 1
 
 
 def _calculations(text: str, start: int, end: int) -> Iterator[Calculation]:
     signs = list(_EQUALS.finditer(text, start, end))
-    if not signs:
+    if not signs or len(_DIGITS.findall(text, start, end)) < _FEWEST_NUMBERS:
         return
     bullet = _BULLET.match(text, start, end)
     start = bullet.end() if bullet else start

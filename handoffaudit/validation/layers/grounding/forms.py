@@ -94,6 +94,12 @@ _HEDGES: Final = re.compile(
     r"|suppose|typical(?:ly)?|usually|would)(?!\w)|~|\u2248",
     re.IGNORECASE,
 )
+# One of these is in every match of `_HEDGES`. The search for plain words is many times faster than the pattern.
+_HEDGE_STEMS: Final = (
+    "about", "almost", "approx", "around", "assum", "could", "e.g.", "estimat", "for example", "for instance", "guess",
+    "hypothetical", "likely", "may", "might", "mock", "nearly", "perhaps", "placeholder", "possibl", "probabl",
+    "roughly", "simulate", "such as", "suppose", "typical", "usually", "would", "~", "\u2248",
+)  # fmt: skip
 _ENDS = re.compile(r"[.!?](?=[\s\"')\]*]|$)|\n")
 _STARTS = re.compile(r"[\[{]")
 _AROUND = "()[]{}.,;:!?*"
@@ -123,6 +129,9 @@ class TextForms:
     def __init__(self, text: str) -> None:
         self.text = text
         self._found: dict[int, Form] = {}
+        self._sentences: dict[_Span, tuple[bool, Form]] = {}
+        # The end of the first blank line below a heading, by the end of the heading.
+        self._blanks: dict[int, int | None] = {}
 
     def of(self, start: int, end: int) -> Form:
         """Return the form of the text around the value from `start` to `end`."""
@@ -139,10 +148,10 @@ class TextForms:
             return Form.LOG
         if self._is_in_link(start, end, line_start, line_end):
             return Form.LINK
-        sentence = self._sentence(start, end, line_start)
-        if _within(self.formulas, start) or _calculates(sentence):
+        calculates, form = self._sentence_form(self._sentence(start, end, line_start), line_start)
+        if calculates or _within(self.formulas, start):
             return Form.FORMULA
-        return Form.DATA if _within(self.data, start) else self._form_of_sentence(sentence, line_start)
+        return Form.DATA if _within(self.data, start) else form
 
     @cached_property
     def _is_prompt(self) -> bool:
@@ -190,23 +199,40 @@ class TextForms:
         is_part = len(token.strip(_AROUND)) > size
         return is_part and (token.count("/") > 1 or bool(_PATH_MARKS.search(token)))
 
-    def _sentence(self, start: int, end: int, line_start: int) -> str:
-        text = self.text
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The offsets behind all sentences, in order."""
+        return [match.end() for match in _ENDS.finditer(self.text)]
+
+    def _sentence(self, start: int, end: int, line_start: int) -> _Span:
+        text, ends = self.text, self._ends
         first = max(line_start, start - _LONGEST_SENTENCE)
-        for match in _ENDS.finditer(text, first, start):
-            first = match.end()
-        ending = _ENDS.search(text, end, end + _LONGEST_SENTENCE)
-        return text[first : ending.end() if ending else min(len(text), end + _LONGEST_SENTENCE)]
+        if start > first and text[start - 1] in ".!?":
+            first = start
+        else:
+            before = bisect_right(ends, start) - 1
+            first = max(first, ends[before]) if before >= 0 else first
+        after = bisect_right(ends, end)
+        longest = min(len(text), end + _LONGEST_SENTENCE)
+        return first, min(ends[after], longest) if after < len(ends) else longest
+
+    def _sentence_form(self, span: _Span, line_start: int) -> tuple[bool, Form]:
+        """Return whether a sentence calculates, and its form. The values of one sentence share the answer."""
+        found = self._sentences.get(span)
+        if found is None:
+            sentence = self.text[span[0] : span[1]]
+            found = self._sentences[span] = (_calculates(sentence), self._form_of_sentence(sentence, line_start))
+        return found
 
     def _form_of_sentence(self, sentence: str, line_start: int) -> Form:
         if self._is_prompt:
             return Form.PLAN
         heading = self._heading_above(line_start)
-        if _HEDGES.search(sentence) or _GUESSES.search(heading):
+        if _is_hedged(sentence) or (heading and _GUESSES.search(heading)):
             return Form.GUESS
         lead = _LEAD.match(sentence)
         begin = lead.end() if lead else 0
-        if sentence.rstrip().endswith("?") or _ORDERS.match(sentence, begin) or _PLANS.search(heading):
+        if sentence.rstrip().endswith("?") or _ORDERS.match(sentence, begin) or (heading and _PLANS.search(heading)):
             return Form.PLAN
         return Form.STATEMENT
 
@@ -219,7 +245,19 @@ class TextForms:
             return ""
         # A heading is about the list or the paragraph below it. Later paragraphs speak for themselves.
         is_listed = _ITEM.match(self.text, at) is not None
-        return heading if is_listed or _BLANK_LINE.search(self.text, where, at) is None else ""
+        return heading if is_listed or not self._has_blank_line(where, at) else ""
+
+    def _has_blank_line(self, start: int, end: int) -> bool:
+        if start not in self._blanks:
+            match = _BLANK_LINE.search(self.text, start, start + _LOOK_BACK)
+            self._blanks[start] = match.end() if match else None
+        blank = self._blanks[start]
+        return blank is not None and blank <= end
+
+
+def _is_hedged(sentence: str) -> bool:
+    folded = sentence.lower()
+    return any(stem in folded for stem in _HEDGE_STEMS) and _HEDGES.search(sentence) is not None
 
 
 def _calculates(sentence: str) -> bool:

@@ -95,7 +95,7 @@ _WORDS = re.compile(r"\w+")
 
 _CODE = re.compile(r"\b[A-Z]{2}\b")
 
-_PUNCTUATION_TO_SPACE = {code: " " for code in range(128) if not chr(code).isalnum()}
+_PUNCTUATION_TO_SPACE = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)) + bytes(128)
 
 _COMMON_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u20ac\u00a3\u00a0\u2022"
 
@@ -349,10 +349,10 @@ def plain_words(text: str) -> list[str]:
     for mark in _COMMON_MARKS if not text.isascii() else "":
         text = text.replace(mark, " ")
     plain = fold_case(text)
-    # For ASCII text, this is several times faster than a regular expression.
-    return (
-        plain.translate(_PUNCTUATION_TO_SPACE).split() if plain.isascii() else _WORDS.findall(plain.replace("_", " "))
-    )
+    if not plain.isascii():
+        return _WORDS.findall(plain.replace("_", " "))
+    # For ASCII text, a table of bytes is many times faster than a regular expression or a table of characters.
+    return plain.encode("ascii").translate(_PUNCTUATION_TO_SPACE).decode("ascii").split()
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

@@ -108,7 +108,7 @@ class Nearby:
 
 @lru_cache(maxsize=64)
 def _words_with(initial: str, capital: str) -> "re.Pattern[str]":
-    return re.compile(rf"(?<![^\W_])[{re.escape(initial)}{re.escape(capital)}][^\W_]*(?:['\u2019][^\W_]+)?")
+    return re.compile(rf"[{re.escape(initial)}{re.escape(capital)}](?<![^\W_].)[^\W_]*(?:['\u2019][^\W_]+)?")
 
 
 def _amount(value: TextValue, number: Number) -> _Amount:

@@ -52,6 +52,8 @@ _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 # Outside of JSON, a backslash and a lower-case word is a command of LaTeX.
 _ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|(?:\\[nrt])+(?![a-z])")
 
+_REST_OF_TOKEN = re.compile(r"[\w-]*")
+
 # The groups that end the match of a number.
 _AMOUNT = frozenset({"number", "unit"})
 
@@ -197,8 +199,8 @@ def _identifier_around(text: str, start: int, end: int) -> tuple[int, int]:
     lowest, highest = max(0, start - _MAX_TOKEN), min(len(text), end + _MAX_TOKEN)
     while start > lowest and (text[start - 1].isalnum() or text[start - 1] in "_-#"):
         start -= 1
-    while end < highest and (text[end].isalnum() or text[end] in "_-"):
-        end += 1
+    rest = _REST_OF_TOKEN.match(text, end, highest)
+    end = rest.end() if rest else end
     while end > start and text[end - 1] in "_-":
         end -= 1
     while start < end and text[start] in "_-":
@@ -294,11 +296,13 @@ class Number(NamedTuple):
 
 def number_of(value: TextValue) -> Number | None:
     """Return the number that a value stands for, or None if the value is not a number (a version such as 1.2.3)."""
-    unit = value.unit.lower()
-    if value.figure.isalpha():
-        word = NUMBER_WORDS.get(value.figure)
+    figure, unit = value.figure, value.unit.lower()
+    if figure.isdecimal() and not unit:
+        return Number(float(figure), 1.0)
+    if figure.isalpha():
+        word = NUMBER_WORDS.get(figure)
         return None if word is None else Number(float(word), 1.0)
-    plain = plain_figure(value.figure)
+    plain = plain_figure(figure)
     if plain is None:
         return None
     scale = MULTIPLIERS.get(unit, 1.0)
@@ -353,7 +357,8 @@ def _tells_apart(word: str) -> bool:
     return len(word) > 1 and not word.islower() and word.lower() not in NOT_NAMES
 
 
-_SCALED = re.compile(r"(?<![^\W_])(?<!\d[.,])(\d+(?:[.,]\d+)*)[ -]?([kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])")
+# The pattern begins with a digit, so that the engine skips all other characters.
+_SCALED = re.compile(r"(\d(?<![^\W_]\d)(?<!\d[.,]\d)\d*(?:[.,]\d+)*)[ -]?([kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])")
 
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 

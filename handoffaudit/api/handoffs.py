@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from handoffaudit.accounts.agent_limits import record_refusal
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import examples, serializers
-from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.auth import Caller, KeyWith, caller
 from handoffaudit.api.batch import FORMAT, INGEST, NAMED, BatchOut, answer_receipts, check_number
 from handoffaudit.api.errors import Problem, problem_response
 from handoffaudit.api.requests import (
@@ -37,7 +37,7 @@ from handoffaudit.api.schemas import (
 )
 from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
 from handoffaudit.drawing.chain import Chain, draw_chain
-from handoffaudit.handoffs import approvals, lineage, long_poll, queries, remediation, repairs
+from handoffaudit.handoffs import approvals, lineage, long_poll, notify, queries, remediation, repairs
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import ANOTHER_AGENT, Receipt, expand, read_submission
@@ -45,6 +45,7 @@ from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State
 from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.policy.kinds import load_config
 from handoffaudit.validation.diff import Difference
+from handoffaudit.validation.submission import Submission
 
 router = Router(tags=["Handoffs"])
 
@@ -77,11 +78,30 @@ def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     if len(parts) > 1:
         check_number(len(parts))
         return answer_receipts(request, store.accept_many(who.tenant, who.actor, parts, who.key.grade))
-    receipt = store.accept(who.tenant, who.actor, parts[0], who.key.grade)
     seconds = seconds_to_wait(request)
+    if seconds and len(sent) <= MOST_JUDGED_HERE:
+        receipt = _accept_and_judge(who, parts[0])
+    else:
+        receipt = store.accept(who.tenant, who.actor, parts[0], who.key.grade)
     if seconds and receipt.status in (200, 202):
         return _wait_for_verdict(who.tenant, receipt, seconds)
     return _receipt_response(receipt, who.tenant.slug)
+
+
+# The judging of a larger document would keep a thread of the web process from other requests.
+MOST_JUDGED_HERE = 32 * 1024
+
+
+def _accept_and_judge(who: Caller, submission: Submission) -> Receipt:
+    """Store a submission whose sender waits, and judge it in this process if no other thread judges here."""
+    # Only senders that wait need the module, which loads all that workers need.
+    from handoffaudit.handoffs import tasks  # noqa: PLC0415
+
+    with tasks.reserve_judging() as reserved:
+        receipt = store.accept(who.tenant, who.actor, submission, who.key.grade, wakes=not reserved)
+        if reserved and receipt.status == 202 and not tasks.judge_one(receipt.id):
+            notify.notify_workers()
+        return receipt
 
 
 def _receipt_response(receipt: Receipt, slug: str) -> HttpResponse:

@@ -54,7 +54,8 @@ def take_turns(handoffs: list[PreparedHandoff]) -> None:
     if named:
         tenant_id = handoffs[0].tenant_id
         rows = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=named).exclude(lineage="")
-        _lock(_list_attempts(tenant_id, named.union(rows.values_list("lineage", flat=True))))
+        lineages = named.union(rows.values_list("lineage", flat=True))
+        _lock(_list_attempts(tenant_id, lineages, lineages))
 
 
 def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
@@ -64,15 +65,17 @@ def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
     """
     rows = list(handoffs)
     wanted = {row.pk for row in rows}
+    # A first attempt names no lineage, and is its own first attempt.
+    retried = {row.lineage for row in rows if row.lineage}
     for tenant_id, lineages in _group_lineages(rows).items():
-        wanted |= _list_attempts(tenant_id, lineages)
+        wanted |= _list_attempts(tenant_id, lineages, lineages & retried)
     return _lock(wanted)
 
 
-def _list_attempts(tenant_id: int, lineages: set[str]) -> set[UUID]:
-    """Return the first attempts of these lineages, and the later attempts that are not superseded."""
+def _list_attempts(tenant_id: int, lineages: set[str], unread: set[str]) -> set[UUID]:
+    """Return the later attempts of these lineages that are not superseded, and the first attempts of `unread`."""
     rows = Handoff.objects.filter(tenant=tenant_id)
-    first = rows.filter(handoff_id__in=lineages).values_list("pk", flat=True)
+    first = rows.filter(handoff_id__in=unread).values_list("pk", flat=True) if unread else ()
     later = rows.filter(lineage__in=lineages).exclude(lineage="").exclude(state=State.SUPERSEDED)
     return {*first, *later.values_list("pk", flat=True)}
 

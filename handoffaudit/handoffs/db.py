@@ -16,7 +16,8 @@ import orjson
 import psycopg
 from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Func, IntegerField, Model, QuerySet
+from django.db.models import CharField, Func, IntegerField, Model, QuerySet, UUIDField
+from django.db.models.lookups import In
 
 from handoffaudit import database_faults
 from handoffaudit.database_faults import POOL_SECONDS, Cause
@@ -36,6 +37,39 @@ def server_cursor() -> "psycopg.Cursor[Any]":
     """
     connection.ensure_connection()
     return psycopg.Cursor(connection.connection)
+
+
+def among(values: Sequence[str]) -> tuple[str, list[Any]]:
+    """Return the SQL condition that a column has one of the values, and its parameters.
+
+    PostgreSQL gets one array, because psycopg takes 30 microseconds for each of many parameters.
+    """
+    if is_postgresql():
+        return "= ANY(%s)", [list(values)]
+    return f"IN ({', '.join(['%s'] * len(values))})", list(values)
+
+
+# PostgreSQL plans a short list and an array alike, and short lists are easier to read in logs.
+_SHORT_LIST = 10
+
+
+@UUIDField.register_lookup
+@CharField.register_lookup
+class InArray(In):
+    """The lookup `in`, which sends a long list of values to PostgreSQL as one array."""
+
+    def as_postgresql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, Sequence[Any]]:
+        if not self.rhs_is_direct_value() or len(self.rhs) <= _SHORT_LIST:
+            return self.as_sql(compiler, connection)
+        values = list(dict.fromkeys(self.rhs))
+        if any(value is None or hasattr(value, "as_sql") for value in values):
+            return self.as_sql(compiler, connection)
+        column, params = self.process_lhs(compiler, connection)
+        field = self.lhs.output_field
+        return f"{column} = ANY(%s)", [
+            *params,
+            [field.get_db_prep_value(one, connection, prepared=True) for one in values],
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,23 @@ def take_left_behind() -> Lease | None:
     return _take("claim_expires_at < %s AND tries <= %s", values, 1, alone=True)
 
 
+def take_one(pk: uuid.UUID) -> Lease | None:
+    """Lease a handoff that was just stored. Return None if a worker has it, or if its trace must be judged first.
+
+    Earlier handoffs of the trace come first, because a handoff is judged by what they brought into the trace.
+    """
+    condition = f"id = %s AND claim_expires_at IS NULL AND tries = 0 AND NOT EXISTS ({_EARLIER_OF_TRACE})"
+    return _take(condition, [pk if db.is_postgresql() else pk.hex], 1)
+
+
+_TABLE = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
+_EARLIER_OF_TRACE = f"""
+    SELECT 1 FROM "{_TABLE}" AS earlier WHERE earlier.tenant_id = "{_TABLE}".tenant_id
+    AND earlier.trace_id = "{_TABLE}".trace_id AND earlier.trace_id <> '' AND earlier.id < "{_TABLE}".id
+    AND earlier.state IN ('received', 'validating') AND NOT earlier.parked
+"""  # noqa: S608
+
+
 def _take(condition: str, values: list[object], limit: int, *, alone: bool = False) -> Lease | None:
     with transaction.atomic():
         if db.is_postgresql():

@@ -74,9 +74,9 @@ def _load_ancestors(rows: list[Handoff]) -> dict[str, Hop]:
     tenant, names = rows[0].tenant_id, sorted(wanted)
     # The query reads generation by generation. Each generation is at most as large as the first, so the limit covers
     # at least `MOST_ANCESTORS` generations.
-    values: list[str | int] = [tenant, *names, tenant, MOST_ANCESTORS * len(names)]
+    condition, values = db.among(names)
     with connection.cursor() as cursor:
-        cursor.execute(_ANCESTORS.format(names=", ".join(["%s"] * len(names))), values)
+        cursor.execute(_ANCESTORS.format(among=condition), [tenant, *values, tenant, MOST_ANCESTORS * len(names)])
         found = {hop[0]: Hop(*hop) for hop in cursor.fetchall()}
     return found | known
 
@@ -89,7 +89,7 @@ def _ancestors_statement() -> str:
     parents = ", ".join(f"parent.{column}" for column in _HOP_COLUMNS.split(", "))
     return f"""
         WITH RECURSIVE ancestor({_HOP_COLUMNS}) AS (
-            SELECT {_HOP_COLUMNS} FROM "{_TABLE}" WHERE tenant_id = %s AND handoff_id IN ({{names}})
+            SELECT {_HOP_COLUMNS} FROM "{_TABLE}" WHERE tenant_id = %s AND handoff_id {{among}}
             UNION
             SELECT {parents} FROM ancestor
             JOIN "{_TABLE}" parent ON parent.tenant_id = %s AND parent.handoff_id = ancestor.parent_handoff_id

@@ -155,6 +155,8 @@ def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: fl
     """Return the handoff as soon as it has left these states, or its current version after `seconds`."""
     deadline = time.monotonic() + seconds
     handoff = look()
+    if handoff.state not in states:
+        return handoff
     waiter = _waiters.add(handoff.pk, handoff.version, handoff.tenant_id)
     try:
         # The handoff may have changed between the first look and the registration.

@@ -2,8 +2,10 @@
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 import structlog
 from celery import shared_task
@@ -13,6 +15,7 @@ from django.db import DatabaseError, close_old_connections
 from django.utils.module_loading import import_string
 
 from handoffaudit.handoffs import alerts, dry_runs, judge, late_results, notify
+from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
 from handoffaudit.handoffs.webhooks import worker
@@ -43,6 +46,37 @@ def judge_waiting() -> None:
             late_results.drain()
         finally:
             drains.release()
+
+
+# A web process judges one handoff at a time; its other threads answer requests.
+_here = Slots(lambda: 1)
+
+
+@contextmanager
+def reserve_judging() -> Iterator[bool]:
+    """Reserve the right of this process to judge a handoff by itself, and yield whether it was free."""
+    reserved = _here.acquire()
+    try:
+        yield reserved
+    finally:
+        if reserved:
+            _here.release()
+
+
+@shared_task(name="handoffaudit.handoffs.tasks.judge_one")  # type: ignore[untyped-decorator]
+def judge_one(pk: str) -> bool:
+    """Judge a handoff that was just stored; return False if it waits for a worker.
+
+    Where a sender waits for the verdict, the web process calls this function, because a message to a worker takes
+    longer than the judging (`docs/decisions/0063-judged-where-submitted.md`).
+    """
+    try:
+        with write_turn():
+            lease = judge.take_one(UUID(pk))
+            return lease is not None and judge.judge(lease) > 0
+    except DatabaseError as error:
+        log.warning("a worker judges a handoff, because the web process could not", handoff=pk, error=str(error))
+        return False
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.try_drafts", ignore_result=True)  # type: ignore[untyped-decorator]

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from handoffaudit.handoffs import db
 from handoffaudit.handoffs.models import AgentBehaviour, Handoff, TraceFact
 from handoffaudit.handoffs.models.integrations import FactKind
 from handoffaudit.validation.claims import Claim, Source
@@ -47,6 +48,8 @@ class TraceFacts:
     _changed: set[str] = field(default_factory=set)
     _known: dict[UUID, Known] = field(default_factory=dict)
     _new: dict[UUID, TraceFact] = field(default_factory=dict)
+    # The keys of a fact, split once for all later handoffs of its trace.
+    _keys: dict[UUID, list[str]] = field(default_factory=dict)
 
     def known_to(self, handoff: Handoff, record: Record, declared: Mapping[str, AgentRole]) -> Known:
         """Return what is known to the judges of a handoff. Facts of later handoffs do not count.
@@ -63,9 +66,15 @@ class TraceFacts:
             if one.kind == FactKind.EVIDENCE:
                 evidence.append(Source(one.label, one.content))
             elif len(keys) < MOST_KEYS_OF_TRACE:
-                keys.update(one.content.split("\n"))
+                keys.update(self._keys_of(one))
         known = self._known[handoff.pk] = Known(role, frozenset(keys), tuple(evidence))
         return known
+
+    def _keys_of(self, fact: TraceFact) -> list[str]:
+        keys = self._keys.get(fact.pk)
+        if keys is None:
+            keys = self._keys[fact.pk] = fact.content.split("\n")
+        return keys
 
     def _role_of(self, record: Record, declared: AgentRole | None) -> SourceRole:
         if declared is not None:
@@ -134,7 +143,8 @@ def load_facts(handoffs: Sequence[Handoff]) -> TraceFacts:
     found = TraceFacts(handoffs[0].tenant_id)
     traces = sorted({handoff.trace_id for handoff in handoffs if handoff.trace_id}) or [""]
     agents = sorted({handoff.source_agent_id for handoff in handoffs})
-    statement = _FACTS.format(traces=", ".join(["%s"] * len(traces)), agents=", ".join(["%s"] * len(agents)))
+    (in_traces, traces), (by_agents, agents) = db.among(traces), db.among(agents)
+    statement = _FACTS.format(traces=in_traces, agents=by_agents)
     with connection.cursor() as cursor:
         cursor.execute(statement, [found.tenant_id, *traces, MOST_FACTS, found.tenant_id, *agents])
         rows = cursor.fetchall()
@@ -154,10 +164,10 @@ def _facts_statement() -> str:
     return f"""
         SELECT kind, trace_id, label, content, pk FROM (
             SELECT kind, trace_id, label, content, CAST(handoff_id AS text) AS pk FROM "{facts}"
-            WHERE tenant_id = %s AND trace_id IN ({{traces}}) ORDER BY handoff_id DESC LIMIT %s
+            WHERE tenant_id = %s AND trace_id {{traces}} ORDER BY handoff_id DESC LIMIT %s
         ) AS newest
         UNION ALL
-        SELECT '{_BEHAVIOUR}', agent, '', forms, '' FROM "{behaviour}" WHERE tenant_id = %s AND agent IN ({{agents}})
+        SELECT '{_BEHAVIOUR}', agent, '', forms, '' FROM "{behaviour}" WHERE tenant_id = %s AND agent {{agents}}
     """  # noqa: S608
 
 

@@ -10,13 +10,13 @@ import pytest
 from django.db import OperationalError, connections
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, long_poll, queries
+from handoffaudit.handoffs import judge, long_poll, queries, tasks
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.decisions import Decision
 from tests.api.support import submitted
-from tests.handoffs.support import NOT_JSON, SENDER, doubts, held, payload
+from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, doubts, held, payload
 from tests.messages_api.server import MessagesServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,8 +103,51 @@ def test_who_asks_for_repair_hears_of_the_attempt_that_passed(api: httpx.Client)
     assert (stored["id"], stored["retry_of"], stored["superseded_by"]) == (later["id"], "h", None)
 
 
+def behind_another(api: httpx.Client) -> dict[str, object]:
+    """Return a submission that waits for a worker, because an earlier handoff of its trace waits for one."""
+    assert api.post("/handoffs", json={"document": payload(), "trace_id": "t"}).status_code == 202
+    return {"document": payload(), "trace_id": "t"}
+
+
+def test_a_handoff_whose_sender_waits_is_judged_without_a_worker(api: httpx.Client) -> None:
+    response = api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"})
+    assert (response.status_code, response.json()["verdict"]["outcome"]) == (200, "accepted")
+    assert judge.drain() == 0
+    assert_counts_are_right()
+
+
+def test_a_large_handoff_waits_for_a_worker(api: httpx.Client) -> None:
+    large = payload(data={"text": "word " * 10_000})
+    assert api.post("/handoffs", json=large, headers={"Prefer": "wait=1"}).status_code == 202
+    assert judge.drain() == 1
+
+
+def test_a_handoff_is_judged_after_the_earlier_ones_of_its_trace(api: httpx.Client) -> None:
+    later = behind_another(api)
+    assert api.post("/handoffs", json=later, headers={"Prefer": "wait=1"}).status_code == 202
+    assert judge.drain() == 2
+    assert api.post("/handoffs", json=later, headers={"Prefer": "wait=60"}).status_code == 200
+
+
+def test_one_thread_of_a_process_judges_at_a_time(api: httpx.Client) -> None:
+    with tasks.reserve_judging() as reserved, tasks.reserve_judging() as again:
+        assert (reserved, again) == (True, False)
+        assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}).status_code == 202
+    assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"}).status_code == 200
+
+
+def test_a_worker_judges_what_the_web_process_could_not(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise OperationalError("the database is locked")
+
+    monkeypatch.setattr(judge, "take_one", fail)
+    assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}).status_code == 202
+    assert judge.drain() == 1
+
+
 def test_after_the_time_it_is_answered_as_without_waiting(api: httpx.Client) -> None:
-    response, took = timed(lambda: api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}))
+    sent = behind_another(api)
+    response, took = timed(lambda: api.post("/handoffs", json=sent, headers={"Prefer": "wait=1"}))
     assert (response.status_code, response.json()["state"]) == (202, "received")
     assert "Preference-Applied" not in response.headers
     assert 1 <= took < 30
@@ -119,7 +162,8 @@ def test_who_does_not_ask_to_wait_does_not(api: httpx.Client, prefer: str) -> No
 
 def test_nobody_waits_longer_than_the_setting(api: httpx.Client, settings) -> None:
     settings.MAX_WAIT_SECONDS = 1
-    response, took = timed(lambda: api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"}))
+    sent = behind_another(api)
+    response, took = timed(lambda: api.post("/handoffs", json=sent, headers={"Prefer": "wait=60"}))
     assert response.status_code == 202
     assert took < 30
 

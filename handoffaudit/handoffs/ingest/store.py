@@ -73,13 +73,17 @@ def is_plain(handoff: PreparedHandoff) -> bool:
     return db.is_postgresql() and not (handoff.issues or handoff.retry_of or handoff.tool_results)
 
 
-def store_one(handoff: PreparedHandoff, sender: Actor) -> ExistingHandoff | None:
-    """Store a plain handoff and return None. If a stored handoff already has the id, return that handoff instead."""
+def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True) -> ExistingHandoff | None:
+    """Store a plain handoff and return None. If a stored handoff already has the id, return that handoff instead.
+
+    With `wakes`, a worker is notified.
+    """
     values = [*_read_handoff_row(handoff), *_make_body_row(handoff)[1:], *_make_event_row(handoff, sender)[1:]]
     with db.server_cursor() as cursor:
         stored = cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone()
     if stored:
-        transaction.on_commit(notify.notify_workers)
+        if wakes:
+            transaction.on_commit(notify.notify_workers)
         event_log.log_received([handoff], sender)
         return None
     return _find_existing([handoff])[handoff.handoff_id]
@@ -176,11 +180,12 @@ def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff
     named = [handoff for handoff in handoffs if handoff.named]
     if not named:
         return {}
+    condition, names = db.among([handoff.handoff_id for handoff in named])
     with connection.cursor() as cursor:
         cursor.execute(
             f'SELECT handoff_id, id, content_hash, state, source_agent_id FROM "{HANDOFF.table}"'  # noqa: S608
-            f" WHERE tenant_id = %s AND handoff_id IN ({', '.join(['%s'] * len(named))})",
-            [named[0].tenant_id, *(handoff.handoff_id for handoff in named)],
+            f" WHERE tenant_id = %s AND handoff_id {condition}",
+            [named[0].tenant_id, *names],
         )
         return {
             name: ExistingHandoff(uuid.UUID(str(pk)), content, state, source)
@@ -215,18 +220,23 @@ _NO_ROOM = Receipt(
 _one_writer = WriteTurn()
 
 
-def accept(tenant: Tenant, sender: Actor, submission: Submission, grade: Grade = Grade.SAID) -> Receipt:
-    """Store one submission and return its receipt. `grade` is the grade of its tool results."""
+def accept(
+    tenant: Tenant, sender: Actor, submission: Submission, grade: Grade = Grade.SAID, *, wakes: bool = True
+) -> Receipt:
+    """Store one submission and return its receipt. `grade` is the grade of its tool results.
+
+    Without `wakes`, no worker is notified: the caller judges the handoff itself, or notifies the workers.
+    """
     (prepared,) = _refuse_agents(
         tenant, sender, [prepare(tenant.pk, tenant.slug, submission, timezone.now(), sender.agents)]
     )
     if isinstance(prepared, Receipt):
         return prepared
     if is_plain(prepared):
-        known = store_one(prepared, sender)
+        known = store_one(prepared, sender, wakes=wakes)
         if known is None or not may_replace(known, prepared, sender.agents):
             return _make_receipt(prepared, known)
-    return _make_receipt(prepared, _store([prepared], sender, grade)[0])
+    return _make_receipt(prepared, _store([prepared], sender, grade, wakes=wakes)[0])
 
 
 class TooManyHandoffs(Exception):
@@ -291,13 +301,16 @@ def _refuse_agents(
     return kept
 
 
-def _store(handoffs: list[PreparedHandoff], sender: Actor, grade: Grade) -> list[ExistingHandoff | None]:
+def _store(
+    handoffs: list[PreparedHandoff], sender: Actor, grade: Grade, *, wakes: bool = True
+) -> list[ExistingHandoff | None]:
     for last in (False,) * (CLASH_TRIES - 1) + (True,):
         try:
             with write_turn(), transaction.atomic():
                 known = store_many(handoffs, sender)
                 _store_results(handoffs, known, sender, grade)
-                transaction.on_commit(partial(_notify_workers_of, handoffs))
+                if wakes:
+                    transaction.on_commit(partial(_notify_workers_of, handoffs))
                 return known
         except CLASHES:
             # Another process stored one of these ids between the look-up and the insert; the next look-up finds the id.

@@ -236,7 +236,8 @@ class Lookup:
 
     def quote(self, value: TextValue) -> Found | None:
         wanted = flat_text(value.text.lower()).strip(" .,;:!?…")
-        if wanted and wanted in self.index.flat:
+        # Most quotes are found as written, without the text in another form.
+        if wanted and (wanted in self.index.folded or wanted in self.index.flat):
             return Found("grounded", self._first_word(value.text.split()[0]))
         return _MISSING if wanted.count(" ") + 1 >= _QUOTED_WORDS else None
 

@@ -92,17 +92,29 @@ def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
 
 def _find(value: TextValue, number: Number | None, index: SourceIndex) -> tuple[int, int]:
     """Return the offset and the length of a value in the sources; the offset is -1 if the sources lack the value."""
-    forms = [value.text.lower()]
-    if number is not None and value.figure:
-        plain = plain_figure(value.figure) or value.figure
-        forms += [value.figure, plain]
-        if plain.isdecimal():
-            forms.append(f"{int(plain):,}")
-    elif value.kind == "name":
-        places = [(index.find(word.lower()), len(word)) for _, word in name_words(value.text)]
-        return min(places, default=(-1, 0))
-    found = ((index.find(form), len(form)) for form in dict.fromkeys(forms))
-    return next(((at, size) for at, size in found if at >= 0), (-1, 0))
+    if value.kind == "name":
+        return _find_name(value.text, index)
+    form = value.text.lower()
+    at = index.find(form)
+    if at >= 0 or number is None or not value.figure:
+        return at, len(form)
+    plain = plain_figure(value.figure) or value.figure
+    for form in (value.figure, plain, f"{int(plain):,}" if plain.isdecimal() else plain):
+        at = index.find(form)
+        if at >= 0:
+            return at, len(form)
+    return -1, 0
+
+
+def _find_name(name: str, index: SourceIndex) -> tuple[int, int]:
+    """Return the first place and the length of a word of the name; the offset is -1 if the sources lack a word."""
+    first = (-1, 0)
+    for _, word in name_words(name):
+        at = index.find(word.lower())
+        if at < 0:
+            return -1, 0
+        first = min(first, (at, len(word))) if first[0] >= 0 else (at, len(word))
+    return first
 
 
 class Reported:

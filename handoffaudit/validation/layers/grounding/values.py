@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Literal, NamedTuple
 
@@ -239,12 +240,18 @@ def _names(text: str) -> Iterator[TextValue]:
         found = match.group().rstrip(".'\u2019&-")
         first, _, rest = found.partition(" ")
         shortened = False
-        while first and _bare(first) in NOT_NAMES:
+        while first and _is_no_name(first):
             start += len(found) - len(rest)
             found, shortened = rest, True
             first, _, rest = found.partition(" ")
         if found and found[0].isupper() and (rest or shortened or not opens_sentence(text, start)):
             yield TextValue("name", start, start + len(found), found)
+
+
+# The same words begin many sentences.
+@lru_cache(maxsize=8_192)
+def _is_no_name(word: str) -> bool:
+    return _bare(word) in NOT_NAMES
 
 
 def _bare(word: str) -> str:
@@ -358,7 +365,9 @@ def _tells_apart(word: str) -> bool:
 
 
 # The pattern begins with a digit, so that the engine skips all other characters.
-_SCALED = re.compile(r"(\d(?<![^\W_]\d)(?<!\d[.,]\d)\d*(?:[.,]\d+)*)[ -]?([kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])")
+_SCALED = re.compile(
+    r"(\d(?<![^\W_]\d)(?<!\d[.,]\d)\d*(?:[.,]\d+)*)[ -]?([kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])"
+)
 
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 

@@ -39,7 +39,7 @@ def server_cursor() -> "psycopg.Cursor[Any]":
     return psycopg.Cursor(connection.connection)
 
 
-def among(values: Sequence[str]) -> tuple[str, list[Any]]:
+def among(values: Sequence[Any]) -> tuple[str, list[Any]]:
     """Return the SQL condition that a column has one of the values, and its parameters.
 
     PostgreSQL gets one array, because psycopg takes 30 microseconds for each of many parameters.

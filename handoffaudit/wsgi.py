@@ -17,14 +17,14 @@ django.setup(set_prefix=False)
 
 from handoffaudit import request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
-from handoffaudit.api.errors import FAULT, ProblemMiddleware  # noqa: E402
+from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
 from handoffaudit.handoffs.db import limit_waits, release_connection, replace_closed  # noqa: E402
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
 
 API_PREFIX = "/api/v1/"
 # Addresses at which programs of others post, with the address of the call that answers them.
-ALIASES = {"/v1/traces/ingest": "/api/v1/openai-agents/traces"}
+ALIASES = {"/v1/traces": TELEMETRY, "/v1/traces/ingest": "/api/v1/openai-agents/traces"}
 API_PAGES = ("/api/v1/docs",)
 # Forms are small. Without a limit, Django would hold large forms in memory and files of any size on the disk, for
 # anybody.

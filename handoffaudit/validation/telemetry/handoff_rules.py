@@ -60,7 +60,7 @@ def _by_attributes(tree: Tree, span: Span) -> Iterator[Found]:
     facts = span.facts
     if facts.kind == "handoff":
         if facts.source or facts.target:
-            source = facts.source or _acting_agent(tree, span)
+            source = facts.source or acting_agent(tree, span)
             yield Found("attributes", span, source, tree.name_of(facts.target), _type_of(facts.returns))
     elif facts.kind == "agent" and facts.caller and facts.agent:
         yield Found("attributes", span, facts.caller, facts.agent, DELEGATION)
@@ -83,11 +83,11 @@ def _by_tool(tree: Tree, span: Span) -> Iterator[Found]:
     tool = slug(facts.tool)
     if transfer := _TRANSFER.search(tool):
         target = "" if transfer[1] in _GENERIC else tree.name_of(transfer[1])
-        yield Found("tool", span, _acting_agent(tree, span), target or _named_target(tree, span))
+        yield Found("tool", span, acting_agent(tree, span), target or _named_target(tree, span))
     elif tool in _BARE:
-        yield Found("tool", span, _acting_agent(tree, span), _named_target(tree, span))
+        yield Found("tool", span, acting_agent(tree, span), _named_target(tree, span))
     elif target := _target_of_task(tree, span, tool):
-        yield Found("tool", span, _acting_agent(tree, span), target, DELEGATION)
+        yield Found("tool", span, acting_agent(tree, span), target, DELEGATION)
 
 
 def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
@@ -118,7 +118,7 @@ def _by_goto(tree: Tree, span: Span) -> Iterator[Found]:
 
 def _by_nesting(tree: Tree, span: Span) -> Iterator[Found]:
     if span.facts.kind == "agent" and span.facts.agent:
-        source = _acting_agent(tree, span, own=False)
+        source = acting_agent(tree, span, own=False)
         if source and slug(source) != slug(span.facts.agent):
             yield Found("nesting", span, source, span.facts.agent, DELEGATION)
 
@@ -141,7 +141,7 @@ INFERENCE_TEXTS: Final = {
 }
 
 
-def _acting_agent(tree: Tree, span: Span, *, own: bool = True) -> str:
+def acting_agent(tree: Tree, span: Span, *, own: bool = True) -> str:
     """Return the agent that acts in a span: the nearest agent above it, or the agent that a tool above it called."""
 
     def decide(one: Span, above: str | None) -> str:

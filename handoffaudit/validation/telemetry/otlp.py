@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
@@ -80,6 +81,41 @@ def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
         except Refused as error:
             export.reject(f"span {number}: {error}")
     return export
+
+
+def write_answer(export: Export, content_type: str) -> bytes:
+    """Return the ExportTraceServiceResponse with what was rejected and why."""
+    answer = trace_service_pb2.ExportTraceServiceResponse()
+    if export.rejected:
+        answer.partial_success.rejected_spans = export.rejected
+        answer.partial_success.error_message = export.message
+    if content_type == PROTOBUF:
+        return answer.SerializeToString()
+    partial = {"rejectedSpans": str(export.rejected), "errorMessage": export.message}
+    return orjson.dumps({"partialSuccess": partial} if export.rejected else {})
+
+
+# The codes of gRPC by HTTP status.
+_CODES: Final = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 413: 8, 415: 3, 422: 3, 429: 8, 503: 14}
+_INTERNAL: Final = 13
+
+
+def write_status(http_status: int, message: str, content_type: str) -> bytes:
+    """Return the `google.rpc.Status` of an error. Its two fields need no schema."""
+    code = _CODES.get(http_status, _INTERNAL)
+    if content_type != PROTOBUF:
+        return orjson.dumps({"code": code, "message": message})
+    text = message.encode("utf-8", "replace")
+    return b"\x08" + bytes([code]) + b"\x12" + _write_varint(len(text)) + text
+
+
+def _write_varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
 
 
 def _check_size(part: bytes) -> None:

@@ -236,4 +236,27 @@ WAYS: Final[Sequence[Way]] = (
             "While the server is away, tasks pass, and the events are sent later.",
         ),
     ),
+    Way(
+        name="opentelemetry",
+        label="OpenTelemetry",
+        scopes=_SEND_AND_OBSERVE,
+        guide="connect-opentelemetry",
+        code=(
+            Code("connect/opentelemetry.sh", "Install the exporter, and name the server and the key"),
+            Code("connect/opentelemetry.py", "Run this: it sends a first trace. Its handoff appears within 15 seconds"),
+        ),
+        sees=(
+            "Handoffs in the traces that your framework or its instrumentation writes: no code of ours is needed.",
+            "Data, where the spans have the content of tool calls.",
+            "What tools return.",
+        ),
+        misses=(
+            "Frameworks whose spans name no agents.",
+            "Ends that no span names: they are inferred, and the page of the handoff says from what.",
+        ),
+        gate=(
+            "Traces come after the fact: they stop nothing, and nothing waits for the verdict.",
+            "To stop handoffs, use one of the other ways.",
+        ),
+    ),
 )

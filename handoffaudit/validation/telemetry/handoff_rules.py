@@ -5,6 +5,7 @@ They know attributes and shapes, and no framework.
 
 import re
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -211,20 +212,28 @@ class _Known:
         # By target and span: the spans of handoffs, and all spans above them.
         self._at: set[tuple[str, str, str]] = set()
         self._above: set[tuple[str, str, str]] = set()
-        # By ends and rule: the times, in order.
-        self._times: dict[tuple[str, str], dict[str, list[int]]] = {}
+        # By ends and a span above a handoff: rules and times, in order. The second has only the nearest span above.
+        self._below: dict[tuple[str, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self._beside: dict[tuple[str, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
 
     def add(self, found: Found) -> bool:
         """Add a handoff, and return False instead if a known one is the same."""
-        target, source = slug(found.target), slug(found.source)
-        above = [(target, one.trace_id, one.span_id) for one in self._path(found)]
-        here = (target, found.span.trace_id, found.span.span_id)
-        times = self._times.setdefault((source, target), {})
-        if here in self._above or not self._at.isdisjoint(above) or self._is_led_to(found, times):
+        target, source, trace_id = slug(found.target), slug(found.source), found.span.trace_id
+        above = [one.span_id for one in self._path(found)]
+        here = (target, trace_id, found.span.span_id)
+        if here in self._above or any((target, trace_id, one) in self._at for one in above):
+            return False
+        places = [(source, target, trace_id, one) for one in above]
+        parent = (source, target, trace_id, found.span.parent_id)
+        if self._is_led_to(found, self._below.get(parent)) or any(
+            self._is_led_to(found, self._beside.get(place)) for place in places
+        ):
             return False
         self._at.add(here)
-        self._above.update(above)
-        insort(times.setdefault(found.rule, []), found.span.started)
+        self._above.update((target, trace_id, one) for one in above)
+        for place in places:
+            insort(self._below[place][found.rule], found.span.started)
+        insort(self._beside[parent][found.rule], found.span.started)
         return True
 
     def _path(self, found: Found) -> Iterator[Span]:
@@ -234,14 +243,14 @@ class _Known:
             if above.facts.kind == "agent" and slug(above.facts.agent) == slug(found.target):
                 return
 
-    def _is_led_to(self, found: Found, times: dict[str, list[int]]) -> bool:
-        """Return whether an earlier rule found the handoff nearby, and the target did not begin in between."""
+    def _is_led_to(self, found: Found, known: dict[str, list[int]] | None) -> bool:
+        """Return whether an earlier rule found the handoff beside, and the target did not begin in between."""
         at = found.span.started
-        for rule, known in times.items():
+        for rule, times in (known or {}).items():
             if rule == found.rule:
                 continue
-            position = bisect_left(known, at)
-            for other in known[max(position - 1, 0) : position + 1]:
+            position = bisect_left(times, at)
+            for other in times[max(position - 1, 0) : position + 1]:
                 if not self._tree.has_started_between(found.target, min(at, other), max(at, other)):
                     return True
         return False
@@ -249,8 +258,9 @@ class _Known:
 
 def _infer_sources(tree: Tree, handoffs: list[Found]) -> None:
     """Find the source where the span has no agent above it and names none."""
-    holder = ""
+    holders: dict[str, str] = {}
     for found in handoffs:
+        holder = holders.get(found.span.trace_id, "")
         if not found.source:
             if current := tree.current_agent(found.span):
                 found.source, found.inferred["source"] = current, "state"
@@ -260,7 +270,7 @@ def _infer_sources(tree: Tree, handoffs: list[Found]) -> None:
                 found.source, found.inferred["source"] = MAIN, "main"
             found.is_open = found.is_open or not tree.is_rooted(found.span)
         if found.handoff_type == HANDOFF:
-            holder = found.target
+            holders[found.span.trace_id] = found.target
 
 
 def _set_certainty(tree: Tree, found: Found) -> None:

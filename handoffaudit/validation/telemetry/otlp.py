@@ -33,6 +33,9 @@ _ID_BYTES: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
 _TIMES: Final = range(946_684_800 * 10**9, 7_258_118_400 * 10**9)
 
 
+_Part = bytes | memoryview
+
+
 class BadExport(Exception):
     """An export that cannot be read as a whole. The sender sees the text."""
 
@@ -72,9 +75,10 @@ class Export:
 def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
     """Return the spans of an export. Raise `BadExport` if the export itself cannot be read."""
     export = Export([])
-    raw = _split_protobuf(body) if content_type == PROTOBUF else _split_json(body)
+    # All spans are counted before the first one is decoded, and none of them is copied.
+    parts: list[_Part] = list(_split_protobuf(body) if content_type == PROTOBUF else _split_json(body))
     read = _read_protobuf if content_type == PROTOBUF else _read_json
-    for number, part in enumerate(list(raw)):
+    for number, part in enumerate(parts):
         try:
             _check_size(part)
             export.spans.append(read(part, sender))
@@ -118,12 +122,13 @@ def _write_varint(value: int) -> bytes:
     return bytes(parts)
 
 
-def _check_size(part: bytes) -> None:
+def _check_size(part: _Part) -> None:
     if len(part) > MOST_SPAN_BYTES:
         raise Refused(f"it has {len(part):,} bytes, and {MOST_SPAN_BYTES:,} are allowed: capture less content")
 
 
-def _split_protobuf(body: bytes) -> Iterator[bytes]:
+def _split_protobuf(body: bytes) -> Iterator[memoryview]:
+    view = memoryview(body)
     spans = containers = 0
     for resource in _messages(body, 0, len(body), 1):
         for scope in _messages(body, *resource, 2):
@@ -134,7 +139,7 @@ def _split_protobuf(body: bytes) -> Iterator[bytes]:
                 spans += 1
                 if spans > MOST_SPANS:
                     raise TooManySpans
-                yield body[start:end]
+                yield view[start:end]
         containers += 1
 
 
@@ -180,9 +185,9 @@ def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
     raise BadExport(_BROKEN)
 
 
-def _read_protobuf(part: bytes, sender: int) -> Span:
+def _read_protobuf(part: _Part, sender: int) -> Span:
     try:
-        span = trace_pb2.Span.FromString(part)
+        span = trace_pb2.Span.FromString(bytes(part))
     except DecodeError as error:
         raise Refused("it is no protobuf message of a span") from error
     ids = [_checked_id(name, value.hex()) for name, value in _ids(span)]
@@ -251,7 +256,7 @@ def _split(raw: msgspec.Raw, most: int) -> list[bytes]:
     return found
 
 
-def _read_json(part: bytes, sender: int) -> Span:
+def _read_json(part: _Part, sender: int) -> Span:
     try:
         span = orjson.loads(part)
     except orjson.JSONDecodeError as error:

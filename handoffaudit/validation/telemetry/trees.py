@@ -13,6 +13,8 @@ from handoffaudit.validation.telemetry.facts import Span
 T = TypeVar("T")
 
 _MOST_BEGUN: Final = 50
+# A minute, in nanoseconds.
+_MOST_PAUSE: Final = 60 * 10**9
 # Ancestors that are further away are not looked at, so that a chain of spans costs no more than its length.
 MOST_ANCESTORS: Final = 256
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
@@ -109,12 +111,32 @@ class Tree:
         return self.names.get(slug(written), written)
 
     def next_agent(self, span: Span) -> Span | None:
-        """Return the first agent that starts after a span began, except its own ancestors."""
-        above = {one.span_id for one in self.ancestors_of(span)}
+        """Return the first agent that starts after a span began, except its own ancestors.
+
+        An agent of another trace counts only if it starts soon after the end of the span.
+        """
+        agents, starts = self._agents_by_trace.get(span.trace_id, ([], []))
+        if agents:
+            above = {one.span_id for one in self.ancestors_of(span)}
+            for later in agents[bisect_left(starts, span.started) :]:
+                if later.span_id not in above and later is not span:
+                    return later
         for later in self.agents[bisect_left(self._starts, span.started) :]:
-            if later.span_id not in above and later is not span:
+            if later.started > span.ended + _MOST_PAUSE:
+                break
+            if later.trace_id != span.trace_id:
                 return later
         return None
+
+    @cached_property
+    def _agents_by_trace(self) -> dict[str, tuple[list[Span], list[int]]]:
+        """Return the spans of agents by trace, and their starts, in order."""
+        found: dict[str, tuple[list[Span], list[int]]] = defaultdict(lambda: ([], []))
+        for span in self.agents:
+            spans, starts = found[span.trace_id]
+            spans.append(span)
+            starts.append(span.started)
+        return found
 
     @cached_property
     def _llms_by_parent(self) -> dict[tuple[str, str], tuple[list[Span], list[int]]]:
@@ -135,14 +157,18 @@ class Tree:
         return some[at - 1] if at else next(begun, None)
 
     @cached_property
-    def _states(self) -> tuple[list[int], list[str]]:
-        """Return when the state of the run named a current agent, in the order of time, and which."""
-        found = sorted((span.ended, span.facts.current) for span in self.spans if span.facts.current)
-        return [ended for ended, _ in found], [agent for _, agent in found]
+    def _states(self) -> dict[str, tuple[list[int], list[str]]]:
+        """Return when the state of a trace named a current agent, in the order of time, and which."""
+        found: dict[str, tuple[list[int], list[str]]] = defaultdict(lambda: ([], []))
+        for span in sorted((one for one in self.spans if one.facts.current), key=attrgetter("ended")):
+            ends, agents = found[span.trace_id]
+            ends.append(span.ended)
+            agents.append(span.facts.current)
+        return found
 
     def current_agent(self, span: Span) -> str:
         """Return the current agent by the last state that was written before a span began."""
-        ends, agents = self._states
+        ends, agents = self._states.get(span.trace_id, ([], []))
         at = bisect_right(ends, span.started)
         return agents[at - 1] if at else ""
 

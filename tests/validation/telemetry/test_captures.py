@@ -42,6 +42,13 @@ def test_doubled_and_shuffled_spans_give_the_same_handoffs(run: str) -> None:
     assert shown(find_handoffs(others)) == shown(find_handoffs(spans))
 
 
+def test_runs_of_one_conversation_do_not_change_each_other() -> None:
+    """Several of the runs name the same conversation, so their spans are looked at together."""
+    alone = [row for run in RUNS for row in shown(find_handoffs(spans_of(run)))]
+    together = shown(find_handoffs([span for run in RUNS for span in spans_of(run)]))
+    assert sorted(map(str, together)) == sorted(map(str, alone))
+
+
 @pytest.mark.parametrize("run", [path.name.split(".otlp")[0] for path in sorted(CAPTURES.glob("*.json.gz"))])
 def test_json_gives_the_same_spans_as_protobuf(run: str) -> None:
     read = {kind: read_export(bodies(run, kind)[0], type_).spans for kind, type_ in (("pb", PROTOBUF), ("json", JSON))}

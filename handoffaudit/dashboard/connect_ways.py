@@ -44,7 +44,7 @@ class Way:
 
     `packages` are the distributions to install; without packages, nothing is installed and the code itself names the
     server and the key. `sees`, `misses` and `gate` hold one sentence or two each. `guide` is the name of a guide
-    of Help.
+    of Help. `delay` says when handoffs appear that come later than the answer to their sender.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Way:
     gate: tuple[str, ...]
     packages: tuple[str, ...] = ()
     guide: str = "developer"
+    delay: str = ""
 
     def fill(self, server: str, secret: str) -> list[Snippet]:
         """Return the lines to copy, with the address of the server and the secret of a key."""
@@ -241,6 +242,7 @@ WAYS: Final[Sequence[Way]] = (
         label="OpenTelemetry",
         scopes=_SEND_AND_OBSERVE,
         guide="connect-opentelemetry",
+        delay="The handoffs of a trace appear when it has been quiet for 10 seconds. If none does, no rule applies to it.",
         code=(
             Code("connect/opentelemetry.sh", "Install the exporter, and name the server and the key"),
             Code("connect/opentelemetry.py", "Run this: it sends a first trace. Its handoff appears within 15 seconds"),

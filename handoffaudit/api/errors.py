@@ -306,7 +306,7 @@ def _as_rpc_status(request: HttpRequest, response: HttpResponse) -> HttpResponse
     detail = orjson.loads(response.content)["detail"]
     media_type = str(request.content_type)
     response.content = otlp.write_status(response.status_code, detail, media_type)
-    response["Content-Type"] = media_type if media_type == otlp.PROTOBUF else otlp.JSON
+    response["Content-Type"] = otlp.answer_type(media_type)
     return response
 
 

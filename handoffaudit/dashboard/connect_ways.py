@@ -242,7 +242,7 @@ WAYS: Final[Sequence[Way]] = (
         label="OpenTelemetry",
         scopes=_SEND_AND_OBSERVE,
         guide="connect-opentelemetry",
-        delay="The handoffs of a trace appear when it has been quiet for 10 seconds. If none does, no rule applies to it.",
+        delay="The handoffs of a trace appear when it has been quiet for 10 seconds. If none does, no rule applies.",
         code=(
             Code("connect/opentelemetry.sh", "Install the exporter, and name the server and the key"),
             Code("connect/opentelemetry.py", "Run this: it sends a first trace. Its handoff appears within 15 seconds"),

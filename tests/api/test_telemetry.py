@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from handoffaudit import database_faults
+from handoffaudit import database_faults, request_bodies
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, HandoffBody, TelemetrySpan, TelemetryTrace, ToolResult
@@ -246,6 +246,15 @@ def test_too_many_requests_are_told_when_to_come_again(api: httpx.Client, settin
     response = send(api, b"")
     assert (response.status_code, status_of(response)[0]) == (429, 8)
     assert int(response.headers["Retry-After"]) > 0
+
+
+def test_too_many_bodies_at_once_are_told_in_the_form_of_the_protocol(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_bodies, "MOST_READING", 0)
+    response = send(api, bodies("crewai.traceloop")[0])
+    assert (response.status_code, status_of(response)[0]) == (503, 14)
+    assert response.headers["Retry-After"] == "1"
 
 
 def test_another_type_is_refused(api: httpx.Client) -> None:

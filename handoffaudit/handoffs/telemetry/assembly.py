@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 # Other periodic jobs wait for this one, so it stops after a while and goes on in the next round.
 _MOST_SECONDS: Final = 5.0
-_AT_ONCE: Final = 20
+_REMOVED_AT_ONCE: Final = 20
 _MOST_TRIES: Final = 5
 # The newest traces of a conversation.
 _MOST_JOINED: Final = 20
@@ -70,34 +70,33 @@ class _Stage:
 def look_for_traces() -> None:
     """Make the handoffs of all traces that are due, for a few seconds at most."""
     end = time.monotonic() + _MOST_SECONDS
-    while time.monotonic() < end and (rows := _take()):
-        for row in rows:
-            # An exception here is a bug of this product. It must not affect the other traces.
-            try:
-                _assemble(row)
-            except Exception:
-                log.exception("the handoffs of a trace could not be made", trace=row.trace_id, tenant=row.tenant_id)
-                leases.release(leases.filter_held(TelemetryTrace, row.pk, row.claim), row.tries)
+    while time.monotonic() < end and (row := _take()):
+        # An exception here is a bug of this product. It must not affect the other traces.
+        try:
+            _assemble(row)
+        except Exception:
+            log.exception("the handoffs of a trace could not be made", trace=row.trace_id, tenant=row.tenant_id)
+            leases.release(leases.filter_held(TelemetryTrace, row.pk, row.claim), row.tries)
     _remove_exhausted()
 
 
-def _take() -> list[TelemetryTrace]:
+def _take() -> TelemetryTrace | None:
     with transaction.atomic():
         _, rows = leases.take_first(
             TelemetryTrace,
             "claim_expires_at < %s AND tries < %s",
             [timezone.now(), _MOST_TRIES],
             order="claim_expires_at",
-            limit=_AT_ONCE,
+            limit=1,
             changes="tries = tries + 1",
         )
-    return rows
+    return rows[0] if rows else None
 
 
 def _remove_exhausted() -> None:
     """Remove traces that failed again and again, when their time is over."""
     before = timezone.now() - 2 * timedelta(seconds=settings.TELEMETRY_KEEP_SECONDS)
-    for row in TelemetryTrace.objects.filter(tries__gte=_MOST_TRIES, since__lt=before)[:_AT_ONCE]:
+    for row in TelemetryTrace.objects.filter(tries__gte=_MOST_TRIES, since__lt=before)[:_REMOVED_AT_ONCE]:
         with transaction.atomic():
             remove_traces(row.tenant_id, [row.trace_id])
 

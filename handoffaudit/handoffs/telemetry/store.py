@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -39,9 +40,10 @@ def store_export(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
     _reject_foreign_agents(tenant, key, export)
     if not export.spans:
         return
+    # The facts are written before the transaction begins, and their real size counts.
+    written = [_WrittenSpan(span, _write_facts(span.facts).decode()) for span in export.spans]
     with write_turn(), transaction.atomic():
-        now = timezone.now()
-        traces = _make_room(tenant, export, now)
+        traces, kept = _make_room(tenant, export, written, timezone.now())
         # Every process stores in the same order, so that two exports cannot deadlock.
         TelemetryTrace.objects.bulk_create(
             [traces[trace_id] for trace_id in sorted(traces)],
@@ -49,13 +51,24 @@ def store_export(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
             unique_fields=["tenant", "trace_id"],
             update_fields=["conversation", "since", "spans", "size", "tries", "claim_expires_at"],
         )
-        db.insert_rows(_SPAN, [_row_of(tenant, key, span) for span in export.spans])
+        db.insert_rows(_SPAN, [_row_of(tenant, key, one) for one in kept])
 
 
-def _row_of(tenant: Tenant, key: KeyIdentity, span: Span) -> tuple[Any, ...]:
-    facts = _write_facts(span.facts).decode()
+@dataclass(frozen=True, slots=True)
+class _WrittenSpan:
+    span: Span
+    facts: str
+
+    @property
+    def size(self) -> int:
+        return _ROW_BYTES + len(self.facts)
+
+
+def _row_of(tenant: Tenant, key: KeyIdentity, one: _WrittenSpan) -> tuple[Any, ...]:
+    span = one.span
     ids = new_id(), tenant.pk, span.trace_id, span.span_id, span.parent_id
-    return *ids, span.name if span.facts.kind else "", span.started, span.ended, span.conversation, key.key_id, facts
+    name = span.name if span.facts.kind else ""
+    return *ids, name, span.started, span.ended, span.conversation, key.key_id, one.facts
 
 
 def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
@@ -76,46 +89,49 @@ def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> 
     export.spans = kept
 
 
-def _make_room(tenant: Tenant, export: Export, now: datetime) -> dict[str, TelemetryTrace]:
-    """Return the rows of the traces with the counts after this export, and reject the spans beyond their limits."""
-    by_trace: dict[str, list[Span]] = defaultdict(list)
-    for span in export.spans:
-        by_trace[span.trace_id].append(span)
+def _make_room(
+    tenant: Tenant, export: Export, written: Sequence[_WrittenSpan], now: datetime
+) -> tuple[dict[str, TelemetryTrace], list[_WrittenSpan]]:
+    """Return the rows of the traces with the counts after this export, and the spans that have room in them.
+
+    The spans beyond the limits of a trace are rejected.
+    """
+    by_trace: dict[str, list[_WrittenSpan]] = defaultdict(list)
+    for one in written:
+        by_trace[one.span.trace_id].append(one)
     found = TelemetryTrace.objects.filter(tenant=tenant, trace_id__in=by_trace)
     known = {row.trace_id: row for row in found}
-    rows, kept = {}, []
-    for trace_id, spans in by_trace.items():
+    rows: dict[str, TelemetryTrace] = {}
+    kept: list[_WrittenSpan] = []
+    for trace_id, some in by_trace.items():
         row = known.get(trace_id) or TelemetryTrace(tenant=tenant, trace_id=trace_id, spans=0, size=0)
-        taken = _take(row, spans)
-        if len(taken) < len(spans):
+        taken = _take(row, some)
+        if len(taken) < len(some):
             limits = f"{MOST_SPANS_OF_TRACE:,} spans or {MOST_BYTES_OF_TRACE:,} bytes of facts"
-            export.reject(f"the trace {trace_id} has more than {limits}: begin another", len(spans) - len(taken))
+            export.reject(f"the trace {trace_id} has more than {limits}: begin another", len(some) - len(taken))
         if taken:
-            is_ended = any(not span.parent_id for span in taken)
-            wait = _SOON if is_ended else timedelta(seconds=settings.TELEMETRY_QUIET_SECONDS)
-            row.since, row.tries, row.claim_expires_at = now, 0, now + wait
-            row.conversation = row.conversation or next((one.conversation for one in taken if one.conversation), "")
+            _set_due(row, [one.span for one in taken], now)
             rows[trace_id] = row
             kept += taken
-    export.spans = kept
-    return rows
+    return rows, kept
 
 
-def _take(row: TelemetryTrace, spans: Sequence[Span]) -> list[Span]:
+def _set_due(row: TelemetryTrace, spans: Sequence[Span], now: datetime) -> None:
+    is_ended = any(not span.parent_id for span in spans)
+    wait = _SOON if is_ended else timedelta(seconds=settings.TELEMETRY_QUIET_SECONDS)
+    row.since, row.tries, row.claim_expires_at = now, 0, now + wait
+    row.conversation = row.conversation or next((span.conversation for span in spans if span.conversation), "")
+
+
+def _take(row: TelemetryTrace, some: Sequence[_WrittenSpan]) -> list[_WrittenSpan]:
     """Count the spans of a trace as long as there is room, and return them."""
     taken = []
-    for span in spans:
-        size = _ROW_BYTES + size_of(span.facts)
-        if row.spans >= MOST_SPANS_OF_TRACE or row.size + size > MOST_BYTES_OF_TRACE:
+    for one in some:
+        if row.spans >= MOST_SPANS_OF_TRACE or row.size + one.size > MOST_BYTES_OF_TRACE:
             break
-        row.spans, row.size = row.spans + 1, row.size + size
-        taken.append(span)
+        row.spans, row.size = row.spans + 1, row.size + one.size
+        taken.append(one)
     return taken
-
-
-def size_of(facts: Facts) -> int:
-    texts = facts.arguments, facts.result, facts.said, facts.update
-    return sum(map(len, texts)) + sum(len(name) + len(arguments) for name, arguments in facts.calls)
 
 
 def load_spans(tenant_id: int, trace_ids: Iterable[str]) -> list[Span]:

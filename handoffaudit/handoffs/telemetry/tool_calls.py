@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import accumulate, islice
 from typing import Final
 
 from django.db import transaction
@@ -20,8 +21,9 @@ from handoffaudit.validation.telemetry.handoff_rules import Found, acting_agent
 from handoffaudit.validation.telemetry.trees import Tree
 from handoffaudit.validation.text import trace_name
 
-# The newest results of a trace are taken.
+# The newest results of a trace are taken, because masking them takes longer than storing handoffs.
 _MOST_RESULTS: Final = 200
+_MOST_CHARACTERS: Final = 2 * 1024 * 1024
 
 
 def store_results(
@@ -30,7 +32,7 @@ def store_results(
     """Store the results of the tools in some traces that are new."""
     by_sender: dict[tuple[str, int], list[ToolResultIn]] = defaultdict(list)
     spans = [span for span in _list_calls(tree, found) if span.trace_id in traces and span.sender in keys]
-    for span in spans[-_MOST_RESULTS:]:
+    for span in _take_newest(spans):
         agent = acting_agent(tree, span)
         if keys[span.sender].agents.allows(agent) and (result := _read_result(span, agent)):
             by_sender[(trace_name(tree.conversation_of(span)), span.sender)].append(result)
@@ -43,6 +45,12 @@ def store_results(
         if rows:
             with write_turn(), transaction.atomic():
                 tool_results.store(sorted(rows, key=lambda row: row.call_id), key.name, key.grade, now)
+
+
+def _take_newest(spans: list[Span]) -> list[Span]:
+    sizes = accumulate(len(span.facts.result) for span in reversed(spans))
+    number = sum(size <= _MOST_CHARACTERS for size in islice(sizes, _MOST_RESULTS))
+    return spans[len(spans) - number :]
 
 
 def _list_calls(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:

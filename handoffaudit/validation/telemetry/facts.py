@@ -148,9 +148,15 @@ _ARROW: Final = re.compile(r"^(.+?)\s*(?:→|->)\s*(.+?)(?:\.hand_?off)?$", re.I
 _UNKNOWN: Final = frozenset({"", "unknown", "none", "null"})
 
 
+# Nearly no other name has one of these words, so that unknown names cost little.
+_WORDS: Final = re.compile(
+    "hand_?off|transfer|agent|goto|_id$|langgraph|workflow|member|coworker|recip|assign|output|comp"
+)
+
+
 @lru_cache(maxsize=8192)
 def _role_of(key: str) -> str:
-    if len(key) > MAX_TEXT:
+    if len(key) > MAX_TEXT or (key not in _ROLES and not _WORDS.search(key)):
         return ""
     return _ROLES.get(key) or next((role for pattern, role in _ENDS if pattern.search(key)), "")
 

@@ -104,6 +104,11 @@ _CODES: Final = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 413: 8, 415: 3, 422: 
 _INTERNAL: Final = 13
 
 
+def answer_type(content_type: str) -> str:
+    """Return the type of the answer to a request of some type."""
+    return PROTOBUF if content_type == PROTOBUF else JSON
+
+
 def write_status(http_status: int, message: str, content_type: str) -> bytes:
     """Return the `google.rpc.Status` of an error. Its two fields need no schema."""
     code = _CODES.get(http_status, _INTERNAL)
@@ -346,9 +351,9 @@ def _make(
     started, ended = times
     if started not in _TIMES:
         raise Refused(f"startTimeUnixNano is {started}: send nanoseconds since 1970")
+    # Rules look for patterns in the name, so it is cut before.
+    name = clean(name, MAX_TEXT)
     facts, conversation = read_facts(name, roles, events)
     trace_id, span_id, parent_id = ids
     ended = ended if ended in _TIMES else started
-    return Span(
-        trace_id, span_id, parent_id, clean(name, MAX_TEXT), started, max(started, ended), conversation, facts, sender
-    )
+    return Span(trace_id, span_id, parent_id, name, started, max(started, ended), conversation, facts, sender)

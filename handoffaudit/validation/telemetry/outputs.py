@@ -211,7 +211,10 @@ def _read_choice(choice: object, found: Output) -> None:
 
 
 def find_command(output: str) -> dict[str, Any] | None:
-    """Return the object with `goto` in the output of a node: the output itself, or what stands in its wrapping."""
+    """Return the command in the output of a node: the output itself, or what stands in its wrapping.
+
+    A command also has `update` or `graph`. Other objects with `goto` are data, such as those of tools that navigate.
+    """
     value: Any = parse(output)
     for _ in range(4):
         if isinstance(value, list):
@@ -219,7 +222,7 @@ def find_command(output: str) -> dict[str, Any] | None:
         if not isinstance(value, dict):
             return None
         if "goto" in value:
-            return value
+            return value if "update" in value or "graph" in value else None
         value = next((value[name] for name in ("outputs", "output", "result") if name in value), None)
     return None
 

@@ -141,10 +141,13 @@ def test_one_agent_span_takes_over_once() -> None:
                 metadata='{"langgraph_checkpoint_ns": "triage:1|model:2"}',
             )
         ],
-        [one(1, "triage", openinference__span__kind="CHAIN", output__value='{"goto": "__end__"}')],
-        [one(1, "triage", openinference__span__kind="CHAIN", output__value='{"goto": "triage"}')],
+        [one(1, "triage", openinference__span__kind="CHAIN", output__value='{"goto": "__end__", "update": {}}')],
+        [one(1, "triage", openinference__span__kind="CHAIN", output__value='{"goto": "triage", "graph": null}')],
         # What a tool returns is data, not a decision.
-        below_triage(one(2, "chat", 1, gen_ai__operation__name="chat", output__value='{"goto": "writer"}')),
+        below_triage(
+            one(2, "chat", 1, gen_ai__operation__name="chat", output__value='{"goto": "writer", "update": {}}')
+        ),
+        below_triage(one(2, "browse", 1, openinference__span__kind="TOOL", output__value='{"goto": "/writer"}')),
     ],
 )
 def test_nothing_is_found_where_nothing_was_handed_over(spans: list[dict[str, Any]]) -> None:

@@ -168,3 +168,31 @@ def test_ten_thousand_handoffs_side_by_side_are_found_in_seconds() -> None:
     begin = time.monotonic()
     assert len(find_handoffs(spans)) == 9_998
     assert time.monotonic() - begin < 20
+
+
+def test_patterns_and_names_of_attributes_cost_no_more_than_their_length() -> None:
+    blanks = one(1, "handoff " + " " * 500_000 + "x")
+    arrows = one(2, "a" * 500_000 + " -> b.handoff", traceloop__span__kind="handoff")
+    keys = {f"{'x.' * 90}agent{number}": "v" for number in range(4_000)}
+    many = [one(number, "a", attributes=keys | {"agent.x." + "transfer." * 20: "v"}) for number in range(3, 8)]
+    begin = time.monotonic()
+    assert len(read(blanks, arrows, *many).spans) == 7
+    assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'content': " + "-" * 15_000 + "1}",
+        "{'content': " + "1+" * 7_000 + "1}",
+        "{'content': " + "9" * 15_000 + "}",
+        "{'content': " + "[" * 60 + "}",
+        "{'content': __import__('os')}",
+        "{'content': '" + "\\" * 7_000,
+        "{'content': 1, 'parts': 3, 'tool_calls': [{'function': [1]}]}",
+    ],
+)
+def test_a_text_that_looks_like_python_is_only_read(text: str) -> None:
+    messages = [{"role": "assistant", "parts": [{"type": "text", "content": text}]}]
+    (span,) = read(one(1, "chat", gen_ai__operation__name="chat", gen_ai__output__messages=messages)).spans
+    assert span.facts.calls == []

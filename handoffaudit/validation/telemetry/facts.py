@@ -79,9 +79,12 @@ _ROLES: Final[dict[str, str]] = {
     "gen_ai.operation.name": "operation",
     "openinference.span.kind": "kind",
     "traceloop.span.kind": "kind",
+    "langsmith.span.kind": "kind",
+    "langfuse.observation.type": "observation",
     "gen_ai.agent.name": "agent",
     "agent.name": "agent",
     "agent_name": "agent",
+    "graph.node.name": "node",
     "graph.node.id": "node",
     "traceloop.entity.name": "node",
     "ai.telemetry.functionId": "function",
@@ -103,11 +106,13 @@ _ROLES: Final[dict[str, str]] = {
     "input.value": "input",
     "tool.parameters": "parameters",
     "traceloop.entity.input": "input",
+    "langfuse.observation.input": "input",
     "gen_ai.tool.call.result": "result",
     "ai.toolCall.result": "result",
     "tool_response": "result",
     "output.value": "output",
     "traceloop.entity.output": "output",
+    "langfuse.observation.output": "output",
     "gen_ai.task.output": "output",
     "gen_ai.output.messages": "messages",
     "ai.response.text": "said",
@@ -139,12 +144,13 @@ _ENDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"^(?:llm\.output_messages|gen_ai\.completion)\.\d+\."), "flat"),
 )
 _AGENT_KINDS: Final = frozenset({"agent", "invoke_agent"})
-_LLM_KINDS: Final = frozenset({"llm", "chat", "completion", "generate_content", "text_completion"})
+_LLM_KINDS: Final = frozenset({"llm", "chat", "completion", "generation", "generate_content", "text_completion"})
 _TOOL_KINDS: Final = frozenset({"tool", "execute_tool"})
 _HANDOFF_KINDS: Final = frozenset({"handoff", "agent_handoff", "transfer"})
 _NODE_KINDS: Final = frozenset({"chain", "task", "execute_task", "goto", "workflow"})
 _TITLE: Final = re.compile(r"^hand-?_?off(?::|\s+to\b|\s)\s*(.+)$", re.IGNORECASE)
 _ARROW: Final = re.compile(r"^(.+?)\s*(?:→|->)\s*(.+?)(?:\.hand_?off)?$", re.IGNORECASE)
+_AGENT_TITLE: Final = re.compile(r"^(?:invoke_agent (.+)|(.+)\.(?:run|arun|invoke))$")
 _UNKNOWN: Final = frozenset({"", "unknown", "none", "null"})
 
 
@@ -218,15 +224,16 @@ def read_facts(name: str, roles: Roles, events: Iterable[tuple[str, Roles]]) -> 
 
 def _kind_of(name: str, roles: Roles) -> str:
     """Return the first kind whose signs the span has."""
-    stated = {roles.text("operation").lower(), roles.text("kind").lower()}
+    stated = {roles.text(role).lower() for role in ("operation", "kind", "observation")}
     is_named = name[:1] in "hH" and _TITLE.match(name) is not None
-    is_agent = not stated.isdisjoint(_AGENT_KINDS) or (name.startswith("ai.") and roles.has("function"))
+    is_agent = name == "agent run" or (name.startswith("ai.") and roles.has("function"))
     signs = (
-        ("handoff", not stated.isdisjoint(_HANDOFF_KINDS) or is_named or roles.has("target") or roles.has("source")),
+        ("handoff", not stated.isdisjoint(_HANDOFF_KINDS) or is_named),
         ("tool", not stated.isdisjoint(_TOOL_KINDS) or name.startswith("ai.toolCall")),
         ("node", not stated.isdisjoint(_NODE_KINDS) or roles.has("workflow")),
-        ("agent", is_agent),
+        ("agent", is_agent or not stated.isdisjoint(_AGENT_KINDS)),
         ("llm", not stated.isdisjoint(_LLM_KINDS)),
+        ("handoff", bool(_known(roles.text("target")))),
         ("tool", roles.has("tool")),
         ("node", roles.has("output")),
     )
@@ -234,10 +241,12 @@ def _kind_of(name: str, roles: Roles) -> str:
 
 
 def _agent_of(name: str, kind: str, roles: Roles) -> str:
+    """Return the name that the span gives to its agent. The name of the span is one for some instrumentations only."""
     found = roles.text("agent")
     if not found and kind == "agent":
-        found = roles.text("function") or roles.text("node")
-        found = found or (name.removeprefix("invoke_agent ") if name.startswith("invoke_agent ") else "")
+        title = _AGENT_TITLE.match(name)
+        found = roles.text("function") or roles.text("node") or (title[1] or title[2] if title else "")
+        found = found or (name if roles.text("observation") == "agent" else "")
     return _name(found, "gen_ai.agent.name")
 
 

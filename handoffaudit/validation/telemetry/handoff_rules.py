@@ -59,9 +59,9 @@ _HANDING_OUT_BARE: Final = frozenset({"agent", "task", "ask_question_to_coworker
 
 def _by_attributes(tree: Tree, span: Span) -> Iterator[Found]:
     facts = span.facts
-    if facts.kind == "handoff":
-        if facts.source or facts.target:
-            source = facts.source or acting_agent(tree, span)
+    if facts.target or (facts.kind == "handoff" and facts.source):
+        source = facts.source or (facts.agent if facts.kind == "agent" else "") or acting_agent(tree, span)
+        if facts.target or source:
             yield Found("attributes", span, source, tree.name_of(facts.target), _type_of(facts.returns))
     elif facts.kind == "agent" and facts.caller and facts.agent:
         yield Found("attributes", span, facts.caller, facts.agent, DELEGATION)

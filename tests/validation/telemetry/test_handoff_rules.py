@@ -49,6 +49,48 @@ def test_a_caller_is_the_source_of_a_remote_agent() -> None:
     assert ends_in(agent(1, "writer", gen_ai__caller__name="Mia", gen_ai__caller__type="user")) == []
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        # Agno with OpenInference: the id of a node is no name.
+        (
+            {"openinference.span.kind": "AGENT", "graph.node.id": "7f3a", "graph.node.name": "triage"},
+            {"openinference.span.kind": "AGENT", "graph.node.id": "91bc", "graph.node.name": "writer"},
+        ),
+        ({"agent_name": "triage", "span": "agent run"}, {"agent_name": "writer", "span": "agent run"}),
+        (
+            {"langfuse.observation.type": "agent", "span": "triage"},
+            {"langfuse.observation.type": "agent", "span": "writer"},
+        ),
+        (
+            {"openinference.span.kind": "AGENT", "span": "triage.run"},
+            {"openinference.span.kind": "AGENT", "span": "writer.run"},
+        ),
+        (
+            {"langsmith.span.kind": "agent", "agent.name": "triage"},
+            {"langsmith.span.kind": "agent", "agent.name": "writer"},
+        ),
+    ],
+)
+def test_agents_are_named_in_many_ways(outer: dict[str, str], inner: dict[str, str]) -> None:
+    spans = [
+        one(number, given.get("span", "a span"), number - 1, at=number, attributes=given)
+        for number, given in ((1, outer), (2, inner))
+    ]
+    assert ends_in(*spans) == ENDS
+
+
+def test_an_agent_can_state_its_handoff_itself() -> None:
+    spans = [agent(1, "triage", gen_ai__handoff__to_agent="writer"), tool(2, "transfer_to_writer", 1, at=5)]
+    assert ends_in(*spans) == ENDS
+    assert ends_in(spans[0], agent(3, "writer", at=500)) == ENDS
+
+
+def test_a_sender_without_a_receiver_is_no_handoff() -> None:
+    assert ends_in(one(1, "message", from_agent="triage"), agent(2, "writer", at=5)) == []
+    assert ends_in(one(1, "message", from_agent="triage", to_agent=""), agent(2, "writer", at=5)) == []
+
+
 def test_the_mode_of_a_transfer_decides_the_type() -> None:
     modes = {"pass_control": "handoff", "return_to_caller": "delegation"}
     for mode, expected in modes.items():

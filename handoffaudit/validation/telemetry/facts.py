@@ -133,7 +133,7 @@ _ENDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"(?:^|\.)(?:hand_?off|transfer)[._](?:from|source)(?:[._]?agent)?(?:[._]name)?$"), "source"),
     (re.compile(r"^(?!tool\.)(?:.+\.)?to_agent$"), "target"),
     (re.compile(r"^(?!tool\.)(?:.+\.)?from_agent$"), "source"),
-    (re.compile(r"(?:^|\.)goto_node$"), "goto"),
+    (re.compile(r"(?:^|\.)goto_nodes?$"), "goto"),
     (re.compile(r"(?:metadata|properties)\.__handoff_destination$"), "destination"),
     (re.compile(r"(?:metadata|properties)\.lc_agent_name$"), "actor"),
     (re.compile(r"(?:metadata|properties)\.langgraph_checkpoint_ns$"), "namespace"),
@@ -305,7 +305,9 @@ def _read_node(_: str, facts: Facts, roles: Roles, __: list[tuple[str, Roles]]) 
 def _read_goto(facts: Facts, roles: Roles) -> None:
     """Set where a node goes next, as its output says. A tool can say it, too."""
     if roles.has("goto"):
-        facts.goto = [one for one in [_short(roles.text("goto"))] if not one.startswith("__")]
+        stated = roles.text("goto")
+        nodes = outputs.parse(stated) if stated.startswith("[") else stated
+        facts.goto = [_short(one) for one in outputs.goto_of({"goto": nodes})][:_MOST_GOTO]
         return
     output = roles.text("output")
     command = outputs.find_command(output) if '"goto"' in output else None

@@ -80,6 +80,26 @@ def test_agents_are_named_in_many_ways(outer: dict[str, str], inner: dict[str, s
     assert ends_in(*spans) == ENDS
 
 
+@pytest.mark.parametrize("goto", [{"goto_node": "writer"}, {"goto_nodes": '["writer", "__end__"]'}])
+def test_a_span_can_state_where_a_node_goes(goto: dict[str, str]) -> None:
+    node = one(1, "triage", traceloop__span__kind="task", langgraph__metadata__langgraph_checkpoint_ns="triage:17")
+    attributes = {f"langgraph.command.{name}": value for name, value in goto.items()}
+    assert ends_in(node, one(2, "goto writer", 1, gen_ai__operation__name="goto", attributes=attributes)) == ENDS
+
+
+def test_a_managed_agent_gets_what_the_llm_said_in_the_step() -> None:
+    """Smolagents with OpenInference: an agent below a step of another agent, without a span for the call."""
+    call = {f"{CALL}.name": "writer", f"{CALL}.arguments": '{"task": "Write it."}', "openinference.span.kind": "LLM"}
+    spans = [
+        one(1, "triage.run", openinference__span__kind="AGENT"),
+        one(2, "Step 1", 1, at=1, openinference__span__kind="CHAIN"),
+        one(3, "OpenAIModel.generate", 2, at=2, length=3, attributes=call),
+        one(4, "writer.run", 2, at=9, openinference__span__kind="AGENT"),
+    ]
+    (found,) = found_in(*spans)
+    assert (found.source, found.target, found.data) == ("triage", "writer", {"task": "Write it."})
+
+
 def test_an_agent_can_state_its_handoff_itself() -> None:
     spans = [agent(1, "triage", gen_ai__handoff__to_agent="writer"), tool(2, "transfer_to_writer", 1, at=5)]
     assert ends_in(*spans) == ENDS

@@ -81,3 +81,44 @@ def replayed() -> Iterator[bytes]:
     """Yield submissions with their traces, parents, steps and context, without end."""
     for trace in cycle(_traces()):
         yield from trace.replay()
+
+
+# The trace id of the spans, which each use replaces.
+_TRACE = b"\xaa" * 16
+SPANS_OF_TRACE = 8
+_PROMPT = "Who can deliver 40 chairs within a week, at which price, and from where? " * 9
+
+
+@cache
+def _spans() -> bytes:
+    """Return the spans of one trace in the form of the protocol, with about 1 KB each: an agent that hands over."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    sent = ExportTraceServiceRequest()
+    spans = sent.resource_spans.add().scope_spans.add().spans
+    for number in range(1, SPANS_OF_TRACE + 1):
+        kind = ("invoke_agent", "chat", "execute_tool", "chat")[(number - 1) % 4]
+        span = spans.add(trace_id=_TRACE, span_id=number.to_bytes(8, "big"), name=f"{kind} researcher")
+        if number > 1:
+            span.parent_span_id = (1).to_bytes(8, "big")
+        span.start_time_unix_nano = 1_795_379_700_000_000_000 + number * 1_000_000
+        span.end_time_unix_nano = span.start_time_unix_nano + 900_000
+        given = {
+            "gen_ai.operation.name": kind,
+            "gen_ai.agent.name": "researcher",
+            "gen_ai.conversation.id": "",
+            "gen_ai.request.model": "claude",
+            "gen_ai.input.messages": _PROMPT,
+            "gen_ai.tool.name": "transfer_to_writer" if kind == "execute_tool" else "",
+            "gen_ai.tool.call.arguments": '{"summary": "Three suppliers deliver within a week."}',
+        }
+        for key, value in given.items():
+            if value:
+                span.attributes.add(key=key).value.string_value = value
+    return sent.SerializeToString()
+
+
+def exports(traces: int) -> Iterator[bytes]:
+    """Yield exports of so many traces without end. Messages of the protocol can be joined as they are."""
+    while True:
+        yield b"".join(_spans().replace(_TRACE, os.urandom(16)) for _ in range(traces))

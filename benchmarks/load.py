@@ -27,7 +27,8 @@ RECEIVED = 262_144
 class Load:
     """The requests to send.
 
-    `batch` is the number of documents in a request (0: one bare document). `rate` is requests per second, each timed
+    `batch` is the number of documents in a request (0: one bare document). With `telemetry`, a request is an export of
+    OpenTelemetry with so many traces, and spans are counted. `rate` is requests per second, each timed
     from the moment at which it was due; without a rate, a connection sends its next request after an answer.
     """
 
@@ -42,6 +43,7 @@ class Load:
     batch: int = 0
     array: bool = False
     replayed: bool = False
+    telemetry: int = 0
     rate: float = 0.0
 
 
@@ -123,6 +125,8 @@ def _requests(load: Load) -> Iterator[tuple[bytes, int]]:
     if not load.sends:
         for path in cycle(load.paths or (load.path,)):
             yield f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{named}\r\n".encode(), 1
+    if load.telemetry:
+        yield from _exports(load, named)
     kind = "application/x-ndjson" if load.batch and not load.array else "application/json"
     head = f"POST {load.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n{named}Content-Length: ".encode()
     source = documents.replayed() if load.replayed else documents.bare()
@@ -134,6 +138,13 @@ def _requests(load: Load) -> Iterator[tuple[bytes, int]]:
         else:
             body = b"\n".join(islice(source, load.batch))
         yield head + str(len(body)).encode() + HEAD_END + body, load.batch or 1
+
+
+def _exports(load: Load, named: str) -> Iterator[tuple[bytes, int]]:
+    head = f"POST {load.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n{named}"
+    for body in documents.exports(load.telemetry):
+        length = f"Content-Length: {len(body)}".encode()
+        yield head.encode() + length + HEAD_END + body, load.telemetry * documents.SPANS_OF_TRACE
 
 
 class _Runner:

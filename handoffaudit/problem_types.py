@@ -129,6 +129,20 @@ _TYPES = (
         "A body may be packed with gzip or zstd, once.",
         "Pack with gzip or zstd, or leave Content-Encoding out.",
     ),
+    ProblemType(
+        "A type that is not known",
+        415,
+        "Traces come as application/x-protobuf or application/json.",
+        "Set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf.",
+        known_as="the-type",
+    ),
+    ProblemType(
+        "The traces can't be read",
+        400,
+        "The body is no ExportTraceServiceRequest of OpenTelemetry.",
+        "Send what an exporter of OpenTelemetry posts, and check Content-Type.",
+        known_as="the-traces",
+    ),
     ProblemType("An empty batch", 422, "The batch has no items.", "Send at least one item."),
     ProblemType(
         "The batch can't be read",

@@ -175,6 +175,7 @@ MAX_BATCH_ITEMS = positive("HANDOFFAUDIT_MAX_BATCH_ITEMS", 1000)
 MAX_BATCH_BYTES = positive("HANDOFFAUDIT_MAX_BATCH_BYTES", 64 * 1024 * 1024)
 MAX_LOG_BYTES = positive("HANDOFFAUDIT_MAX_LOG_BYTES", 2 * 1024 * 1024 * 1024)
 MAX_LOG_RATIO = most_log_ratio()
+MAX_TELEMETRY_BYTES = positive("HANDOFFAUDIT_MAX_TELEMETRY_BYTES", 16 * 1024 * 1024)
 MAX_NESTING = positive("HANDOFFAUDIT_MAX_NESTING", 64)
 RATE_PER_MINUTE = positive("HANDOFFAUDIT_RATE_PER_MINUTE", 200_000)
 MAX_WAIT_SECONDS = positive("HANDOFFAUDIT_MAX_WAIT_SECONDS", 60)
@@ -192,6 +193,7 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 # What each worker does every SWEEP_SECONDS, in this order.
 PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
+    "handoffaudit.handoffs.telemetry.assembly.look_for_traces",
     "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
     "handoffaudit.diagnostics.tasks.look_for_logs",
@@ -200,6 +202,10 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_old",
     "handoffaudit.diagnostics.tasks.look_for_blocked",
 )
+# Traces of OpenTelemetry: handoffs are made after so many seconds without a new span. Spans are removed later, because
+# the spans of agents that are still at work come last.
+TELEMETRY_QUIET_SECONDS = positive("HANDOFFAUDIT_TELEMETRY_QUIET_SECONDS", 10)
+TELEMETRY_KEEP_SECONDS = positive("HANDOFFAUDIT_TELEMETRY_KEEP_SECONDS", 3600)
 # The filters of handoffs find the members of a finding group with this function.
 GROUP_MEMBERS = "handoffaudit.diagnostics.group_members.members"
 # Seconds between saving a retention rule and its first deletion, so that people can take the rule back.

@@ -17,14 +17,15 @@ django.setup(set_prefix=False)
 
 from handoffaudit import request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
-from handoffaudit.api.errors import FAULT, ProblemMiddleware  # noqa: E402
+from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
 from handoffaudit.handoffs.db import limit_waits, release_connection, replace_closed  # noqa: E402
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
+from handoffaudit.validation.telemetry import otlp  # noqa: E402
 
 API_PREFIX = "/api/v1/"
 # Addresses at which programs of others post, with the address of the call that answers them.
-ALIASES = {"/v1/traces/ingest": "/api/v1/openai-agents/traces"}
+ALIASES = {"/v1/traces": TELEMETRY, "/v1/traces/ingest": "/api/v1/openai-agents/traces"}
 API_PAGES = ("/api/v1/docs",)
 # Forms are small. Without a limit, Django would hold large forms in memory and files of any size on the disk, for
 # anybody.
@@ -86,9 +87,13 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         with request_bodies.read_by_view(environ, sender, is_form=not for_api):
             return handler(environ, start_response)
     except request_bodies.TooManyBodiesError as error:
-        return request_bodies.refuse(
-            start_response, "503 Service Unavailable", f"{error}. Try again.", ("Retry-After", "1")
-        )
+        busy, said, retry = "503 Service Unavailable", f"{error}. Try again.", ("Retry-After", "1")
+        if path != TELEMETRY:
+            return request_bodies.refuse(start_response, busy, said, retry)
+        media_type = environ.get("CONTENT_TYPE", "")
+        body, media_type = otlp.write_status(503, said, media_type), otlp.answer_type(media_type)
+        start_response(busy, [("Content-Type", media_type), ("Content-Length", str(len(body))), retry])
+        return [body]
 
 
 def _sender_of(environ: dict[str, Any], for_api: bool) -> Hashable | None:  # noqa: FBT001 -- private

@@ -16,6 +16,24 @@ TYPES = (
 )
 
 
+SPANS_TABLE = "bench_spans"
+SPANS_OF_EXPORT = 512
+SPAN = (
+    "id",
+    "tenant_id",
+    "trace_id",
+    "span_id",
+    "parent_id",
+    "name",
+    "started",
+    "ended",
+    "conversation",
+    "key",
+    "facts",
+)
+SPAN_TYPES = ("uuid", "int8", "varchar", "varchar", "varchar", "varchar", "int8", "int8", "varchar", "int8", "bytea")
+
+
 def statements(vendor: str, sqlite_schema: list[tuple[str, str]]) -> list[str]:
     """Return the statements that create the floor's table in the product's database.
 
@@ -25,6 +43,8 @@ def statements(vendor: str, sqlite_schema: list[tuple[str, str]]) -> list[str]:
         return [
             f"CREATE TABLE {TABLE} (LIKE handoffs_handoff INCLUDING ALL)",
             f"ALTER TABLE {TABLE} ADD COLUMN original bytea NOT NULL",
+            f"CREATE TABLE {SPANS_TABLE} (LIKE handoffs_telemetryspan INCLUDING ALL)",
+            f"ALTER TABLE {SPANS_TABLE} ALTER COLUMN facts TYPE bytea USING facts::bytea",
         ]
     made = []
     for kind, sql in sorted(sqlite_schema, key=lambda entry: entry[0] != "table"):

@@ -1,4 +1,4 @@
-"""Bare django-ninja views: an empty answer, one INSERT, and one COPY (SQLite: one `executemany`)."""
+"""Bare django-ninja views: an empty answer, one INSERT, and one COPY (SQLite: one `executemany`) of rows or spans."""
 
 import secrets
 import uuid
@@ -12,12 +12,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from ninja import NinjaAPI
 
-from benchmarks.floor.tables import LISTED, ROW, TABLE, TYPES
+from benchmarks.floor.tables import LISTED, ROW, SPAN, SPAN_TYPES, SPANS_OF_EXPORT, SPANS_TABLE, TABLE, TYPES
 
 api = NinjaAPI(docs_url=None, openapi_url=None)
 
 MARKS = ", ".join(["%s"] * len(ROW))
 INSERT = f"INSERT INTO {TABLE} ({LISTED}) VALUES ({MARKS})"
+COPY_SPANS = f"COPY {SPANS_TABLE} ({', '.join(SPAN)}) FROM STDIN (FORMAT BINARY)"
 COPY = f"COPY {TABLE} ({LISTED}) FROM STDIN (FORMAT BINARY)"
 
 
@@ -68,6 +69,23 @@ def copy(request: HttpRequest) -> HttpResponse:
             with connection.cursor() as lite:
                 lite.executemany(INSERT, [_sqlite_row(document, now) for document in documents])
     return HttpResponse(b"{}", content_type="application/json")
+
+
+@api.post("/copy_spans")
+def copy_spans(request: HttpRequest) -> HttpResponse:
+    """COPY the bytes of an export into the columns of spans, in as many rows as it has spans."""
+    body, now = request.body, 1_795_379_700_000_000_000
+    size = -(-len(body) // SPANS_OF_EXPORT)
+    with (
+        transaction.atomic(),
+        psycopg.Cursor(connection.connection) as cursor,
+        cursor.copy(COPY_SPANS) as into,  # type: ignore[arg-type]
+    ):
+        into.set_types(SPAN_TYPES)
+        for start in range(0, len(body), size):
+            ids = uuid_utils.compat.uuid7(), 1, secrets.token_hex(16), secrets.token_hex(8), ""
+            into.write_row((*ids, "a span", now, now, "", 1, body[start : start + size]))
+    return HttpResponse(b"", content_type="application/x-protobuf")
 
 
 PAGE = b"<!DOCTYPE html><html lang=en><title>A page</title><link rel=icon href=data:,><h1>A page</h1>"

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from benchmarks import validation
 from benchmarks.options import Options
 from benchmarks.report import Row
-from benchmarks.suites import browser, client, hook, ingest, judged, latency, logs, memory, pages, semantic, start
+from benchmarks.suites import browser, client, hook, ingest, judged, latency, logs, memory, otlp, pages, semantic, start
 
 Suite = Callable[[Options], Iterator[Row]]
 
 SUITES: dict[str, Suite] = {
     "ingest_single": ingest.single,
     "ingest_batch": ingest.batch,
+    "otlp": otlp.otlp,
     "judged": judged.judged,
     "latency": latency.latency,
     "pages": pages.pages,

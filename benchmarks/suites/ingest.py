@@ -50,7 +50,7 @@ def _figure(row: Row) -> float:
 
 
 def _single(place: Place, options: Options, on_postgresql: float) -> Iterator[Row]:
-    ours, floors = _alternating(
+    ours, floors = alternate(
         place,
         options,
         Load(0, "/api/v1/handoffs", connections=CONNECTIONS, seconds=options.seconds),
@@ -58,24 +58,24 @@ def _single(place: Place, options: Options, on_postgresql: float) -> Iterator[Ro
         expected=202,
     )
     goal = max(SINGLE_GOAL if place.on_postgresql else 0, SQLITE_SHARE * on_postgresql)
-    yield _row(f"single, {place.name}, {CONNECTIONS} connections", ours, floors, goal, SINGLE_SHARE)
+    yield row_of(f"single, {place.name}, {CONNECTIONS} connections", ours, floors, goal, SINGLE_SHARE)
 
 
 def _batch(place: Place, options: Options, on_postgresql: float) -> Iterator[Row]:
     goal = max(BATCH_GOAL if place.on_postgresql else 0, SQLITE_SHARE * on_postgresql)
     for name, array in (("NDJSON", False), ("array", True)):
         common = {"connections": BATCH_CONNECTIONS, "seconds": options.seconds, "batch": BATCH}
-        ours, floors = _alternating(
+        ours, floors = alternate(
             place,
             options,
             Load(0, "/api/v1/handoffs/batch", array=array, **common),  # type: ignore[arg-type]
             Load(0, "/copy", **common),  # type: ignore[arg-type]
             expected=200,
         )
-        yield _row(f"batches of {BATCH} ({name}), {place.name}", ours, floors, goal, BATCH_SHARE)
+        yield row_of(f"batches of {BATCH} ({name}), {place.name}", ours, floors, goal, BATCH_SHARE)
 
 
-def _alternating(
+def alternate(
     place: Place, options: Options, ours: Load, floor: Load, expected: int
 ) -> tuple[list[float], list[float]]:
     """Return handoffs per second for each round, measured in turn for the product and the floor.
@@ -100,7 +100,7 @@ def _alternating(
     return found
 
 
-def _row(what: str, ours: list[float], floors: list[float], goal: float, share: float) -> Row:
+def row_of(what: str, ours: list[float], floors: list[float], goal: float, share: float) -> Row:
     figure, floor = median(ours), median(floors)
     ratio = figure / floor
     wanted = f"≥ {number(goal)}/s, ≥ {share:g}" if goal else f"≥ {share:g}"

@@ -99,15 +99,7 @@ def _load(secret_hash: str) -> _CachedKey | None:
         return None
     used = key.last_used_at.timestamp() if key.last_used_at else 0.0
     kept = _CachedKey(
-        identity=KeyIdentity(
-            key.pk,
-            key.tenant_id,
-            key.tenant.slug,
-            key.name,
-            frozenset(key.scopes),
-            key.grade,
-            AgentLimit(key.pk, key.name, tuple(key.agents)) if key.agents else ANY_AGENT,
-        ),
+        identity=identity_of(key),
         expires_at=key.expires_at.timestamp() if key.expires_at else float("inf"),
         fresh_until=time.monotonic() + settings.KEY_CACHE_SECONDS,
         touch_at=used + TOUCH_SECONDS,
@@ -118,6 +110,19 @@ def _load(secret_hash: str) -> _CachedKey | None:
         while len(_cache) > KEPT_AT_MOST:
             _cache.popitem(last=False)
     return kept
+
+
+def identity_of(key: Key) -> KeyIdentity:
+    """Return the identity of a key that was loaded with its tenant, also of a revoked one."""
+    return KeyIdentity(
+        key.pk,
+        key.tenant_id,
+        key.tenant.slug,
+        key.name,
+        frozenset(key.scopes),
+        key.grade,
+        AgentLimit(key.pk, key.name, tuple(key.agents)) if key.agents else ANY_AGENT,
+    )
 
 
 def _touch(kept: _CachedKey, now: float) -> None:

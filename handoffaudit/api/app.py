@@ -21,6 +21,7 @@ from handoffaudit.api import (
     reports,
     retention,
     review,
+    telemetry,
     traces,
     validate,
     webhooks,
@@ -62,6 +63,8 @@ class DescribedAPI(NinjaAPI):
                 if method in _METHODS:
                     _add_refusals(operation)
                     _name_problem_type(operation)
+                    if operation["operationId"] == telemetry.OPERATION:
+                        telemetry.describe_answers(operation["responses"])
         return described
 
 
@@ -127,6 +130,7 @@ errors.install_handlers(api)
 for router in (
     # `/handoffs/batch` must come before `/handoffs/{reference}`.
     batch.router,
+    telemetry.router,
     # The router of `handoffs` also has the calls that submit and review handoffs.
     handoffs.router,
     review.queue_router,

@@ -22,6 +22,7 @@ from handoffaudit.handoffs.review.base import ReviewError, Stale, WrongInput
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
+from handoffaudit.validation.telemetry import otlp
 from handoffaudit.validation.text import show
 
 MOST: Final = 100
@@ -157,6 +158,9 @@ CONTENT_TYPE = "application/problem+json"
 
 API_PREFIX = "/api/"
 
+# Exporters of OpenTelemetry post to `/v1/traces`, which `handoffaudit.wsgi` leads here.
+TELEMETRY = "/api/v1/otlp/traces"
+
 
 class Problem(Exception):
     """A refused request. `members` are added to the problem document, `headers` to the response."""
@@ -270,6 +274,12 @@ class ProblemMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self._answer(request)
+        if response.status_code >= 400 and request.path_info == TELEMETRY:
+            return _as_rpc_status(request, response)
+        return response
+
+    def _answer(self, request: HttpRequest) -> HttpResponse:
         if found := request.META.get(FAULT):
             # The view would wait for the database again.
             return answer_unavailable(request, found)
@@ -289,6 +299,15 @@ class ProblemMiddleware:
         if isinstance(exception, _DJANGOS) or not request.path_info.startswith(API_PREFIX):
             return None
         return answer_broken(request, exception)
+
+
+def _as_rpc_status(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Return a problem in the form of the OpenTelemetry protocol: a `google.rpc.Status` in the type of the request."""
+    detail = orjson.loads(response.content)["detail"]
+    media_type = str(request.content_type)
+    response.content = otlp.write_status(response.status_code, detail, media_type)
+    response["Content-Type"] = otlp.answer_type(media_type)
+    return response
 
 
 def answer_unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:

@@ -349,6 +349,22 @@ class ReviewedOut(SummaryOut):
     )
 
 
+class TelemetryOut(Answer):
+    """How a handoff was found in a trace. It was read after the fact, so nothing waited for its verdict."""
+
+    text: str = Field(
+        description="Where the handoff was read, and what was inferred.",
+        examples=["Read from a trace; target inferred from the next agent span."],
+    )
+    rule: str = Field(description="The rule that found it: attributes, metadata, tool, goto or nesting.")
+    inferred: dict[str, str] = Field(
+        description="For `source`, `target` and `data`, from what it was inferred.", examples=[{"target": "next_agent"}]
+    )
+    trace_id: str = Field(description="The id of the trace in OpenTelemetry.")
+    span_id: str = Field(description="The id of the span at which the handoff was found.")
+    span_name: str = Field(description="The name of this span.")
+
+
 class HandoffOut(ReviewedOut, JudgedOut):
     document: Any = Field(None, description="Only when a single handoff is requested")
     raw: str | None = Field(None, description="The document as text, if it is not JSON")
@@ -360,6 +376,7 @@ class HandoffOut(ReviewedOut, JudgedOut):
     context: Annotated[dict[str, Any] | None, Stored] = Field(None, description="The `context` sent.")
     evidence: Annotated[list[Any] | None, Stored] = Field(None, description="The `evidence` sent.")
     reason: str | None = Field(None, description="The `reason` sent beside the document.")
+    telemetry: TelemetryOut | None = Field(None, description="How the handoff was found in a trace of OpenTelemetry.")
 
 
 class ChangeOut(Answer):

@@ -14,6 +14,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.periods import format_utc
+from handoffaudit.validation.formats.telemetry import origin_of
 from handoffaudit.validation.repair import Repair, repair_to_dict
 from handoffaudit.validation.verdict import verdict_to_dict
 
@@ -132,7 +133,7 @@ def documents_of(handoff: Handoff) -> dict[str, Any]:
     body = queries.body(handoff)
     if body is None:
         left = queries.removal_of(handoff)
-        nothing = dict.fromkeys(("document", "raw", "lifted", "context", "evidence", "reason"))
+        nothing = dict.fromkeys(("document", "raw", "lifted", "context", "evidence", "reason", "telemetry"))
         removed_at = moment(left.at) if left else None
         return nothing | {"original_sha256": left.sha256 if left else None, "removed_at": removed_at}
     return _documents_of(body) | {"removed_at": None}
@@ -143,8 +144,9 @@ def _documents_of(body: HandoffBody) -> dict[str, Any]:
     plain = original.removeprefix(b"\xef\xbb\xbf")
     document: orjson.Fragment | None
     raw: str | None
+    origin = None
     try:
-        orjson.loads(plain)
+        origin = origin_of(orjson.loads(plain))
         # Send the original bytes. Encoding the document again would fail on deep nesting, and change numbers.
         document, raw = orjson.Fragment(plain), None
     except orjson.JSONDecodeError:
@@ -157,4 +159,5 @@ def _documents_of(body: HandoffBody) -> dict[str, Any]:
         "context": orjson.Fragment(bytes(body.context)) if body.context is not None else None,
         "evidence": orjson.Fragment(bytes(body.evidence)) if body.evidence is not None else None,
         "reason": body.reason or None,
+        "telemetry": origin,
     }

@@ -44,7 +44,7 @@ class Way:
 
     `packages` are the distributions to install; without packages, nothing is installed and the code itself names the
     server and the key. `sees`, `misses` and `gate` hold one sentence or two each. `guide` is the name of a guide
-    of Help.
+    of Help. `delay` says when handoffs appear that come later than the answer to their sender.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Way:
     gate: tuple[str, ...]
     packages: tuple[str, ...] = ()
     guide: str = "developer"
+    delay: str = ""
 
     def fill(self, server: str, secret: str) -> list[Snippet]:
         """Return the lines to copy, with the address of the server and the secret of a key."""
@@ -234,6 +235,30 @@ WAYS: Final[Sequence[Way]] = (
             "Wait for a person: for a held task, Claude Code asks its user.",
             "Resume: a decision under Review does not continue Claude Code by itself.",
             "While the server is away, tasks pass, and the events are sent later.",
+        ),
+    ),
+    Way(
+        name="opentelemetry",
+        label="OpenTelemetry",
+        scopes=_SEND_AND_OBSERVE,
+        guide="connect-opentelemetry",
+        delay="The handoffs of a trace appear when it has been quiet for 10 seconds. If none does, no rule applies.",
+        code=(
+            Code("connect/opentelemetry.sh", "Install the exporter, and name the server and the key"),
+            Code("connect/opentelemetry.py", "Run this: it sends a first trace. Its handoff appears within 15 seconds"),
+        ),
+        sees=(
+            "Handoffs in the traces that your framework or its instrumentation writes: no code of ours is needed.",
+            "Data, where the spans have the content of tool calls.",
+            "What tools return.",
+        ),
+        misses=(
+            "Frameworks whose spans name no agents.",
+            "Ends that no span names: they are inferred, and the page of the handoff says from what.",
+        ),
+        gate=(
+            "Traces come after the fact: they stop nothing, and nothing waits for the verdict.",
+            "To stop handoffs, use one of the other ways.",
         ),
     ),
 )

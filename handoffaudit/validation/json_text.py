@@ -11,9 +11,12 @@ import hashlib
 import json
 from datetime import date
 from enum import Enum
+from functools import lru_cache
+from itertools import takewhile
 from math import isfinite
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from handoffaudit.validation.issues import Code, Issue, Severity, make
@@ -56,6 +59,26 @@ def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None
     if could_be_deeper(body, max_depth) and deeper_than(value, max_depth):
         return None, (_too_deep(body, max_depth),)
     return value, ()
+
+
+def split_array(raw: bytes, most: int) -> list[bytes]:
+    """Return the raw bytes of the items of a JSON array, at most `most + 1` of them.
+
+    The limit bounds memory, because millions of items would take a hundred times the memory of the text. Raise one of
+    msgspec's or Python's own errors of decoding.
+    """
+    items = msgspec.structs.astuple(_array_decoder(most + 1).decode(raw))
+    return [bytes(item) for item in takewhile(len, items)]
+
+
+@lru_cache(maxsize=8)
+def _array_decoder(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
+    """Return a decoder for the first `number` items of a JSON array.
+
+    msgspec also parses the later items, but does not store them.
+    """
+    fields = [(f"item_{position}", msgspec.Raw, msgspec.Raw()) for position in range(number)]
+    return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))
 
 
 def could_be_deeper(body: bytes, limit: int) -> bool:

@@ -39,6 +39,7 @@ STATE = PHASE | {
     "summary": {"total_rules_executed": 0, "results_count": 0},
     "rule_results": [],
 }
+TELEMETRY = ("POST", "/otlp/traces")
 TABLE = {
     ("POST", "/handoffs"): ("ingest", 202),
     ("POST", "/handoffs/batch"): ("ingest", 200),
@@ -52,6 +53,7 @@ TABLE = {
     ("POST", "/repair"): ("ingest", 200),
     ("POST", "/handoffs/{reference}/repair"): ("review", 409),
     ("POST", "/openai-agents/traces"): ("ingest", 200),
+    TELEMETRY: ("ingest", 200),
     ("POST", "/handoffs/{reference}/use"): ("ingest", 409),
     ("POST", "/handoffs/{reference}/review"): ("review", 200),
     ("GET", "/review"): ("read", 200),
@@ -119,6 +121,7 @@ class World:
         method, path = row
         bodies: dict[tuple[str, str], Any] = {
             ("POST", "/openai-agents/traces"): {"data": []},
+            TELEMETRY: {"resourceSpans": []},
             ("POST", "/handoffs"): payload(tenant_id=self.tenant.slug),
             ("POST", "/handoffs/batch"): [payload(tenant_id=self.tenant.slug)],
             ("POST", "/validate"): payload(tenant_id=self.tenant.slug),
@@ -173,6 +176,15 @@ def world(kept_tenant: Tenant) -> World:
     return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group, webhook)
 
 
+def detail_of(row: tuple[str, str], response: httpx.Response, status: int) -> str:
+    """Return why a request was refused. Exporters of OpenTelemetry read a `google.rpc.Status`."""
+    if row != TELEMETRY:
+        return str(problem(response, status)["detail"])
+    assert response.status_code == status, response.text
+    assert response.json().keys() == {"code", "message"}
+    return str(response.json()["message"])
+
+
 def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
     assert api_operations() == set(TABLE)
     assert api_page_names() == set(PUBLIC_PAGES)
@@ -194,10 +206,10 @@ def test_a_key_may_what_its_scope_allows(row: tuple[str, str], scope: str, world
     if scope in needed.split(" or ") or needed == PUBLIC:
         assert response.status_code == status, response.text
     else:
-        refused = problem(response, 403)
-        assert refused["scope"] == needed.partition(" ")[0]
-        assert needed in refused["detail"]
-        assert scope in refused["detail"]
+        detail = detail_of(row, response, 403)
+        assert needed in detail
+        assert scope in detail
+        assert row == TELEMETRY or response.json()["scope"] == needed.partition(" ")[0]
         assert everything() == before
 
 
@@ -211,9 +223,9 @@ def test_no_key_no_answer(row: tuple[str, str], world: World) -> None:
     before = everything()
     for key in (None, "", "ha_", "nonsense", valid[:-1], valid + "x", valid.upper(), revoked, expired):
         response = world.ask(row, key)
-        problem(response, 401)
+        detail_of(row, response, 401)
         assert response.headers["WWW-Authenticate"] == "Bearer"
-    problem(world.ask(row, bare), 403)
+    detail_of(row, world.ask(row, bare), 403)
     assert everything() == before
 
 
@@ -241,7 +253,7 @@ def test_a_session_is_no_key(row: tuple[str, str], world: World, admin: Person) 
         }
         address = row[1].format(reference=world.handoff.pk, trace_id="t", **ids, **PHASE)
         response = api.request(row[0], address, headers=cookie, content=b"{}")
-    problem(response, 401)
+    detail_of(row, response, 401)
     assert "Set-Cookie" not in response.headers
 
 

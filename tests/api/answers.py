@@ -90,7 +90,9 @@ def install() -> None:
             body = response.content
             if response.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
-            media = response.get("Content-Type", "").partition(";")[0] if body else ""
+            media = response.get("Content-Type", "").partition(";")[0]
+            # An empty message is an answer, too.
+            media = media if body or media == "application/x-protobuf" else ""
             check(str(request.method), request.path_info, response.status_code, media, body)
         return response
 

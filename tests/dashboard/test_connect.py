@@ -209,6 +209,16 @@ def test_a_key_that_sent_something_else_is_noticed(sign_in: SignIn, admin: Perso
     assert "no handoff was stored" in text_of(client.get(CONNECT), "#arrived")
 
 
+def test_a_trace_is_not_told_to_have_no_handoff_before_it_is_quiet(sign_in: SignIn, admin: Person) -> None:
+    client = sign_in(admin)
+    page = client.post(f"{CONNECT}key/", {"with": "opentelemetry"}, follow=True)
+    headers = {"Authorization": f"Bearer {page.context['secret']}"}
+    assert Client().post("/api/v1/otlp/traces", "{}", "application/json", headers=headers).status_code == 200
+    said = text_of(client.get(CONNECT, {"with": "opentelemetry"}), "#arrived")
+    assert "appear when it has been quiet for 10 seconds" in said
+    assert "no handoff was stored" not in said
+
+
 @pytest.mark.parametrize("query", [{"key": "x"}, {"key": "9" * 30}, {"since": "-1"}, {"with": "cobol"}, {"key": "999"}])
 def test_an_address_that_makes_no_sense_is_no_error(query: dict[str, str], sign_in: SignIn, viewer: Person) -> None:
     client = sign_in(viewer)

@@ -97,3 +97,24 @@ def test_the_trial_on_the_page_on_claude_code_sends_a_task(running: Up, secret: 
     assert paste("claude-code", command) == ""
     shown = newest(running, secret, trace="try-1")
     assert (shown["target_agent_id"], shown["state"]) == ("bookkeeper", "accepted")
+
+
+@pytest.mark.nightly
+def test_the_lines_for_opentelemetry_send_a_trace_until_its_handoff_is_judged(
+    running: Up, secret: str, tmp_path: Path
+) -> None:
+    """The exporter is the real one, and is configured by the usual variables alone."""
+    setup, program = (snippet.text for snippet in find_way("opentelemetry").fill(running.address, secret))
+    (tmp_path / "agent.py").write_text(program)
+    exports = [line for line in setup.splitlines() if line.startswith("export ")]
+    assert len(exports) == 3
+    script = "\n".join((*exports, f"{sys.executable} {tmp_path}/agent.py"))
+    env = clean_environment(HOME=str(tmp_path), PATH=os.environ["PATH"])
+    done = subprocess.run(["bash", "-ec", script], check=False, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    shown = newest(running, secret, target="reviewer")
+    assert (shown["source_agent_id"], shown["target_agent_id"]) == ("researcher", "reviewer")
+    assert shown["document"]["data"] == {"summary": SUMMARY}
+    assert shown["telemetry"]["text"] == "Read from a trace."
+    assert shown["verdict"]["outcome"] == shown["state"]
+    assert shown["sent_at"]

@@ -34,7 +34,8 @@ from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
-from handoffaudit.validation.formats import handoff_file
+from handoffaudit.validation.formats import framework, handoff_file
+from handoffaudit.validation.formats.telemetry import origin_of
 from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.times import utc_text
 
@@ -264,6 +265,7 @@ def _beside(
         "reason_beside": body.reason,
         "parent": sections.parent_of(shown),
         "file_report": _file_report(who, shown),
+        "origin": origin_of(document.value) if shown.format == framework.NAME else None,
     }
 
 

@@ -52,6 +52,7 @@ LOOKED_UP: Final = (
     Guide("client", "Python client", "Install the client, ask for verdicts, send without waiting, test your agents."),
     Guide("connect-langgraph", "LangGraph and LangChain", "Observe the handoffs of a graph, stop them, and resume."),
     Guide("connect-openai-agents", "OpenAI Agents", "Observe the handoffs of a run, and stop them."),
+    Guide("connect-opentelemetry", "OpenTelemetry", "Send traces of any framework without code, and see the handoffs."),
     Guide("connect-claude-code", "Claude Code", "Ask the server before a task goes to a subagent."),
     Guide("settings", "Settings of the server", "Each environment variable with its effect and its default."),
     Guide("upkeep", "Back up and upgrade", "Back up, restore, upgrade, and verify counts and logs."),

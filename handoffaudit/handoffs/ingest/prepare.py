@@ -5,11 +5,9 @@ import re
 import uuid
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Any, Final
 
-import msgspec
 from django.conf import settings
 
 from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit
@@ -46,22 +44,11 @@ def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
             for found in islice(_LINE.finditer(sent), most + 1)
         ]
     try:
-        items = msgspec.structs.astuple(_make_batch_decoder(most + 1).decode(sent))
+        return json_text.split_array(sent, most)
     except submission.UNREADABLE as error:
         _, issues = parse_json(sent, max_depth=settings.MAX_NESTING + 2)
         messages = [f"{issue.message} {issue.hint}" for issue in issues]
         raise ValueError(messages[0] if messages else f"The batch is not a JSON array: {error}.") from error
-    return [bytes(item) for item in takewhile(len, items)]
-
-
-@lru_cache(maxsize=4)
-def _make_batch_decoder(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
-    """Return a decoder for the first `number` items of a JSON array.
-
-    msgspec also parses the later items, but does not store them.
-    """
-    fields = [(f"item_{position}", msgspec.Raw, msgspec.Raw()) for position in range(number)]
-    return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))
 
 
 def expand(sent: Submission) -> list[Submission]:

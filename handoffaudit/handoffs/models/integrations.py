@@ -238,6 +238,60 @@ class LateResults(Leased):
         return f"late results of {self.trace_id}"
 
 
+class TelemetryTrace(Leased):
+    """A trace of OpenTelemetry whose spans are being gathered. A worker finds the handoffs in them.
+
+    `trace_id` is the id of the protocol. `conversation` joins it with other traces. `since` is the time of the newest
+    export. `spans` and `size` count what is stored, approximately if several exports come at once. The lease can be
+    taken from `claim_expires_at` on, which is when the trace is due next.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    trace_id = models.CharField(max_length=32)
+    conversation = models.CharField(max_length=200, blank=True)
+    since = models.DateTimeField()
+    spans = models.PositiveIntegerField()
+    size = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "trace_id"], name="one_row_per_telemetry_trace")]
+        indexes = [
+            models.Index(
+                fields=["tenant", "conversation"], condition=~models.Q(conversation=""), name="telemetry_conversation"
+            ),
+            models.Index(fields=["claim_expires_at"], name="telemetry_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.spans} spans of {self.trace_id}"
+
+
+class TelemetrySpan(models.Model):
+    """The facts of one span that the rules need, as JSON. A span that is sent twice has two rows.
+
+    `key` is the number of the key that sent the span. `started` and `ended` are nanoseconds since 1970. Rows are
+    removed with their trace.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    trace_id = models.CharField(max_length=32)
+    span_id = models.CharField(max_length=16)
+    parent_id = models.CharField(max_length=16, blank=True)
+    name = models.CharField(max_length=200, blank=True)
+    started = models.BigIntegerField()
+    ended = models.BigIntegerField()
+    conversation = models.CharField(max_length=200, blank=True)
+    key = models.BigIntegerField()
+    facts = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "trace_id"], name="telemetry_span_by_trace")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.span_id}"
+
+
 class FactKind(models.TextChoices):
     """Evidence is the text of a declared observer or person. Reported are the values of a guessed one."""
 

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
-from handoffaudit.validation.formats import a2a, autogen, crewai, google_adk, langgraph, llama_index, openai_agents
+from handoffaudit.validation.formats import (
+    a2a,
+    autogen,
+    crewai,
+    google_adk,
+    langgraph,
+    llama_index,
+    openai_agents,
+    telemetry,
+)
 from handoffaudit.validation.formats.base import (
     Document,
     Format,
@@ -38,6 +47,7 @@ FRAMEWORKS: Final[tuple[Framework, ...]] = (
     a2a.FRAMEWORK,
     crewai.FRAMEWORK,
     llama_index.FRAMEWORK,
+    telemetry.FRAMEWORK,
 )
 
 _SHAPE = Shape("framework", {})
@@ -154,6 +164,7 @@ FORMAT: Final = Format(
         protected=fields(
             *("object", "data", "span_data", "type", "source", "target", "content", "context", "author", "actions"),
             *("jsonrpc", "method", "params", "message", "event", "metadata", "inputs", "output", "agent_role"),
+            *("trace_id", "span_id", "span_name", "started_at", "rule", "inferred", "handoff_type", "target"),
             *("tool_name", "tool_args", "tool_kwargs", "tool_calls", "current_agent_name", "value"),
         ),
     ),

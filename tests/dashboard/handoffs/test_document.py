@@ -294,3 +294,22 @@ def test_a_large_one_that_arrived_is_read_part_by_part(browser: Client, tenant: 
             break
         rest, turned = following[-1].partition("#")[0], turned + 1
     assert turned == 2
+
+
+def test_a_handoff_of_a_trace_says_which_rule_found_it_and_what_was_inferred(browser: Client, tenant: Tenant) -> None:
+    document = {
+        "type": "opentelemetry.handoff",
+        "trace_id": "0af7651916cd43dd8448eb211c80319c",
+        "span_id": "b7ad6b7169203331",
+        "span_name": "<b>transfer_to_agent</b>",
+        "rule": "tool",
+        "inferred": {"target": "next_agent", "source": 3, "data": "unknown"},
+        "source": "triage",
+        "target": "writer",
+        "data": {"text": "Three of five suppliers answered."},
+    }
+    facts = " ".join(opened(browser, store(tenant, document)).text("facts").split())
+    assert "Read from a trace; target inferred from the next agent span." in facts
+    assert "Rule: a tool that is named like a handoff, in <b>transfer_to_agent</b>. Nothing waited" in facts
+    wrong = document | {"handoff_id": "h-2", "rule": ["tool"], "inferred": [], "span_id": {}}
+    assert "Read from a trace" not in opened(browser, store(tenant, wrong, handoff_id="h-2")).text("facts")

@@ -1,0 +1,156 @@
+"""Storage of the facts of spans, before an export is answered, and their loading."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from handoffaudit.accounts.agent_limits import record_refusal
+from handoffaudit.accounts.keys import KeyIdentity
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import db
+from handoffaudit.handoffs.ingest.store import write_turn
+from handoffaudit.handoffs.models import TelemetrySpan, TelemetryTrace, new_id
+from handoffaudit.validation.telemetry.facts import Facts, Span
+from handoffaudit.validation.telemetry.otlp import Export
+
+MOST_SPANS_OF_TRACE: Final = 10_000
+MOST_BYTES_OF_TRACE: Final = 16 * 1024 * 1024
+# Counted for each span, so that many small spans are limited, too.
+_ROW_BYTES: Final = 256
+# A trace whose root has ended may be complete, so it is looked at soon.
+_SOON: Final = timedelta(seconds=1)
+
+_SPAN: Final = db.Columns.of(
+    TelemetrySpan,
+    *("id", "tenant", "trace_id", "span_id", "parent_id", "name", "started", "ended", "conversation", "key", "facts"),
+)
+_write_facts = msgspec.json.Encoder().encode
+_read_facts = msgspec.json.Decoder(Facts).decode
+
+
+def store_export(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
+    """Store the facts of the spans, and reject those that the key or the size of their trace does not allow."""
+    _reject_foreign_agents(tenant, key, export)
+    if not export.spans:
+        return
+    # The facts are written before the transaction begins, and their real size counts.
+    written = [_WrittenSpan(span, _write_facts(span.facts).decode()) for span in export.spans]
+    with write_turn(), transaction.atomic():
+        traces, kept = _make_room(tenant, export, written, timezone.now())
+        # Every process stores in the same order, so that two exports cannot deadlock.
+        TelemetryTrace.objects.bulk_create(
+            [traces[trace_id] for trace_id in sorted(traces)],
+            update_conflicts=True,
+            unique_fields=["tenant", "trace_id"],
+            update_fields=["conversation", "since", "spans", "size", "tries", "claim_expires_at"],
+        )
+        db.insert_rows(_SPAN, [_row_of(tenant, key, one) for one in kept])
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenSpan:
+    span: Span
+    facts: str
+
+    @property
+    def size(self) -> int:
+        return _ROW_BYTES + len(self.facts)
+
+
+def _row_of(tenant: Tenant, key: KeyIdentity, one: _WrittenSpan) -> tuple[Any, ...]:
+    span = one.span
+    ids = new_id(), tenant.pk, span.trace_id, span.span_id, span.parent_id
+    name = span.name if span.facts.kind else ""
+    return *ids, name, span.started, span.ended, span.conversation, key.key_id, one.facts
+
+
+def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
+    """Reject the spans of agents that the key may not speak for, so that they cannot become a source."""
+    if not key.agents.patterns:
+        return
+    kept = []
+    for span in export.spans:
+        facts = span.facts
+        named = (facts.agent if facts.kind == "agent" else "", facts.source, facts.actor)
+        foreign = next((agent for agent in named if agent and not key.agents.allows(agent)), "")
+        if not foreign:
+            kept.append(span)
+            continue
+        export.reject(key.agents.describe_refusal(foreign, "a span").removesuffix("."))
+        with write_turn():
+            record_refusal(tenant, key.agents, foreign)
+    export.spans = kept
+
+
+def _make_room(
+    tenant: Tenant, export: Export, written: Sequence[_WrittenSpan], now: datetime
+) -> tuple[dict[str, TelemetryTrace], list[_WrittenSpan]]:
+    """Return the rows of the traces with the counts after this export, and the spans that have room in them.
+
+    The spans beyond the limits of a trace are rejected.
+    """
+    by_trace: dict[str, list[_WrittenSpan]] = defaultdict(list)
+    for one in written:
+        by_trace[one.span.trace_id].append(one)
+    found = TelemetryTrace.objects.filter(tenant=tenant, trace_id__in=by_trace)
+    known = {row.trace_id: row for row in found}
+    rows: dict[str, TelemetryTrace] = {}
+    kept: list[_WrittenSpan] = []
+    for trace_id, some in by_trace.items():
+        row = known.get(trace_id) or TelemetryTrace(tenant=tenant, trace_id=trace_id, spans=0, size=0)
+        taken = _take(row, some)
+        if len(taken) < len(some):
+            limits = f"{MOST_SPANS_OF_TRACE:,} spans or {MOST_BYTES_OF_TRACE:,} bytes of facts"
+            export.reject(f"the trace {trace_id} has more than {limits}: begin another", len(some) - len(taken))
+        if taken:
+            _set_due(row, [one.span for one in taken], now)
+            rows[trace_id] = row
+            kept += taken
+    return rows, kept
+
+
+def _set_due(row: TelemetryTrace, spans: Sequence[Span], now: datetime) -> None:
+    is_ended = any(not span.parent_id for span in spans)
+    wait = _SOON if is_ended else timedelta(seconds=settings.TELEMETRY_QUIET_SECONDS)
+    row.since, row.tries, row.claim_expires_at = now, 0, now + wait
+    row.conversation = row.conversation or next((span.conversation for span in spans if span.conversation), "")
+
+
+def _take(row: TelemetryTrace, some: Sequence[_WrittenSpan]) -> list[_WrittenSpan]:
+    """Count the spans of a trace as long as there is room, and return them."""
+    taken = []
+    for one in some:
+        if row.spans >= MOST_SPANS_OF_TRACE or row.size + one.size > MOST_BYTES_OF_TRACE:
+            break
+        row.spans, row.size = row.spans + 1, row.size + one.size
+        taken.append(one)
+    return taken
+
+
+def load_spans(tenant_id: int, trace_ids: Iterable[str]) -> list[Span]:
+    """Return the spans of some traces in the order of their arrival, up to the limits of one trace."""
+    rows = TelemetrySpan.objects.filter(tenant=tenant_id, trace_id__in=list(trace_ids)).order_by("id")
+    names = ("trace_id", "span_id", "parent_id", "name", "started", "ended", "conversation", "facts", "key")
+    found: list[Span] = []
+    size = 0
+    for row in rows.values_list(*names)[:MOST_SPANS_OF_TRACE].iterator(chunk_size=500):
+        trace_id, span_id, parent_id, name, started, ended, conversation, facts, key = row
+        size += _ROW_BYTES + len(facts)
+        if size > 2 * MOST_BYTES_OF_TRACE:
+            break
+        read = _read_facts(facts)
+        found.append(Span(trace_id, span_id, parent_id, name, started, ended, conversation, read, key))
+    return found
+
+
+def remove_traces(tenant_id: int, trace_ids: Sequence[str]) -> None:
+    """Remove traces with their spans; call inside a transaction."""
+    TelemetrySpan.objects.filter(tenant=tenant_id, trace_id__in=trace_ids).delete()
+    TelemetryTrace.objects.filter(tenant=tenant_id, trace_id__in=trace_ids).delete()

@@ -1,0 +1,98 @@
+"""Handoffs that the server read from OpenTelemetry traces: the document that it stores, and its reading."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from handoffaudit.validation.formats.base import Document, obj
+from handoffaudit.validation.formats.native import DELEGATION, HANDOFF, Framework, NativeHandoff, time_of
+from handoffaudit.validation.telemetry.handoff_rules import INFERENCE_TEXTS, RULE_TEXTS, Found
+from handoffaudit.validation.text import clean_or_empty
+
+_TYPE: Final = "opentelemetry.handoff"
+_ENDS: Final = ("source", "target", "data")
+
+
+def make_document(found: Found) -> Document:
+    """Return the document of a handoff that a rule found in a trace."""
+    span = found.span
+    return {
+        "type": _TYPE,
+        "trace_id": span.trace_id,
+        "span_id": span.span_id,
+        "span_name": span.name,
+        "started_at": moment_of(span.started).isoformat(),
+        "rule": found.rule,
+        "inferred": found.inferred,
+        "handoff_type": found.handoff_type,
+        "source": found.source,
+        "target": found.target,
+        "data": found.data,
+    }
+
+
+def moment_of(nanoseconds: int) -> datetime:
+    """Return the time of a span, in whole microseconds."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+
+
+def find(document: Document) -> NativeHandoff | None:
+    if not resembles(document):
+        return None
+    return NativeHandoff(
+        source=document.get("source"),
+        target=document.get("target"),
+        source_at=("source",),
+        target_at=("target",),
+        data=obj(document.get("data")),
+        handoff_type=DELEGATION if document.get("handoff_type") == DELEGATION else HANDOFF,
+        trace_id=document.get("trace_id"),
+        at=time_of(document.get("started_at")),
+    )
+
+
+def resembles(document: Document) -> bool:
+    return document.get("type") == _TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a handoff was found in a trace: the rule, and what was inferred from what, in names and in words."""
+
+    trace_id: str
+    span_id: str
+    span_name: str
+    rule: str
+    inferred: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """Return a sentence such as "Read from a trace; target inferred from the next agent span"."""
+        parts = [f"{end} inferred from {INFERENCE_TEXTS[how]}" for end, how in self.inferred.items()]
+        return f"{'; '.join(['Read from a trace', *parts])}."
+
+    @property
+    def rule_text(self) -> str:
+        return RULE_TEXTS[self.rule]
+
+
+def origin_of(document: Any) -> Origin | None:
+    """Return how the handoff of a document was found in a trace, or None if it was not."""
+    if not isinstance(document, dict) or not resembles(document):
+        return None
+    rule, stated = clean_or_empty(document.get("rule")), obj(document.get("inferred"))
+    if rule not in RULE_TEXTS:
+        return None
+    inferred = {end: how for end in _ENDS if (how := clean_or_empty(stated.get(end))) in INFERENCE_TEXTS}
+    trace_id, span_id, span_name = (clean_or_empty(document.get(name)) for name in ("trace_id", "span_id", "span_name"))
+    return Origin(trace_id, span_id, span_name, rule, inferred)
+
+
+FRAMEWORK: Final = Framework(
+    name="a handoff that was read from an OpenTelemetry trace",
+    wanted="spans to /v1/traces, which makes such documents itself",
+    find=find,
+    resembles=resembles,
+)

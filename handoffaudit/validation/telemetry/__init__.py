@@ -1,0 +1,1 @@
+"""Handoffs in OpenTelemetry traces: the reading of exports, the facts of a span, and the rules that find handoffs."""

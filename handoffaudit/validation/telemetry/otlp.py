@@ -1,0 +1,359 @@
+"""Exports of the OpenTelemetry protocol (OTLP/HTTP): their spans from protobuf or JSON, and the answers to them.
+
+Spans are decoded one by one. An export with millions of empty messages would take a hundred times its own size if it
+were decoded as a whole.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import orjson
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from handoffaudit.validation.json_text import split_array
+from handoffaudit.validation.telemetry.facts import Refused, Roles, Span, read_facts
+from handoffaudit.validation.text import MAX_TEXT, clean, pluralize
+
+PROTOBUF: Final = "application/x-protobuf"
+JSON: Final = "application/json"
+
+MOST_SPANS: Final = 10_000
+MOST_SPAN_BYTES: Final = 2 * 1024 * 1024
+_MOST_CONTAINERS: Final = 10_000
+_MOST_ATTRIBUTES: Final = 4_000
+_MOST_EVENTS: Final = 200
+_MOST_REASONS: Final = 5
+_ID_BYTES: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
+# From 2000 to 2200.
+_TIMES: Final = range(946_684_800 * 10**9, 7_258_118_400 * 10**9)
+
+
+_Part = bytes | memoryview
+
+
+class BadExport(Exception):
+    """An export that cannot be read as a whole. The sender sees the text."""
+
+
+class TooManySpans(BadExport):
+    """An export with more than `MOST_SPANS` spans."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The export has more than {MOST_SPANS:,} spans: send fewer at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."
+        )
+
+
+@dataclass(slots=True)
+class Export:
+    """The spans of an export that can be read, and the reasons for those that cannot."""
+
+    spans: list[Span]
+    rejected: int = 0
+    reasons: list[str] | None = None
+
+    def reject(self, reason: str, number: int = 1) -> None:
+        self.rejected += number
+        self.reasons = self.reasons or []
+        if len(self.reasons) < _MOST_REASONS and reason not in self.reasons:
+            self.reasons.append(reason)
+
+    @property
+    def message(self) -> str:
+        """Return the reasons, and an empty text if nothing was rejected."""
+        if not self.rejected:
+            return ""
+        said = "; ".join(self.reasons or [])
+        return f"{pluralize(self.rejected, 'span')} rejected: {said}."
+
+
+def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
+    """Return the spans of an export. Raise `BadExport` if the export itself cannot be read."""
+    export = Export([])
+    # All spans are counted before the first one is decoded, and none of them is copied.
+    parts: list[_Part] = list(_split_protobuf(body) if content_type == PROTOBUF else _split_json(body))
+    read = _read_protobuf if content_type == PROTOBUF else _read_json
+    for number, part in enumerate(parts):
+        try:
+            _check_size(part)
+            export.spans.append(read(part, sender))
+        except Refused as error:
+            export.reject(f"span {number}: {error}")
+    return export
+
+
+def write_answer(export: Export, content_type: str) -> bytes:
+    """Return the ExportTraceServiceResponse with what was rejected and why."""
+    answer = trace_service_pb2.ExportTraceServiceResponse()
+    if export.rejected:
+        answer.partial_success.rejected_spans = export.rejected
+        answer.partial_success.error_message = export.message
+    if content_type == PROTOBUF:
+        return answer.SerializeToString()
+    partial = {"rejectedSpans": str(export.rejected), "errorMessage": export.message}
+    return orjson.dumps({"partialSuccess": partial} if export.rejected else {})
+
+
+# The codes of gRPC by HTTP status.
+_CODES: Final = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 413: 8, 415: 3, 422: 3, 429: 8, 503: 14}
+_INTERNAL: Final = 13
+
+
+def answer_type(content_type: str) -> str:
+    """Return the type of the answer to a request of some type."""
+    return PROTOBUF if content_type == PROTOBUF else JSON
+
+
+def write_status(http_status: int, message: str, content_type: str) -> bytes:
+    """Return the `google.rpc.Status` of an error. Its two fields need no schema."""
+    code = _CODES.get(http_status, _INTERNAL)
+    if content_type != PROTOBUF:
+        return orjson.dumps({"code": code, "message": message})
+    text = message.encode("utf-8", "replace")
+    return b"\x08" + bytes([code]) + b"\x12" + _write_varint(len(text)) + text
+
+
+def _write_varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
+
+
+def _check_size(part: _Part) -> None:
+    if len(part) > MOST_SPAN_BYTES:
+        raise Refused(f"it has {len(part):,} bytes, and {MOST_SPAN_BYTES:,} are allowed: capture less content")
+
+
+def _split_protobuf(body: bytes) -> Iterator[memoryview]:
+    view = memoryview(body)
+    spans = containers = 0
+    for resource in _messages(body, 0, len(body), 1):
+        for scope in _messages(body, *resource, 2):
+            containers += 1
+            if containers > _MOST_CONTAINERS:
+                raise BadExport(f"The export has more than {_MOST_CONTAINERS:,} scopes: send fewer at a time.")
+            for start, end in _messages(body, *scope, 2):
+                spans += 1
+                if spans > MOST_SPANS:
+                    raise TooManySpans
+                yield view[start:end]
+        containers += 1
+
+
+_BROKEN: Final = "The body is no ExportTraceServiceRequest: it breaks off or has a field of a wrong type."
+# The bytes of a fixed field by its wire type.
+_FIXED: Final = {1: 8, 5: 4}
+
+
+def _messages(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int, int]]:
+    """Yield the place of each message with a field number. Other fields are skipped."""
+    at = start
+    seen = 0
+    while at < end:
+        key, at = _varint(body, at, end)
+        seen += 1
+        if seen > MOST_SPANS + _MOST_CONTAINERS:
+            raise TooManySpans
+        kind = key & 7
+        if kind == 2:
+            length, at = _varint(body, at, end)
+            if at + length > end:
+                raise BadExport(_BROKEN)
+            if key >> 3 == wanted:
+                yield at, at + length
+            at += length
+        elif kind == 0:
+            _, at = _varint(body, at, end)
+        elif kind in _FIXED and at + _FIXED[kind] <= end:
+            at += _FIXED[kind]
+        else:
+            raise BadExport(_BROKEN)
+
+
+def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end and shift < 64:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise BadExport(_BROKEN)
+
+
+def _read_protobuf(part: _Part, sender: int) -> Span:
+    try:
+        span = trace_pb2.Span.FromString(bytes(part))
+    except DecodeError as error:
+        raise Refused("it is no protobuf message of a span") from error
+    ids = [_checked_id(name, value.hex()) for name, value in _ids(span)]
+    events = ((event.name, _proto_roles(event.attributes)) for event in span.events[:_MOST_EVENTS])
+    times = span.start_time_unix_nano, span.end_time_unix_nano
+    return _make(span.name, ids, times, _proto_roles(span.attributes), events, sender)
+
+
+def _ids(span: trace_pb2.Span) -> Iterable[tuple[str, bytes]]:
+    return zip(_ID_BYTES, (span.trace_id, span.span_id, span.parent_span_id), strict=True)
+
+
+def _proto_roles(attributes: Any) -> Roles:
+    return Roles(((one.key, one.value) for one in attributes[:_MOST_ATTRIBUTES]), _decode_protobuf)
+
+
+def _decode_protobuf(value: AnyValue, deepest: int) -> Any:
+    kind = value.WhichOneof("value")
+    if kind is None or deepest == 0 or kind == "bytes_value":
+        return None
+    if kind == "array_value":
+        return [_decode_protobuf(one, deepest - 1) for one in value.array_value.values]
+    if kind == "kvlist_value":
+        return {one.key: _decode_protobuf(one.value, deepest - 1) for one in value.kvlist_value.values}
+    return getattr(value, kind)
+
+
+class _Resources(msgspec.Struct):
+    resourceSpans: msgspec.Raw = msgspec.Raw(b"[]")  # noqa: N815 -- a name of the protocol
+
+
+class _Scopes(msgspec.Struct):
+    scopeSpans: msgspec.Raw = msgspec.Raw(b"[]")  # noqa: N815 -- a name of the protocol
+
+
+class _Spans(msgspec.Struct):
+    spans: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+_RESOURCES: Final = msgspec.json.Decoder(_Resources)
+_SCOPES: Final = msgspec.json.Decoder(_Scopes)
+_SPANS: Final = msgspec.json.Decoder(_Spans)
+_UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
+def _split_json(body: bytes) -> Iterator[bytes]:
+    spans = 0
+    try:
+        for resource in _split(_RESOURCES.decode(body).resourceSpans, 1_000):
+            for scope in _split(_SCOPES.decode(resource).scopeSpans, 1_000):
+                for span in _split(_SPANS.decode(scope).spans, MOST_SPANS):
+                    spans += 1
+                    if spans > MOST_SPANS:
+                        raise TooManySpans
+                    yield span
+    except _UNREADABLE as error:
+        raise BadExport(f"The body is no OTLP/JSON: {error}. Send an object with resourceSpans.") from error
+
+
+def _split(raw: msgspec.Raw, most: int) -> list[bytes]:
+    if bytes(raw) == b"null":
+        return []
+    found = split_array(bytes(raw), most)
+    if len(found) > most:
+        raise TooManySpans
+    return found
+
+
+def _read_json(part: _Part, sender: int) -> Span:
+    try:
+        span = orjson.loads(part)
+    except orjson.JSONDecodeError as error:
+        raise Refused(f"it is no JSON: {error}") from error
+    if not isinstance(span, dict):
+        raise Refused("it is no object")
+    ids = [_checked_id(name, span.get(name) or "") for name in _ID_BYTES]
+    times = _time_in(span, "startTimeUnixNano"), _time_in(span, "endTimeUnixNano")
+    events = [
+        (str(event.get("name", "")), _json_roles(event.get("attributes")))
+        for event in _objects(span.get("events"), _MOST_EVENTS)
+    ]
+    name = span.get("name", "")
+    if not isinstance(name, str):
+        raise Refused("name is no text")
+    return _make(name, ids, times, _json_roles(span.get("attributes")), events, sender)
+
+
+def _time_in(span: dict[str, Any], name: str) -> int:
+    value = span.get(name, 0)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
+        return int(value)
+    return value if isinstance(value, int) else 0
+
+
+def _objects(value: object, most: int) -> list[dict[str, Any]]:
+    return [one for one in value[:most] if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _json_roles(attributes: object) -> Roles:
+    pairs = ((one.get("key"), one.get("value")) for one in _objects(attributes, _MOST_ATTRIBUTES))
+    return Roles(((key, value) for key, value in pairs if isinstance(key, str)), _decode_json)
+
+
+def _decode_json(value: Any, deepest: int) -> Any:
+    if not isinstance(value, dict) or deepest == 0:
+        return None
+    decode = next((decode for name, decode in _JSON_VALUES.items() if name in value), None)
+    return decode(value, deepest - 1) if decode else None
+
+
+def _decode_list(value: Any, deepest: int) -> Any:
+    inner = value["arrayValue"]
+    values = inner.get("values") if isinstance(inner, dict) else None
+    return [_decode_json(one, deepest) for one in values] if isinstance(values, list) else []
+
+
+def _decode_object(value: Any, deepest: int) -> Any:
+    inner = value["kvlistValue"]
+    pairs = _objects(inner.get("values") if isinstance(inner, dict) else None, _MOST_ATTRIBUTES)
+    return {str(one.get("key")): _decode_json(one.get("value"), deepest) for one in pairs}
+
+
+_JSON_VALUES: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "stringValue": lambda value, _: value["stringValue"] if isinstance(value["stringValue"], str) else None,
+    "boolValue": lambda value, _: value["boolValue"],
+    "intValue": lambda value, _: value["intValue"],
+    "doubleValue": lambda value, _: value["doubleValue"],
+    "arrayValue": _decode_list,
+    "kvlistValue": _decode_object,
+}
+
+
+def _checked_id(name: str, value: object) -> str:
+    """Return an id in lower-case hexadecimal digits. Raise `Refused` if it has not the length of the protocol."""
+    size = _ID_BYTES[name]
+    if name == "parentSpanId" and (not value or (isinstance(value, str) and not value.strip("0"))):
+        return ""
+    if isinstance(value, str) and len(value) == 2 * size:
+        try:
+            if any(bytes.fromhex(value)) and " " not in value:
+                return value.lower()
+        except ValueError:
+            pass
+    given = clean(value, 40) if isinstance(value, str) else type(value).__name__
+    raise Refused(f"{name} is {given!r}: send {size} bytes, not all zero")
+
+
+def _make(
+    name: str,
+    ids: list[str],
+    times: tuple[int, int],
+    roles: Roles,
+    events: Iterable[tuple[str, Roles]],
+    sender: int,
+) -> Span:
+    started, ended = times
+    if started not in _TIMES:
+        raise Refused(f"startTimeUnixNano is {started}: send nanoseconds since 1970")
+    # Rules look for patterns in the name, so it is cut before.
+    name = clean(name, MAX_TEXT)
+    facts, conversation = read_facts(name, roles, events)
+    trace_id, span_id, parent_id = ids
+    ended = ended if ended in _TIMES else started
+    return Span(trace_id, span_id, parent_id, name, started, max(started, ended), conversation, facts, sender)

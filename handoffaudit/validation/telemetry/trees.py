@@ -1,0 +1,203 @@
+"""The spans of a trace as trees, and who acts in them."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from operator import attrgetter
+from typing import Final, TypeVar
+
+from handoffaudit.validation.telemetry.facts import Span
+
+T = TypeVar("T")
+
+_MOST_BEGUN: Final = 50
+# A minute, in nanoseconds.
+_MOST_PAUSE: Final = 60 * 10**9
+# Ancestors that are further away are not looked at, so that a chain of spans costs no more than its length.
+MOST_ANCESTORS: Final = 256
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
+
+
+def slug(name: str) -> str:
+    """Return the form that two spellings of an agent's name share: tools write `transfer_to_refund_agent`."""
+    return _NOT_IN_NAMES.sub("_", name.lower()).strip("_")
+
+
+class Tree:
+    """The spans of one trace, or of several traces of one conversation. Of a span that was sent twice, one counts."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._by_id: dict[tuple[str, str], Span] = {}
+        for span in spans:
+            self._by_id.setdefault((span.trace_id, span.span_id), span)
+        self._rooted: dict[tuple[str, str], bool] = {}
+        self._conversations: dict[tuple[str, str], str] = {}
+        # The agent at work below a span, which the rules decide.
+        self.acting: dict[tuple[str, str], str] = {}
+        self.spans = sorted(self._by_id.values(), key=lambda span: (span.started, -span.ended, span.span_id))
+
+    def parent_of(self, span: Span) -> Span | None:
+        return self._by_id.get((span.trace_id, span.parent_id)) if span.parent_id else None
+
+    def ancestors_of(self, span: Span) -> Iterator[Span]:
+        """Yield the ancestors, the nearest first. A circle of parents ends where it would begin again."""
+        seen = {span.span_id}
+        above = self.parent_of(span)
+        while above is not None and above.span_id not in seen and len(seen) <= MOST_ANCESTORS:
+            yield above
+            seen.add(above.span_id)
+            above = self.parent_of(above)
+
+    def inherit(self, memo: dict[tuple[str, str], T], span: Span, decide: Callable[[Span, T | None], T]) -> T:
+        """Return a value that each span makes of its parent's value, and remember the values of the whole path."""
+        path: dict[tuple[str, str], Span] = {}
+        at: Span | None = span
+        while at is not None and (key := _key(at)) not in memo and key not in path:
+            path[key] = at
+            at = self.parent_of(at)
+        value = memo.get(_key(at)) if at is not None else None
+        for key, one in reversed(path.items()):
+            value = memo[key] = decide(one, value)
+        return memo[_key(span)]
+
+    def is_rooted(self, span: Span) -> bool:
+        """Return whether all ancestors of a span are there, up to a span without a parent."""
+
+        def decide(one: Span, above: bool | None) -> bool:  # noqa: FBT001 -- `inherit` passes it
+            return bool(above) if one.parent_id else True
+
+        return self.inherit(self._rooted, span, decide)
+
+    def is_complete(self) -> bool:
+        """Return whether no parent of a span is missing."""
+        return all(not span.parent_id or self.parent_of(span) is not None for span in self.spans)
+
+    @cached_property
+    def agents(self) -> list[Span]:
+        """Return the spans of agents at work, in the order of their starts."""
+        return [span for span in self.spans if span.facts.kind == "agent" and span.facts.agent]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [span.started for span in self.agents]
+
+    @cached_property
+    def _starts_by_agent(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
+        for span in self.agents:
+            found[slug(span.facts.agent)].append(span.started)
+        return found
+
+    def has_started_between(self, agent: str, after: int, before: int) -> bool:
+        """Return whether a span of the agent starts between two times, both not included."""
+        starts = self._starts_by_agent.get(slug(agent), [])
+        return bisect_right(starts, after) < bisect_left(starts, before)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Return the names of agents and of the nodes of graphs, by slug."""
+        found: dict[str, str] = {}
+        for span in self.spans:
+            for name in (span.facts.agent, span.facts.actor, namespace_of(span)[:1]):
+                one = name if isinstance(name, str) else (name[0] if name else "")
+                if one:
+                    found.setdefault(slug(one), one)
+        return found
+
+    def name_of(self, written: str) -> str:
+        """Return the name of the agent as its own spans have it, else the name as it is written."""
+        return self.names.get(slug(written), written)
+
+    def next_agent(self, span: Span) -> Span | None:
+        """Return the first agent that starts after a span began, except its own ancestors.
+
+        An agent of another trace counts only if it starts soon after the end of the span.
+        """
+        agents, starts = self._agents_by_trace.get(span.trace_id, ([], []))
+        if agents:
+            above = {one.span_id for one in self.ancestors_of(span)}
+            for later in agents[bisect_left(starts, span.started) :]:
+                if later.span_id not in above and later is not span:
+                    return later
+        for later in self.agents[bisect_left(self._starts, span.started) :]:
+            if later.started > span.ended + _MOST_PAUSE:
+                break
+            if later.trace_id != span.trace_id:
+                return later
+        return None
+
+    @cached_property
+    def _agents_by_trace(self) -> dict[str, tuple[list[Span], list[int]]]:
+        """Return the spans of agents by trace, and their starts, in order."""
+        found: dict[str, tuple[list[Span], list[int]]] = defaultdict(lambda: ([], []))
+        for span in self.agents:
+            spans, starts = found[span.trace_id]
+            spans.append(span)
+            starts.append(span.started)
+        return found
+
+    @cached_property
+    def _llms_by_parent(self) -> dict[tuple[str, str], tuple[list[Span], list[int]]]:
+        """Return the LLM spans that say something, and their ends, in the order of the ends."""
+        llms = [span for span in self.spans if span.facts.kind == "llm" and (span.facts.said or span.facts.calls)]
+        found: dict[tuple[str, str], tuple[list[Span], list[int]]] = defaultdict(lambda: ([], []))
+        for span in sorted(llms, key=attrgetter("ended")):
+            spans, ends = found[(span.trace_id, span.parent_id)]
+            spans.append(span)
+            ends.append(span.ended)
+        return found
+
+    def last_output(self, span: Span, parent_id: str) -> Span | None:
+        """Return the last LLM span below a parent that ended, or at least began, before a span began."""
+        some, ends = self._llms_by_parent.get((span.trace_id, parent_id), ([], [])) if parent_id else ([], [])
+        at = bisect_right(ends, span.started)
+        begun = (one for one in some[at : at + _MOST_BEGUN] if one.started <= span.started)
+        return some[at - 1] if at else next(begun, None)
+
+    @cached_property
+    def _states(self) -> dict[str, tuple[list[int], list[str]]]:
+        """Return when the state of a trace named a current agent, in the order of time, and which."""
+        found: dict[str, tuple[list[int], list[str]]] = defaultdict(lambda: ([], []))
+        for span in sorted((one for one in self.spans if one.facts.current), key=attrgetter("ended")):
+            ends, agents = found[span.trace_id]
+            ends.append(span.ended)
+            agents.append(span.facts.current)
+        return found
+
+    def current_agent(self, span: Span) -> str:
+        """Return the current agent by the last state that was written before a span began."""
+        ends, agents = self._states.get(span.trace_id, ([], []))
+        at = bisect_right(ends, span.started)
+        return agents[at - 1] if at else ""
+
+    @cached_property
+    def _first_conversations(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for span in self.spans:
+            if span.conversation:
+                found.setdefault(span.trace_id, span.conversation)
+        return found
+
+    def conversation_of(self, span: Span) -> str:
+        """Return the name of the work that a span belongs to.
+
+        It is the conversation of its topmost ancestor that names one, else the first conversation of the trace, else
+        the trace. Agents that are called as tools may have conversations of their own.
+        """
+
+        def decide(one: Span, above: str | None) -> str:
+            return above or one.conversation
+
+        named = self.inherit(self._conversations, span, decide)
+        return named or self._first_conversations.get(span.trace_id, span.trace_id)
+
+
+def _key(span: Span) -> tuple[str, str]:
+    return span.trace_id, span.span_id
+
+
+def namespace_of(span: Span) -> list[str]:
+    """Return the nodes of graphs that a span is in, the outermost first, as LangGraph writes them."""
+    return [part.partition(":")[0] for part in span.facts.namespace.split("|")] if span.facts.namespace else []

@@ -1,0 +1,368 @@
+"""Traces of OpenTelemetry at the API: exports as exporters post them, and the handoffs that become of them."""
+
+import gzip
+import random
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from django.utils import timezone
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from handoffaudit import database_faults, request_bodies
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.models import Handoff, HandoffBody, TelemetrySpan, TelemetryTrace, ToolResult
+from handoffaudit.handoffs.telemetry import assembly
+from handoffaudit.handoffs.telemetry import store as spans_store
+from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF
+from tests.api.support import client, make_key
+from tests.validation.telemetry.support import BEGIN, RUNS, SWARM, TRACE, agent, bodies, export, one, tool
+
+pytestmark = pytest.mark.django_db
+ADDRESS = "http://testserver/v1/traces"
+NAMES = '{"agent_name": "writer", "message": "Write it."}'
+
+
+@pytest.fixture(autouse=True)
+def _recent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the spans of these tests be of the last days, so that their times count."""
+    monkeypatch.setattr("handoffaudit.handoffs.ingest.prepare.LATEST", timedelta(days=36_500))
+
+
+def send(api: httpx.Client, body: bytes, content_type: str = PROTOBUF, **headers: str) -> httpx.Response:
+    return api.post(ADDRESS, content=body, headers={"Content-Type": content_type, **headers})
+
+
+def send_spans(api: httpx.Client, *spans: dict[str, Any]) -> dict[str, Any]:
+    response = send(api, export(spans), JSON)
+    assert response.status_code == 200, response.text
+    answered: dict[str, Any] = response.json()
+    return answered
+
+
+def wait(seconds: float) -> None:
+    """Let time pass for the traces, and run the periodic job."""
+    for row in TelemetryTrace.objects.all():
+        past = timezone.now() - timedelta(seconds=seconds)
+        TelemetryTrace.objects.filter(pk=row.pk).update(since=past, claim_expires_at=past)
+    assembly.look_for_traces()
+
+
+def ends() -> list[tuple[str, str]]:
+    return list(Handoff.objects.order_by("id").values_list("source_agent_id", "target_agent_id"))
+
+
+def stored() -> set[tuple[Any, ...]]:
+    names = ("handoff_id", "source_agent_id", "target_agent_id", "trace_id", "content_hash", "sent_at")
+    return set(Handoff.objects.values_list(*names))
+
+
+def status_of(response: httpx.Response) -> tuple[int, str]:
+    """Return code and message of a `google.rpc.Status`."""
+    if response.headers["Content-Type"] == JSON:
+        found = response.json()
+        assert found.keys() == {"code", "message"}
+        return found["code"], found["message"]
+    assert response.headers["Content-Type"] == PROTOBUF
+    # The answer has its texts in field 2, too: the status has the fields 1 (varint) and 2 (text).
+    body = response.content
+    assert (body[0], body[2]) == (0x08, 0x12)
+    length, at = body[3] & 0x7F, 4
+    if body[3] > 0x7F:
+        length, at = length | body[4] << 7, 5
+    text = body[at:]
+    assert len(text) == length
+    return body[1], text.decode()
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_exports_of_a_run_become_its_handoffs(api: httpx.Client, run: str) -> None:
+    for body in bodies(run):
+        response = send(api, gzip.compress(body), **{"Content-Encoding": "gzip"})
+        assert (response.status_code, response.content) == (200, b"")
+        assert response.headers["Content-Type"] == PROTOBUF
+    wait(11)
+    expected, payloads = RUNS[run]
+    assert ends() == expected
+    originals = [bytes(row.original) for row in HandoffBody.objects.all()]
+    assert len([one for one in originals if not one.endswith(b'"data":{}}')]) == payloads
+    judge.drain()
+    assert set(Handoff.objects.values_list("state", flat=True)) <= {"accepted", "rejected", "held"}
+    wait(3601)
+    assert not TelemetrySpan.objects.exists()
+    assert not TelemetryTrace.objects.exists()
+    assert ends() == expected
+
+
+@pytest.mark.parametrize(
+    "run", ["openai-agents.traceloop", "langgraph.swarm-traceloop", "autogen-agentchat.openinference"]
+)
+def test_doubled_shuffled_and_split_exports_change_nothing(api: httpx.Client, run: str) -> None:
+    (body,) = bodies(run)
+    send(api, body)
+    wait(11)
+    whole = stored()
+    assert len(whole) == 4
+    send(api, body)
+    wait(11)
+    wait(3601)
+    assert stored() == whole
+    Handoff.objects.all().delete()
+    for part in split(body):
+        assert send(api, part).status_code == 200
+        assembly.look_for_traces()
+    wait(11)
+    assert stored() == whole
+
+
+def split(body: bytes) -> list[bytes]:
+    """Return an export for each span of an export, in any order, and some of them twice."""
+    parts = []
+    for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                part = ExportTraceServiceRequest()
+                part.resource_spans.add().scope_spans.add().spans.append(span)
+                parts.append(part.SerializeToString())
+    parts += parts[::3]
+    random.Random(5).shuffle(parts)  # noqa: S311 -- no secret
+    return parts
+
+
+def test_a_handoff_with_all_its_evidence_does_not_wait(api: httpx.Client) -> None:
+    send_spans(api, tool(2, "handoff_to_agent", 1, at=10, input__value=NAMES))
+    wait(2)
+    assert ends() == []
+    send_spans(api, agent(1, "triage"))
+    wait(2)
+    assert ends() == [("triage", "writer")]
+    handoff = Handoff.objects.get()
+    assert (handoff.handoff_id, handoff.trace_id) == (f"{TRACE}-{2:016x}", TRACE)
+    assert handoff.sent_at is not None
+    assert handoff.sent_at.timestamp() == BEGIN / 10**9 + 0.01
+
+
+def test_an_inferred_end_waits_for_the_span_that_is_missing(api: httpx.Client) -> None:
+    """The agents of a run end last. Until then, the nearest agent is not known."""
+    send_spans(api, tool(3, "Agent", 2, at=10, subagent_type="writer"))
+    wait(11)
+    assert ends() == []
+    send_spans(api, one(2, "step", 1), agent(1, "triage"))
+    wait(11)
+    assert ends() == [("triage", "writer")]
+
+
+def test_what_never_completes_is_made_after_a_while(api: httpx.Client) -> None:
+    send_spans(api, tool(3, "Agent", 2, at=10, subagent_type="writer"))
+    wait(11)
+    wait(301)
+    assert ends() == [("main", "writer")]
+
+
+def test_traces_of_one_conversation_are_one_trace(api: httpx.Client) -> None:
+    named = {"gen_ai__conversation__id": "order-17"}
+    send_spans(api, agent(1, "triage", **named), tool(2, "transfer_to_agent", 1, at=10))
+    wait(11)
+    assert ends() == []
+    send_spans(api, agent(4, "writer", at=50, **named) | {"traceId": "1" * 32})
+    wait(11)
+    assert ends() == [("triage", "writer")]
+    assert Handoff.objects.get().trace_id == "order-17"
+
+
+def test_results_of_tools_become_tool_results_with_the_grade_of_the_key(tenant: Tenant) -> None:
+    spans = [
+        agent(1, "triage"),
+        tool(2, "get_order", 1, at=5, gen_ai__tool__call__id="call_7", gen_ai__tool__call__result={"total": 54.2}),
+        tool(3, "ask_writer", 1, at=6, gen_ai__tool__call__result="An LLM said so."),
+        agent(4, "writer", 3, at=7),
+        tool(5, "transfer_to_writer", 1, at=10, output__value="Transferred."),
+        tool(6, "", 1, at=10, output__value="no name"),
+    ]
+    with client(make_key(tenant, "ingest", "observe")) as api:
+        send_spans(api, *spans)
+    wait(11)
+    (result,) = ToolResult.objects.all()
+    assert (result.tool, result.call_id, result.agent, result.trace_id) == ("get_order", "call_7", "triage", TRACE)
+    assert (result.grade, result.content) == ("in_process", '{"total":54.2}')
+    wait(3601)
+    assert ToolResult.objects.count() == 1
+
+
+def test_a_rejected_span_is_named_in_the_answer(api: httpx.Client) -> None:
+    answered = send_spans(api, agent(1, "x" * 1000), agent(2, "writer"))
+    assert answered["partialSuccess"]["rejectedSpans"] == "1"
+    assert "span 0: gen_ai.agent.name has 1,000 characters" in answered["partialSuccess"]["errorMessage"]
+    sent = ExportTraceServiceRequest()
+    sent.resource_spans.add().scope_spans.add().spans.add(trace_id=b"\1" * 3, name="x")
+    response = ExportTraceServiceResponse.FromString(send(api, sent.SerializeToString()).content)
+    assert response.partial_success.rejected_spans == 1
+    assert "send 16 bytes" in response.partial_success.error_message
+    assert TelemetrySpan.objects.count() == 1
+
+
+def test_a_trace_takes_a_limited_number_of_spans(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans_store, "MOST_SPANS_OF_TRACE", 3)
+    assert send_spans(api, agent(1, "a"), agent(2, "b")) == {}
+    answered = send_spans(api, agent(3, "c"), agent(4, "d"), agent(5, "e") | {"traceId": "2" * 32})
+    assert answered["partialSuccess"]["rejectedSpans"] == "1"
+    assert f"the trace {TRACE} has more than 3 spans" in answered["partialSuccess"]["errorMessage"]
+    assert TelemetrySpan.objects.count() == 4
+
+
+@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+def test_errors_have_the_form_of_the_protocol(
+    api: httpx.Client, content_type: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, message = status_of(send(api, b"\xff\xff", content_type))
+    assert code == 3
+    assert "The body is no" in message
+    with client(None) as nobody:
+        response = send(nobody, b"", content_type)
+    assert (response.status_code, status_of(response)[0]) == (401, 16)
+    settings.MAX_TELEMETRY_BYTES = 10
+    response = send(api, b"x" * 11, content_type)
+    assert (response.status_code, status_of(response)[0]) == (413, 8)
+    packed = send(api, gzip.compress(b"x" * 1000), content_type, **{"Content-Encoding": "gzip"})
+    assert (packed.status_code, status_of(packed)[0]) == (413, 8)
+    broken = send(api, b"\x1f\x8bxx", content_type, **{"Content-Encoding": "gzip"})
+    assert (broken.status_code, status_of(broken)[0]) == (400, 3)
+    wrong = api.get(ADDRESS, headers={"Content-Type": content_type})
+    assert (wrong.status_code, status_of(wrong)[0]) == (405, 12)
+    monkeypatch.setattr(database_faults, "describe_shortage", lambda: "the disk is full")
+    full = send(api, b"", content_type)
+    assert (full.status_code, status_of(full)[0]) == (503, 14)
+    assert int(full.headers["Retry-After"]) > 0
+
+
+def test_too_many_requests_are_told_when_to_come_again(api: httpx.Client, settings: Any) -> None:
+    settings.RATE_PER_MINUTE = 1
+    send(api, b"")
+    response = send(api, b"")
+    assert (response.status_code, status_of(response)[0]) == (429, 8)
+    assert int(response.headers["Retry-After"]) > 0
+
+
+def test_too_many_bodies_at_once_are_told_in_the_form_of_the_protocol(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_bodies, "MOST_READING", 0)
+    response = send(api, bodies("crewai.traceloop")[0])
+    assert (response.status_code, status_of(response)[0]) == (503, 14)
+    assert response.headers["Retry-After"] == "1"
+
+
+def test_another_type_is_refused(api: httpx.Client) -> None:
+    response = send(api, b"{}", "text/plain")
+    assert response.status_code == 415
+    assert status_of(response) == (3, "Content-Type is 'text/plain': send application/x-protobuf or application/json.")
+
+
+def test_a_key_of_an_agent_speaks_for_no_other_agent(tenant: Tenant) -> None:
+    with client(make_key(tenant, "ingest", agents=["triage"])) as api:
+        spans = [agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5), tool(3, "transfer_to_triage", 4, at=6)]
+        answered = send_spans(api, *spans, agent(4, "writer"), tool(5, "Agent", subagent_type="writer"))
+    assert answered["partialSuccess"]["rejectedSpans"] == "1"
+    assert "names the agent 'writer'" in answered["partialSuccess"]["errorMessage"]
+    wait(11)
+    wait(301)
+    assert ends() == [("triage", "writer")]
+    assert {entry.target for entry in AuditEntry.objects.filter(action="key.refuse")} == {"writer", "main"}
+
+
+def test_a_tenant_never_reads_the_spans_of_another(tenant: Tenant, other_tenant: Tenant) -> None:
+    """Two tenants send the same trace id and conversation: one the agent, the other the handoff."""
+    named = {"gen_ai__conversation__id": "order-17"}
+    with client(make_key(tenant, "ingest")) as mine, client(make_key(other_tenant, "ingest", name="theirs")) as theirs:
+        send_spans(mine, agent(1, "triage", **named))
+        send_spans(theirs, tool(2, "transfer_to_writer", 1, at=5, **named))
+        wait(11)
+        wait(301)
+        assert Handoff.objects.count() == 0
+        send_spans(mine, tool(2, "transfer_to_writer", 1, at=5, **named))
+        wait(11)
+    assert [(row.tenant_id, row.source_agent_id) for row in Handoff.objects.all()] == [(tenant.pk, "triage")]
+
+
+def test_a_trace_that_fails_holds_up_no_other(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    send_spans(api, agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5))
+    send_spans(api, *(span | {"traceId": "9" * 32} for span in (agent(1, "a"), tool(2, "transfer_to_b", 1, at=5))))
+    find = assembly.find_handoffs
+
+    def fail(spans: list[Any]) -> Any:
+        if spans[0].trace_id == TRACE:
+            raise RuntimeError
+        return find(spans)
+
+    monkeypatch.setattr(assembly, "find_handoffs", fail)
+    wait(11)
+    assert ends() == [("a", "b")]
+    monkeypatch.undo()
+    wait(11)
+    assert sorted(ends()) == [("a", "b"), ("triage", "writer")]
+
+
+def test_a_trace_that_failed_again_and_again_is_removed_in_the_end(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_spans(api, agent(1, "triage"))
+
+    def fail(_: Any) -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr(assembly, "find_handoffs", fail)
+    for _ in range(6):
+        wait(11)
+    assert TelemetryTrace.objects.get().tries == 5
+    wait(7201)
+    assert not TelemetryTrace.objects.exists()
+
+
+def test_spans_that_come_during_a_look_are_looked_at_again(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    send_spans(api, agent(1, "triage"))
+    find = assembly.find_handoffs
+
+    def find_late(spans: list[Any]) -> Any:
+        monkeypatch.setattr(assembly, "find_handoffs", find)
+        send_spans(api, tool(2, "transfer_to_writer", 1, at=5))
+        return find(spans)
+
+    monkeypatch.setattr(assembly, "find_handoffs", find_late)
+    wait(3601)
+    assert TelemetryTrace.objects.get().claim is None
+    wait(11)
+    assert ends() == [("triage", "writer")]
+
+
+def test_the_handoffs_take_part_in_their_trace(api: httpx.Client) -> None:
+    (body,) = bodies("openai-agents.openinference")
+    send(api, body)
+    wait(11)
+    judge.drain()
+    trace = Handoff.objects.first().trace_id  # type: ignore[union-attr]
+    shown = api.get(f"/traces/{trace}").json()
+    assert [(one["source_agent_id"], one["target_agent_id"]) for one in shown["handoffs"]] == SWARM
+
+
+def test_a_handoff_says_which_rule_found_it_and_what_was_inferred(api: httpx.Client) -> None:
+    (body,) = bodies("google-adk.default")
+    send(api, body)
+    wait(11)
+    judge.drain()
+    handoff = Handoff.objects.order_by("id")[0]
+    shown = api.get(f"/handoffs/{handoff.pk}").json()
+    assert shown["telemetry"] == {
+        "text": "Read from a trace; target inferred from the next agent span.",
+        "rule": "tool",
+        "inferred": {"target": "next_agent"},
+        "trace_id": shown["document"]["trace_id"],
+        "span_id": shown["document"]["span_id"],
+        "span_name": "execute_tool transfer_to_agent",
+    }
+    assert shown["trace_id"] == "order-17"
+    assert shown["handoff_type"] == "handoff"

@@ -61,6 +61,15 @@ def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
         return subject, [f"{subject}.", grown, f"Note: {group['muted_note']}", "", group["link"]]
     if handoff := payload.get("handoff"):
         pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
+        if comment := payload.get("comment"):
+            subject = f"Comment: {handoff['handoff_type']}, {pair}"
+            said = [_printable(line) for line in comment["text"].split("\n")]
+            return subject, [f"{payload['actor']['name']} wrote:", "", *said, "", handoff["link"]]
+        if assignment := payload.get("assignment"):
+            to = assignment["to"] or "nobody"
+            subject = f"Assigned to {to}: {handoff['handoff_type']}, {pair}"
+            why = [f"Note: {_printable(assignment['note'])}"] if assignment["note"] else []
+            return subject, [f"{subject}.", f"By {payload['actor']['name']}.", *why, "", handoff["link"]]
         subject = f"{handoff['state'].capitalize()}: {handoff['handoff_type']}, {pair}"
         by = payload.get("actor", {}).get("name", "")
         note = [f"Note: {payload['note']}"] if payload.get("note") else []

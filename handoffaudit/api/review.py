@@ -9,6 +9,7 @@ from ninja import Query, Router, Schema
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from handoffaudit.accounts.models import Person, Scope, Tenant
+from handoffaudit.api import examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.handoffs import router
 from handoffaudit.api.requests import HandoffsQuery, Reference, check_names
@@ -161,12 +162,13 @@ class AssignmentIn(Schema):
     )
 
 
-@router.put(
-    "/handoffs/{reference}/assignment",
+@router.post(
+    "/handoffs/{reference}/assign",
     auth=KeyWith(Scope.REVIEW),
     operation_id="assign_handoff",
     summary="Assign a handoff to a reviewer or to nobody",
     response={200: HandoffOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.body_example("To a reviewer", {"to": "ada", "note": "You know this customer."}),
 )
 def assign(request: HttpRequest, reference: Reference, asked: AssignmentIn) -> HttpResponse:
     """Assign a handoff in any state. An assigned handoff leaves the queue, and its state does not change.
@@ -237,6 +239,7 @@ def list_comments(request: HttpRequest, reference: Reference, query: Query[Comme
     operation_id="add_comment",
     summary="Comment on a handoff",
     response={201: CommentOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.body_example("A comment", {"text": "Checked with the desk."}),
 )
 def add_comment(request: HttpRequest, reference: Reference, asked: CommentIn) -> HttpResponse:
     """Add a comment. A comment changes neither the state nor the `version` of the handoff.

@@ -68,7 +68,8 @@ TABLE = {
     "dashboard:handoff": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_live": Row(Role.VIEWER, 204, about=ABOUT_HANDOFF),
     "dashboard:comment_add": post(Role.REVIEWER, about="handoff", text="Looks right."),
-    "dashboard:comment_change": post(Role.REVIEWER, 409, about="handoff", text="Looks right."),
+    # Somebody else wrote the comment.
+    "dashboard:comment_change": Row(Role.REVIEWER, 409, "POST", {"text": "Wrong."}, ("handoff", "comment")),
     "dashboard:assign": post(Role.REVIEWER, about="handoff", version="2", to=""),
     "dashboard:handoff_part": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_raw": Row(Role.VIEWER, about=ABOUT_HANDOFF),

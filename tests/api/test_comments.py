@@ -42,11 +42,11 @@ def test_a_handoff_is_assigned_to_a_reviewer_and_to_nobody(
 ) -> None:
     for document in (payload(), held()):
         handoff = judged(tenant, document)
-        address = f"/handoffs/{handoff.pk}/assignment"
-        given = api.put(address, json={"to": "Reviewer", "note": "Yours.", "seen_version": handoff.version}).json()
+        address = f"/handoffs/{handoff.pk}/assign"
+        given = api.post(address, json={"to": "Reviewer", "note": "Yours.", "seen_version": handoff.version}).json()
         assert (given["passed_on"]["to"], given["passed_on"]["note"]) == ("reviewer", "Yours.")
-        problem(api.put(address, json={"to": None, "seen_version": handoff.version}), 409)
-        assert problem(api.put(address, json={"to": "viewer"}), 422)["field"] == "to"
-        assert api.put(address, json={"to": None}).json()["passed_on"] is None
-        assert api.put(address, json={"to": None}).json()["version"] == handoff.version + 2
-        problem(api.put(address, json={}), 422)
+        problem(api.post(address, json={"to": None, "seen_version": handoff.version}), 409)
+        assert problem(api.post(address, json={"to": "viewer"}), 422)["field"] == "to"
+        assert api.post(address, json={"to": None}).json()["passed_on"] is None
+        assert api.post(address, json={"to": None}).json()["version"] == handoff.version + 2
+        problem(api.post(address, json={}), 422)

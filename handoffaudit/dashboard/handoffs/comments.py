@@ -1,5 +1,6 @@
 """Comments on a handoff and its assignment: the forms of the activity, and the live updates of the handoff page."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -83,7 +84,7 @@ def assign(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespons
 def _refused(
     request: HttpRequest, who: TenantMembership, shown: Handoff, refused: ReviewError, text: str
 ) -> HttpResponse:
-    said = {"comment_error": refused.message, "comment_text": text}
+    said: dict[str, Any] = {"comment_error": refused.message, "comment_text": text}
     status = 400 if isinstance(refused, WrongInput) else 409
     if request.POST.get("next") == "review":
         return item_page(request, who, shown, status, **said)

@@ -38,6 +38,13 @@ def decided_handoffs(tenant_id: int) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(_is_decided(Handoff, "state"), tenant=tenant_id)
 
 
+def accepted_handoffs(tenant_id: int) -> "QuerySet[Handoff]":
+    """Return the accepted handoffs of a tenant."""
+    # With a parameter in place of the state, SQLite would not use the partial index.
+    is_accepted = RawSQL('"handoffs_handoff"."state" = \'accepted\'', (), output_field=BooleanField())
+    return Handoff.objects.filter(is_accepted, tenant=tenant_id)
+
+
 def decision_events(tenant: Tenant | int) -> "QuerySet[Event]":
     """Return the events that approved or declined a handoff, not remarks about decided handoffs."""
     return Event.objects.filter(_is_decided(Event, "to_state"), tenant=tenant).exclude(from_state=F("to_state"))

@@ -66,6 +66,7 @@ TABLE = {
     "dashboard:view_opening": post(Role.VIEWER, page="handoffs", view="waiting"),
     "dashboard:view_change": post(Role.ADMIN, about="view", action="rename", name="Theirs"),
     "dashboard:handoff": Row(Role.VIEWER, about=ABOUT_HANDOFF),
+    "dashboard:handoff_compare": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_live": Row(Role.VIEWER, 204, about=ABOUT_HANDOFF),
     "dashboard:comment_add": post(Role.REVIEWER, about="handoff", text="Looks right."),
     # Somebody else wrote the comment.

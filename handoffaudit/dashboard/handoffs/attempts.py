@@ -1,4 +1,4 @@
-"""The attempts at a handoff, the repair requests to its sender, and the page that repairs a rejected handoff."""
+"""The attempts at a handoff, its comparison with an accepted handoff, and its repair."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.dateparse import parse_datetime
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.handoffs.page import list_context
 from handoffaudit.dashboard.handoffs.sections import handoff_or_404
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import lineage as handoffs_lineage
 from handoffaudit.handoffs import queries, remediation, repair_cases, repairs
 from handoffaudit.handoffs.lineage import Attempt
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.diff import Change
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.repair import RepairStatus
 from handoffaudit.validation.text import pluralize
@@ -163,4 +166,60 @@ def _store(request: HttpRequest, who: TenantMembership, shown: Handoff) -> HttpR
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=(later or shown).pk)
 
 
-urlpatterns = [path("handoffs/<uuid:pk>/repair/", repair, name="handoff_repair")]
+# The reader sees this many differences; the API has no more than `diff.MOST_CHANGES`.
+MOST_DIFFERENCES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A handoff beside another one, mostly an accepted one: the differences from `passed` to `shown`."""
+
+    passed: Handoff
+    shown: Handoff
+    result: Attempt
+
+    @classmethod
+    def of(cls, passed: Handoff, shown: Handoff) -> "Pair":
+        names = (f"the {passed.state} handoff", "this handoff")
+        return cls(passed, shown, handoffs_lineage.compare_pair(passed, shown, names))
+
+    @property
+    def is_same_trace(self) -> bool:
+        return bool(self.shown.trace_id) and self.shown.trace_id == self.passed.trace_id
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        return self.result.changed.changes[:MOST_DIFFERENCES] if self.result.changed else ()
+
+    @property
+    def has_more(self) -> bool:
+        changed = self.result.changed
+        return changed is not None and (len(changed.changes) > MOST_DIFFERENCES or not changed.complete)
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    """Show a handoff beside the nearest accepted one of its route and type, or beside the one that `with` names."""
+    shown = handoff_or_404(who, pk)
+    context: dict[str, Any] = {"handoff": shown, "list_context": list_context(request.GET, who, shown)}
+    try:
+        passed = _named(who, request.GET["with"]) if request.GET.get("with") else None
+    except FilterError as bad:
+        return render(request, "dashboard/handoff/pair_page.html", context | {"bad": bad}, status=400)
+    passed = passed or handoffs_lineage.find_accepted(shown)
+    context |= {"pair": Pair.of(passed, shown) if passed else None}
+    return render(request, "dashboard/handoff/pair_page.html", context)
+
+
+def _named(who: TenantMembership, reference: str) -> Handoff:
+    try:
+        return queries.get(who.tenant, str(UUID(reference)))
+    except (ValueError, Handoff.DoesNotExist):
+        raise FilterError("with", reference[:40], "use the id of a handoff of this tenant, or leave it out.") from None
+
+
+urlpatterns = [
+    path("handoffs/<uuid:pk>/compare/", compare, name="handoff_compare"),
+    path("handoffs/<uuid:pk>/repair/", repair, name="handoff_repair"),
+]

@@ -11,13 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.dateparse import parse_datetime
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.handoffs.page import list_context
 from handoffaudit.dashboard.handoffs.sections import handoff_or_404
-from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import lineage as handoffs_lineage
 from handoffaudit.handoffs import queries, remediation, repair_cases, repairs
 from handoffaudit.handoffs.lineage import Attempt
@@ -197,29 +195,4 @@ class Pair:
         return changed is not None and (len(changed.changes) > MOST_DIFFERENCES or not changed.complete)
 
 
-@require_role(Role.VIEWER)
-@require_safe
-def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """Show a handoff beside the nearest accepted one of its route and type, or beside the one that `with` names."""
-    shown = handoff_or_404(who, pk)
-    context: dict[str, Any] = {"handoff": shown, "list_context": list_context(request.GET, who, shown)}
-    try:
-        passed = _named(who, request.GET["with"]) if request.GET.get("with") else None
-    except FilterError as bad:
-        return render(request, "dashboard/handoff/pair_page.html", context | {"bad": bad}, status=400)
-    passed = passed or handoffs_lineage.find_accepted(shown)
-    context |= {"pair": Pair.of(passed, shown) if passed else None}
-    return render(request, "dashboard/handoff/pair_page.html", context)
-
-
-def _named(who: TenantMembership, reference: str) -> Handoff:
-    try:
-        return queries.get(who.tenant, str(UUID(reference)))
-    except (ValueError, Handoff.DoesNotExist):
-        raise FilterError("with", reference[:40], "use the id of a handoff of this tenant, or leave it out.") from None
-
-
-urlpatterns = [
-    path("handoffs/<uuid:pk>/compare/", compare, name="handoff_compare"),
-    path("handoffs/<uuid:pk>/repair/", repair, name="handoff_repair"),
-]
+urlpatterns = [path("handoffs/<uuid:pk>/repair/", repair, name="handoff_repair")]

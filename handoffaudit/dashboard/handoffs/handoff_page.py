@@ -30,8 +30,10 @@ from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.logs import imports, search
 from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import approvals, judge, queries
 from handoffaudit.handoffs.counts import UNVERIFIED
+from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.review.base import last_event
@@ -264,6 +266,28 @@ def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
     return response
 
 
+@require_role(Role.VIEWER)
+@require_safe
+def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    """Show a handoff beside the nearest accepted one of its route and type, or beside the one that `with` names."""
+    shown = handoff_or_404(who, pk)
+    context: dict[str, Any] = {"handoff": shown, "list_context": list_context(request.GET, who, shown)}
+    try:
+        passed = _named(who, request.GET["with"]) if request.GET.get("with") else None
+    except FilterError as bad:
+        return render(request, "dashboard/handoff/pair_page.html", context | {"bad": bad}, status=400)
+    passed = passed or find_accepted(shown)
+    context |= {"pair": attempts.Pair.of(passed, shown) if passed else None}
+    return render(request, "dashboard/handoff/pair_page.html", context)
+
+
+def _named(who: TenantMembership, reference: str) -> Handoff:
+    try:
+        return queries.get(who.tenant, str(UUID(reference)))
+    except (ValueError, Handoff.DoesNotExist):
+        raise FilterError("with", reference[:40], "use the id of a handoff of this tenant, or leave it out.") from None
+
+
 @require_POST
 @require_role(Role.ADMIN)
 def again(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
@@ -289,5 +313,6 @@ urlpatterns = [
     *log_urls,
     *handoffs_document.urlpatterns,
     path("handoffs/<uuid:pk>/", handoff, name="handoff"),
+    path("handoffs/<uuid:pk>/compare/", compare, name="handoff_compare"),
     path("handoffs/<uuid:pk>/again/", again, name="handoff_again"),
 ]

@@ -73,7 +73,7 @@ def test_a_handoff_stands_beside_the_accepted_one(vik: Client, tenant: Tenant) -
     page = vik.get(address(handoff))
     [link] = [one for one in attributes(page, ".page-actions a", "href") if one.endswith("/compare/")]
     compared = vik.get(link)
-    rows = texts(compared, "table.pair tr")
+    rows = texts(compared, "table.pair-table tr")
     assert "good" in rows[0]
     assert any("data.text" in row and "Three <b>answered</b>." in row for row in rows)
     assert "<b>answered</b>" not in compared.text
@@ -112,4 +112,4 @@ def test_a_finding_group_shows_one_that_passed_beside_one_that_failed(vik: Clien
     page = f"/t/acme/groups/{group.pk}/"
     assert "was accepted without this finding" in vik.get(page).text
     passed(tenant, "good")
-    assert texts(vik.get(page), "table.pair thead th")[1:] == ["good", handoff.handoff_id[:39] + "…"]
+    assert texts(vik.get(page), "table.pair-table thead th")[1:] == ["good", handoff.handoff_id[:39] + "…"]

@@ -38,7 +38,7 @@ def send_mail(delivery: Delivery) -> Answer:
 
 def make_message(delivery: Delivery) -> EmailMessage:
     payload: dict[str, Any] = orjson.loads(delivery.payload)
-    subject, (what, *lines) = _write_text(payload)
+    subject, (what, *lines) = write_text(payload)
     return EmailMessage(
         subject=_format_line(f"[handoffaudit {payload['tenant']}] {subject}"),
         body="\n".join([_printable(what), *lines, "", f"Tenant {payload['tenant']}, {payload['at']}."]) + "\n",
@@ -48,8 +48,8 @@ def make_message(delivery: Delivery) -> EmailMessage:
     )
 
 
-def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return the subject and the lines of the body."""
+def write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return the subject and the lines of the body. Messages to chats have the same words."""
     if alert := payload.get("alert"):
         over = alert["change"] == "closed"
         subject = f"Over: {alert['text']}" if over else f"{alert['level'].capitalize()}: {alert['text']}"
@@ -74,7 +74,7 @@ def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
         by = payload.get("actor", {}).get("name", "")
         note = [f"Note: {payload['note']}"] if payload.get("note") else []
         return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
-    return "A test", ["This mail is a test of the mails about alerts, decisions and findings. No event caused it."]
+    return "A test", ["This is a test of the messages about alerts, decisions and findings. No event caused it."]
 
 
 def _format_line(text: str) -> str:

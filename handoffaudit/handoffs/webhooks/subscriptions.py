@@ -91,6 +91,8 @@ EVENT_TEXTS: Final = {
 # People cannot subscribe to verdicts by e-mail, because nobody would read a mail for each verdict.
 EVENTS = {
     SubscriberKind.WEBHOOK: tuple(EventType),
+    SubscriberKind.SLACK: tuple(EventType),
+    SubscriberKind.TEAMS: tuple(EventType),
     SubscriberKind.EMAIL: tuple(event for event in EventType if event is not EventType.VERDICT),
 }
 

@@ -73,6 +73,7 @@ TABLE = {
     ("GET", "/diagnostics/model"): ("read", 200),
     ("GET", "/diagnostics"): ("read", 200),
     ("GET", "/compliance"): ("read", 200),
+    ("GET", "/compliance/weeks"): ("read", 200),
     ("GET", "/traces/{trace_id}"): ("read", 200),
     ("GET", "/traces/{trace_id}/lanes.svg"): ("read", 200),
     ("GET", "/traces/{trace_id}/tool-results"): ("read", 200),

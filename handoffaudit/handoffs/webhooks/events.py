@@ -159,11 +159,12 @@ def dispatch() -> int:
 def add_event(tenant_id: int, event: EventType, about: str, at: datetime, content: dict[str, Any]) -> None:
     """Store the deliveries of an event that has no row, one for each subscribed webhook.
 
-    Call inside the transaction of the event, so that the deliveries exist only if the transaction commits.
+    Call inside the transaction of the event, so that the deliveries exist only if the transaction commits. A webhook
+    receives no event from before its creation.
     """
     found = _Found()
     for one in list_active().get(tenant_id, ()):
-        if event in one.events:
+        if event in one.events and one.heard_from <= at:
             found.add(one, event, about, at, content)
     if found.rows:
         _store(found.rows)

@@ -38,6 +38,7 @@ class EventType(StrEnum):
     GROUP = "group"
     COMMENT = "comment"
     ASSIGNMENT = "assignment"
+    COMPLIANCE = "compliance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,12 @@ EVENT_TEXTS: Final = {
     EventType.ASSIGNMENT: EventText(
         "somebody assigns a handoff to a person or to nobody",
         "`handoff`, `actor` (`kind`, `name`) and `assignment`: `to` (null: nobody), `note`",
+    ),
+    EventType.COMPLIANCE: EventText(
+        "a week is over: the compliance report, on Monday at 06:00 UTC",
+        "`report`: `week` (its Monday), `acceptance_rate` and `file_compliance` (`part`, `total`, `percent`, "
+        "`percent_before`, `agents`: at most 20), `link`",
+        "Each report is sent once ([compliance](diagnostics.md#the-report-of-the-week)).",
     ),
 }
 

@@ -29,6 +29,7 @@ app_name = "dashboard"
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("theme/", navigation.theme, name="theme"),
+    *navigation.preference_urls,
     *search.urlpatterns,
     *handoffs.urlpatterns,
     *exports.urlpatterns,

@@ -53,6 +53,8 @@ TABLE = {
     "dashboard:overview": Row(Role.VIEWER),
     "dashboard:gallery": Row(Role.VIEWER),
     "dashboard:theme": post(Role.VIEWER, theme="dark"),
+    "dashboard:preferences": Row(Role.VIEWER),
+    "dashboard:time_zone": post(Role.VIEWER, zone="Europe/Paris"),
     "dashboard:handoffs": Row(Role.VIEWER),
     "dashboard:handoffs_new": Row(Role.VIEWER, data={"after": str(UUID(int=0))}),
     "dashboard:handoffs_export": Row(Role.VIEWER, data={"format": "csv"}),

@@ -97,7 +97,7 @@ KEYS = (
     Key("decline", ("d",), "decline, and open the next handoff"),
     Key("resend", ("r",), "decline an unreadable handoff, and ask its sender for a resend"),
     Key("handled", ("h",), "mark an unreadable handoff as handled"),
-    Key("pass", ("p",), "pass on, with a note"),
+    Key("pass", ("p",), "reassign; for nobody in particular, with a note"),
     Key("undo", ("u",), "undo your last decision; again: the one before"),
     Key("reopen", ("o",), "reopen a decided handoff, with a note"),
     Key("note", ("n",), "write a note"),

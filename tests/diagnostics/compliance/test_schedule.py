@@ -170,7 +170,7 @@ def test_the_report_is_mailed(tenant: Tenant, at: Clock, settings: Any) -> None:
 def test_the_report_names_a_bounded_number_of_agents(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compliance_schedule, "MOST_AGENTS", 2)
     for number in range(4):
-        count(tenant, date(2026, 3, 10), "a" * 200 + str(number), number + 1)
+        count(tenant, date(2026, 3, 10), "a" * 199 + str(number), number + 1)
     assert len(make_report(tenant, MONDAY)["acceptance_rate"]["agents"]) == 2
 
 

@@ -185,6 +185,12 @@ _TYPES = (
         known_as="the-note",
     ),
     ProblemType(
+        "The comment can't be taken",
+        422,
+        "A comment is empty, or too long.",
+        "Write a text. The detail names the limit.",
+    ),
+    ProblemType(
         "The webhook can't be made",
         422,
         "A field of the webhook has an invalid value.",

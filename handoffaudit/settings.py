@@ -201,6 +201,7 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_samples",
     "handoffaudit.diagnostics.tasks.look_for_old",
     "handoffaudit.diagnostics.tasks.look_for_blocked",
+    "handoffaudit.diagnostics.tasks.look_for_reports",
 )
 # Traces of OpenTelemetry: handoffs are made after so many seconds without a new span. Spans are removed later, because
 # the spans of agents that are still at work come last.

@@ -30,6 +30,8 @@ class Person(AbstractUser):
     tenants: "models.ManyToManyField[Tenant, Membership]" = models.ManyToManyField(Tenant, through="Membership")
     # The number of one-time links made for this person. Only the newest link works.
     link_number = models.PositiveIntegerField(default=0)
+    # The time zone in which pages show times; empty: the time zone of the browser.
+    time_zone = models.CharField(max_length=64, blank=True, default="", db_default="")
 
     class Meta(AbstractUser.Meta):
         # Sign-in ignores the case of names, so two people whose names differ only in case could both not sign in.

@@ -153,6 +153,7 @@ def _cut(value: Any) -> Any:
 log = structlog.get_logger(__name__)
 
 NOTE = "The note can't be taken"
+COMMENT = "The comment can't be taken"
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -225,7 +226,7 @@ def _bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
 
 def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
     if isinstance(error, WrongInput):
-        title = NOTE if error.field == "note" else "No reviewer"
+        title = {"note": NOTE, "text": COMMENT}.get(error.field, "No reviewer")
         members = field_members(request, error.field, error.wrong, error.remedy)
         return problem_response(422, title, error.message, **members)
     members = {"state": error.handoff.state, "version": error.handoff.version} if isinstance(error, Stale) else {}

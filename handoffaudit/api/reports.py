@@ -23,7 +23,7 @@ from handoffaudit.diagnostics.compliance_export import (
     as_csv,
     as_text,
 )
-from handoffaudit.diagnostics.compliance_report import build_report, parse_expected_pairs
+from handoffaudit.diagnostics.compliance_report import build_report, list_week_rates, parse_expected_pairs
 from handoffaudit.diagnostics.file_stats import Change, FileTally
 from handoffaudit.diagnostics.reasons import Matrix, Row, load_reasons
 from handoffaudit.filter_fields import FilterError
@@ -163,6 +163,35 @@ def get_compliance(request: HttpRequest, query: Query[ComplianceQuery]) -> HttpR
     if query.format == Form.TEXT:
         return HttpResponse(as_text(report), content_type="text/plain; charset=utf-8")
     return answer(ComplianceOut, report)
+
+
+class WeekRateOut(Answer):
+    rate: str = Field(description="acceptance_rate or file_compliance.")
+    agent: str = Field(description="The source agent of the handoffs, or the agent of the files.")
+    week: Text = Field(description="The Monday on which the week begins, UTC.", examples=["2026-02-09"])
+    part: int = Field(validation_alias=at("share.part"), description="Accepted handoffs, or used files.")
+    total: int = Field(validation_alias=at("share.total"), description="Settled handoffs, or expected files.")
+    percent: float = Field(validation_alias=at("share.percent"), description="The rate in percent.")
+
+
+class WeekRatesOut(Answer):
+    items: list[WeekRateOut] = Field(
+        description="The current week and the 11 before it, of up to 100 agents a rate. Weeks without handoffs or "
+        "files are left out."
+    )
+    next: str | None = Field(description="Always null: the list has one page.")
+
+
+@router.get(
+    "/compliance/weeks",
+    auth=KeyWith(Scope.READ),
+    operation_id="list_compliance_weeks",
+    summary="List acceptance rate and file compliance by agent and week",
+    response={200: WeekRatesOut},
+)
+def list_compliance_weeks(request: HttpRequest) -> HttpResponse:
+    items = list(list_week_rates(caller(request).tenant, timezone.now()))
+    return answer(WeekRatesOut, {"items": items, "next": None})
 
 
 @router.get(

@@ -1,4 +1,4 @@
-"""API of review: the queue of handoffs that wait for a person, and the decision on a handoff."""
+"""API of review: the queue of handoffs that wait for a person, decisions, assignments and comments."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -9,17 +9,19 @@ from ninja import Query, Router, Schema
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from handoffaudit.accounts.models import Person, Scope, Tenant
+from handoffaudit.api import examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.handoffs import router
 from handoffaudit.api.requests import HandoffsQuery, Reference, check_names
 from handoffaudit.api.schemas import HandoffOut, PassedOnOut, ProblemOut, ProposalOut, ReviewedOut, SummaryOut, is_there
-from handoffaudit.api.serializers import Answer, Extended, Moment, answer, at
+from handoffaudit.api.serializers import Answer, Extended, Moment, Text, answer, at
 from handoffaudit.diagnostics import group_members
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, decisions, queue, undo
-from handoffaudit.handoffs.review.base import NoReviewer
+from handoffaudit.handoffs.review import assignments, comments, decisions, queue, undo
+from handoffaudit.handoffs.review.base import MAX_NOTE, NoReviewer
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
@@ -71,7 +73,7 @@ class ReviewIn(Schema):
     )
     note: str = Field(
         "",
-        description="The reason. Required to approve a rejected handoff, to reopen and to reassign.",
+        description="The reason. Required to approve a rejected handoff, to reopen, and to reassign to nobody.",
         examples=["Checked with the desk."],
     )
     seen_version: int | None = Field(
@@ -143,6 +145,110 @@ def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
     if found is None:
         raise NoReviewer(name)
     return found
+
+
+class AssignmentIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    to: str | None = Field(
+        description="The name of a reviewer or an administrator; null for nobody, which returns a waiting handoff to "
+        "the queue.",
+        examples=["ada"],
+        max_length=150,
+    )
+    note: str = Field("", description="Why. Optional.", examples=["You know this customer."])
+    seen_version: int | None = Field(
+        None, description="The `version` that you saw; an assignment of an older version is answered 409.", examples=[3]
+    )
+
+
+@router.post(
+    "/handoffs/{reference}/assign",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="assign_handoff",
+    summary="Assign a handoff to a reviewer or to nobody",
+    response={200: HandoffOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.body_example("To a reviewer", {"to": "ada", "note": "You know this customer."}),
+)
+def assign(request: HttpRequest, reference: Reference, asked: AssignmentIn) -> HttpResponse:
+    """Assign a handoff in any state. An assigned handoff leaves the queue, and its state does not change.
+
+    The assignment ends with the next change of the state. Repeating the call without a note changes nothing.
+    """
+    who = caller(request)
+    handoff = assignments.assign(
+        tenant=who.tenant,
+        reference=reference,
+        note=asked.note,
+        actor=who.actor,
+        to=_reviewer(who.tenant, asked.to),
+        seen_version=asked.seen_version,
+    )
+    proposal, passed_on = decisions.find_proposal(handoff), assignments.reassignment_of(handoff)
+    return answer(ReviewedOut, Extended(handoff, proposal=proposal, passed_on=passed_on), context=who.tenant)
+
+
+class CommentIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(
+        description=f"The comment as plain text, at most {MAX_NOTE:,} characters.", examples=["Checked with the desk."]
+    )
+
+
+class CommentOut(Answer):
+    id: Text = Field(description="The comment's id.")
+    actor: dict[str, str] = Field(
+        validation_alias="author",
+        description="Who wrote the comment: `kind` (person or key) and `name`.",
+        examples=[{"kind": "person", "name": "ada"}],
+    )
+    text: str = Field(description="The comment as plain text; empty if it was removed.")
+    at: Moment = Field(description="When the comment was added.", examples=["2026-02-15T00:20:00Z"])
+    edited_at: Moment | None = Field(description="When the author last changed the text; null if never.")
+    removed_at: Moment | None = Field(description="When the author removed the text; null if it is there.")
+
+
+class CommentsOut(Answer):
+    items: list[CommentOut] = Field(description="The comments, newest first.")
+    next: str | None = Field(description="The cursor of the next page; null on the last page.")
+
+
+class CommentsQuery(Schema):
+    cursor: str = Field("", description="`next` of the page before.", examples=["019c5f1e-6f2f-7a77-9f3a-0123456789ab"])
+    limit: int = Field(50, ge=1, le=100, description="The number of comments of a page.", examples=[50])
+
+
+@router.get(
+    "/handoffs/{reference}/comments",
+    auth=KeyWith(Scope.READ),
+    operation_id="list_comments",
+    summary="List the comments on a handoff, newest first",
+    response={200: CommentsOut, 400: ProblemOut, 404: ProblemOut},
+)
+def list_comments(request: HttpRequest, reference: Reference, query: Query[CommentsQuery]) -> HttpResponse:
+    check_names(request, CommentsQuery)
+    handoff = queries.get(caller(request).tenant, reference)
+    found = comments.list_page(handoff, cursor=query.cursor, limit=query.limit)
+    return answer(CommentsOut, found)
+
+
+@router.post(
+    "/handoffs/{reference}/comments",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="add_comment",
+    summary="Comment on a handoff",
+    response={201: CommentOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.body_example("A comment", {"text": "Checked with the desk."}),
+)
+def add_comment(request: HttpRequest, reference: Reference, asked: CommentIn) -> HttpResponse:
+    """Add a comment. A comment changes neither the state nor the `version` of the handoff.
+
+    The same text sent again within a minute is stored once.
+    """
+    who = caller(request)
+    made = comments.add(tenant=who.tenant, reference=reference, text=asked.text, actor=who.actor)
+    return answer(CommentOut, made, 201)
 
 
 queue_router = Router(tags=["Review"])

@@ -39,7 +39,8 @@ class WebhookIn(Schema):
     kind: str = Field("webhook", description=", ".join(SubscriberKind.values))
     name: str = Field(description="The name of the webhook.", examples=["CI"])
     address: str = Field(
-        description="A web address or an e-mail address. Private addresses are refused.",
+        description="A web address or an e-mail address. Private addresses are refused. For slack: the address of an "
+        "incoming webhook. For teams: the address of a workflow.",
         examples=["https://ci.example.com/handoffs"],
     )
     events: list[str] = Field(
@@ -60,7 +61,7 @@ class DeliveriesOut(Answer):
 
 class WebhookOut(Answer):
     id: int = Field(description="The webhook's id.")
-    kind: str = Field(description="webhook or email.")
+    kind: str = Field(description=f"{', '.join(SubscriberKind.values)}.")
     name: str = Field(description="The name of the webhook.")
     address: str = Field(description="The web address or e-mail address.")
     events: list[str] = Field(description="The events to send.")
@@ -72,7 +73,7 @@ class WebhookOut(Answer):
 
 
 class NewWebhookOut(WebhookOut):
-    secret: Nullable = Field(description="The secret that signs requests. Shown only once; null for e-mail.")
+    secret: Nullable = Field(description="The secret that signs requests. Shown only once; null for chats and e-mail.")
 
 
 class WebhooksOut(Answer):

@@ -17,6 +17,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from handoffaudit import problem_types
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.dashboard import reader_time
 from handoffaudit.database_faults import fault_of, page
 
 
@@ -83,7 +84,8 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
             if not who.may(role):
                 raise PermissionDenied(f"This needs the role {role.value}; yours is {who.role.value}.")
             request.who = who  # type: ignore[attr-defined]
-            response = view(request, who, *args, **kwargs)
+            with reader_time.use(reader_time.zone_of(request, who.person)):
+                response = view(request, who, *args, **kwargs)
             patch_cache_control(response, private=True, no_store=True)
             return response
 

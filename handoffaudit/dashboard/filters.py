@@ -60,12 +60,32 @@ class Choice:
         }
 
 
+# The session keeps the last chosen period under this name.
+REMEMBERED = "period"
+
+_PARAMETERS = ("period", "since", "until")
+
+
 def choose_window(request: HttpRequest) -> Choice:
+    """Return the period that the address names, or else the one that this person last chose on any page."""
     now = timezone.now()
     try:
-        return Choice(window_of(request.GET, now), None)
+        if not any(request.GET.get(name, "").strip() for name in _PARAMETERS):
+            return Choice(_remembered_window(request, now), None)
+        window = window_of(request.GET, now)
     except FilterError as bad:
         return Choice(window_of({}, now), bad)
+    if request.session.get(REMEMBERED) != window.query:
+        request.session[REMEMBERED] = window.query
+    return Choice(window, None)
+
+
+def _remembered_window(request: HttpRequest, now: datetime) -> Window:
+    kept = request.session.get(REMEMBERED)
+    try:
+        return window_of(kept if isinstance(kept, dict) else {}, now)
+    except FilterError:
+        return window_of({}, now)
 
 
 # Most addresses of a page contain the same few agents, rule codes and types.

@@ -1,5 +1,6 @@
 """The Findings pages: the list of finding groups, one group, and muting a group."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics.codes import find_fix
 from handoffaudit.dashboard.filters import find_code
+from handoffaudit.dashboard.handoffs.attempts import Pair
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, redirect_without_blanks, tabs_of
 from handoffaudit.diagnostics import group_queries, group_store
@@ -34,6 +36,8 @@ from handoffaudit.drawing.charts import Bar, draw_sparkline, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError, Params
 from handoffaudit.handoffs import stats
+from handoffaudit.handoffs.lineage import find_accepted
+from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.catalogue import entry_of
 
 # Each sign has a tone and an icon, so that a shape and a word convey it and not only the colour.
@@ -136,6 +140,7 @@ def answer(
         "fix": find_fix(who, group.code, newest[0].handoff_type if newest else ""),
         "example": group_queries.find_example(group, newest),
         "newest": newest,
+        "pair": _pair_of(group, newest),
         "decided": group_queries.count_decisions(who.tenant, group.pk),
         "looked_at": group_queries.MOST_LOOKED_AT,
         "untils": mute_options(group.number),
@@ -147,6 +152,18 @@ def answer(
         **more,
     }
     return render_page(request, GROUP_TEMPLATE, context, status=status)
+
+
+# The search for a handoff that passed begins with each of this many handoffs that failed.
+_LOOKED_AT: Final = 3
+
+
+def _pair_of(group: FindingGroup, newest: Sequence[Handoff]) -> Pair | None:
+    """Return the newest failed handoff for which one of the same route and type passed, beside the one that passed."""
+    for failed in newest[:_LOOKED_AT]:
+        if passed := find_accepted(failed, without=group.code):
+            return Pair.of(passed, failed)
+    return None
 
 
 @require_role(Role.VIEWER)

@@ -1,4 +1,4 @@
-"""The menu, the context for the frame of every page, the theme, and the addresses of agents and traces."""
+"""The menu, the context for the frame of every page, preferences, and the addresses of agents and traces."""
 
 import os
 import shlex
@@ -9,13 +9,17 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.shortcuts import redirect, render
+from django.urls import path, reverse
+from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.accounts.models import Person, Role, Tenant
+from handoffaudit.dashboard import reader_time
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.review.queue import MOST_WAITING
 from handoffaudit.env import usual_data_folder
@@ -59,6 +63,39 @@ def theme(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     else:
         _keep(response, COOKIE, request.POST.get("theme", ""), THEMES)
     return response
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def preferences(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Show the preferences of this person: the time zone, and the way to the password."""
+    chosen = who.person.time_zone if reader_time.is_zone(who.person.time_zone) else ""
+    context = {
+        "chosen": chosen,
+        "browser": reader_time.browser_zone(request),
+        "zones": reader_time.zone_names(),
+        "now": timezone.now(),
+    }
+    return render(request, "dashboard/preferences.html", context)
+
+
+@require_role(Role.VIEWER)
+@require_POST
+def time_zone(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Keep the time zone that the person chose; an empty one is that of the browser."""
+    name = request.POST.get("zone", "")
+    if name and not reader_time.is_zone(name):
+        messages.error(request, f"{name[:64]!r} is not a time zone. Choose one of the list, such as Europe/Paris.")
+    else:
+        Person.objects.filter(pk=who.person.pk).update(time_zone=name)
+        messages.success(request, f"Pages show times in {name or 'the time zone of the browser'}.")
+    return redirect("dashboard:preferences", tenant=who.tenant.slug)
+
+
+preference_urls = [
+    path("preferences/", preferences, name="preferences"),
+    path("preferences/time-zone/", time_zone, name="time_zone"),
+]
 
 
 def _keep(response: HttpResponse, cookie: str, chosen: str, known: Sequence[str]) -> None:

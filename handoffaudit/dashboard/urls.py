@@ -17,7 +17,7 @@ from handoffaudit.dashboard import (
 )
 from handoffaudit.dashboard.agents import page as agents
 from handoffaudit.dashboard.diagnostics import codes, compliance, files, llm_health, logs, reasons
-from handoffaudit.dashboard.handoffs import handoff_page
+from handoffaudit.dashboard.handoffs import comments, handoff_page
 from handoffaudit.dashboard.handoffs import page as handoffs
 from handoffaudit.dashboard.help import page as help_pages
 from handoffaudit.dashboard.policies import dry_runs, prompts, rules, schemas, strictness
@@ -29,6 +29,7 @@ app_name = "dashboard"
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("theme/", navigation.theme, name="theme"),
+    *navigation.preference_urls,
     *search.urlpatterns,
     *handoffs.urlpatterns,
     *exports.urlpatterns,
@@ -40,6 +41,7 @@ urlpatterns = [
     *bulk.urlpatterns,
     *decide.urlpatterns,
     *handoff_page.urlpatterns,
+    *comments.urlpatterns,
     *people.urlpatterns,
     *keys.urlpatterns,
     *webhooks.urlpatterns,

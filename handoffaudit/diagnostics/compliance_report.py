@@ -1,7 +1,7 @@
 """The compliance report, built from stored counts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
@@ -290,3 +290,29 @@ def _table(mondays: list[date], found: dict[str, dict[int, Share]], *, more: boo
         for agent, weeks in found.items()
     ]
     return WeekTable(mondays, agents, more)
+
+
+WEEK_TABLES: Final[dict[str, Callable[..., WeekTable]]] = {
+    "acceptance_rate": acceptance_by_week,
+    "file_compliance": file_compliance_by_week,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WeekRate:
+    """A rate of an agent in a week. `rate` is a key of `WEEK_TABLES`, `week` the Monday."""
+
+    rate: str
+    agent: str
+    week: date
+    share: Share
+
+
+def list_week_rates(tenant: Tenant, now: datetime) -> Iterator[WeekRate]:
+    """Yield each rate, agent and week that has something to count."""
+    for rate, load in WEEK_TABLES.items():
+        table = load(tenant, now)
+        for one in table.agents:
+            for week, share in zip(table.weeks, one.weeks, strict=True):
+                if share.total:
+                    yield WeekRate(rate, one.agent, week, share)

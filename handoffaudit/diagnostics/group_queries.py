@@ -349,7 +349,7 @@ def count_decisions(tenant: Tenant, group: int) -> DecisionCounts:
     states = Counter(dict(looked_at.order_by().values_list("state").annotate(Count("id"))))
     by_pk = {one.pk: one for one in looked_at.filter(state__in=_DECIDED).order_by("-id")[:MOST_DECISIONS]}
     events = Event.objects.filter(tenant=tenant, handoff__in=list(by_pk), to_state__in=_DECIDED)
-    last = {event.handoff_id: event for event in events.order_by("id")}
+    last = {event.handoff_id: event for event in events.order_by("id") if event.from_state != event.to_state}
     decisions = [Decision(by_pk[pk], last[pk]) for pk in by_pk if pk in last]
     approved, declined = states[State.APPROVED], states[State.DECLINED]
     return DecisionCounts(

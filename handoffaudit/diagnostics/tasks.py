@@ -4,7 +4,14 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.diagnostics import alert_rules, attribution, retention_run, sample_tenants, text_index
+from handoffaudit.diagnostics import (
+    alert_rules,
+    attribution,
+    compliance_schedule,
+    retention_run,
+    sample_tenants,
+    text_index,
+)
 from handoffaudit.diagnostics.logs import index, upload
 from handoffaudit.handoffs import notify
 
@@ -79,6 +86,12 @@ def index_blocked() -> None:
             _one_index.release()
 
 
+@shared_task(name=compliance_schedule.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+def send_reports() -> None:
+    """Send the weekly compliance report of each tenant that asked for it."""
+    compliance_schedule.send_due()
+
+
 def look_for_thresholds() -> None:
     # The worker evaluates the rules directly. A message would wait behind the very backlog that the rules warn of.
     if alert_rules.anything_due():
@@ -108,3 +121,8 @@ def look_for_old() -> None:
 def look_for_blocked() -> None:
     if text_index.anything_due():
         notify.start_or_send(text_index.TASK)
+
+
+def look_for_reports() -> None:
+    if compliance_schedule.anything_due():
+        notify.start_or_send(compliance_schedule.TASK)

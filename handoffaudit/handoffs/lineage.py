@@ -10,7 +10,8 @@ import msgspec
 from django.db import connection
 
 from handoffaudit.handoffs import db, queries
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.filters import is_of_trace
+from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.diff import Difference, difference
 from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.layers.base import History
@@ -325,9 +326,35 @@ def compare_attempts(handoff: Handoff) -> list[Attempt]:
     return found
 
 
-def compare_pair(before: Handoff, after: Handoff) -> Attempt:
-    """Return `after` with its changes from `before`. Either of them may have arrived first."""
-    return _make_attempt(after, _parse_document(before), _parse_document(after))
+def compare_pair(before: Handoff, after: Handoff, names: tuple[str, str] = ("", "")) -> Attempt:
+    """Return `after` with its changes from `before`. Either of them may have arrived first.
+
+    `names` are the names of the two handoffs in the reason for which they cannot be compared.
+    """
+    return _make_attempt(after, _parse_document(before, names[0]), _parse_document(after, names[1]))
+
+
+# The search for an accepted handoff reads this many earlier handoffs of the trace, and accepted ones of the route.
+MOST_OF_TRACE, MOST_OF_ROUTE = 500, 20
+
+
+def find_accepted(handoff: Handoff, *, without: str = "") -> Handoff | None:
+    """Return the nearest accepted handoff of the same route and type, without the rule code `without`, or None.
+
+    The nearest handoff is the newest one that was accepted before in the same trace, or else the newest one of all.
+    """
+    if not (handoff.source_agent_id and handoff.target_agent_id):
+        return None
+    wanted = {name: getattr(handoff, name) for name in ("source_agent_id", "target_agent_id", "handoff_type")}
+    if handoff.trace_id:
+        of_trace = Handoff.objects.filter(is_of_trace(handoff.trace_id), tenant=handoff.tenant_id)
+        earlier = of_trace.filter(id__lt=handoff.pk).order_by("-id").values("pk", "state", "codes", *wanted)
+        for one in earlier[:MOST_OF_TRACE]:
+            is_alike = all(one[name] == value for name, value in wanted.items())
+            if is_alike and one["state"] == State.ACCEPTED and without not in one["codes"]:
+                return Handoff.objects.filter(tenant=handoff.tenant_id, pk=one["pk"]).first()
+    newest = queries.accepted_handoffs(handoff.tenant_id).filter(**wanted).exclude(pk=handoff.pk).order_by("-id")
+    return next((one for one in newest[:MOST_OF_ROUTE] if without not in one.codes), None)
 
 
 def _make_attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:
@@ -337,12 +364,13 @@ def _make_attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:
     return Attempt(handoff, difference(before, after))
 
 
-def _parse_document(handoff: Handoff) -> Any:
+def _parse_document(handoff: Handoff, name: str = "") -> Any:
     """Return the parsed document, or a text that says why the document cannot be compared."""
+    name = name or f"attempt {handoff.attempt}"
     if handoff.size_bytes > LARGEST:
-        return f"attempt {handoff.attempt} is larger than {LARGEST // 1024} KiB"
+        return f"{name} is larger than {LARGEST // 1024} KiB"
     body = queries.body(handoff)
     if body is None:
-        return f"the document of attempt {handoff.attempt} was removed by retention"
+        return f"the document of {name} was removed by retention"
     value, issues = parse_json(bytes(body.original))
-    return f"attempt {handoff.attempt} is not readable as JSON" if issues or isinstance(value, str) else value
+    return f"{name} is not readable as JSON" if issues or isinstance(value, str) else value

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 import orjson
-from django.db.models import BooleanField, Exists, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, Exists, F, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
@@ -27,7 +27,7 @@ from handoffaudit.handoffs.models import (
     State,
     Verdict,
 )
-from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE
+from handoffaudit.handoffs.transitions import REVIEWABLE
 from handoffaudit.handoffs.verdicts import is_asked_again
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.remediation import Action
@@ -38,9 +38,16 @@ def decided_handoffs(tenant_id: int) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(_is_decided(Handoff, "state"), tenant=tenant_id)
 
 
+def accepted_handoffs(tenant_id: int) -> "QuerySet[Handoff]":
+    """Return the accepted handoffs of a tenant."""
+    # With a parameter in place of the state, SQLite would not use the partial index.
+    is_accepted = RawSQL('"handoffs_handoff"."state" = \'accepted\'', (), output_field=BooleanField())
+    return Handoff.objects.filter(is_accepted, tenant=tenant_id)
+
+
 def decision_events(tenant: Tenant | int) -> "QuerySet[Event]":
-    """Return the events that approved or declined a handoff."""
-    return Event.objects.filter(_is_decided(Event, "to_state"), tenant=tenant)
+    """Return the events that approved or declined a handoff, not remarks about decided handoffs."""
+    return Event.objects.filter(_is_decided(Event, "to_state"), tenant=tenant).exclude(from_state=F("to_state"))
 
 
 def exclude_undone(rows: "QuerySet[Event]") -> "QuerySet[Event]":
@@ -60,7 +67,7 @@ def filter_decided_by(rows: "QuerySet[Handoff]", tenant: Tenant, name: str, *, r
     )
     if len(found) <= rare:
         return rows.filter(pk__in=found)
-    made = Event.objects.filter(handoff=OuterRef("pk"), actor=name, to_state__in=DECIDED)
+    made = decision_events(tenant).filter(handoff=OuterRef("pk"), actor=name)
     return rows.filter(Exists(exclude_undone(made)))
 
 

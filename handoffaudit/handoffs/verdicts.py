@@ -76,7 +76,9 @@ RESEND: Final = "Please send it again: what arrived could not be read."
 
 def is_asked_again(tenant: int, handoff: UUID) -> bool:
     """Return whether the last decline of the handoff asked its sender to send it again."""
-    declined = Event.objects.filter(handoff=handoff, tenant=tenant, to_state=State.DECLINED)
+    declined = Event.objects.filter(handoff=handoff, tenant=tenant, to_state=State.DECLINED).exclude(
+        from_state=State.DECLINED
+    )
     return RESEND in (declined.order_by("-id").values_list("reason", flat=True).first() or "")
 
 

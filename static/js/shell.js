@@ -1,5 +1,12 @@
-// What every page needs: copy buttons, menus that close when one clicks beside them, keys that lead from page to page.
+// What every page needs: the time zone, copy buttons, menus that close when one clicks beside them, keys that lead from page to page.
 "use strict";
+
+// The server shows times in the time zone of the browser, unless the reader chose another one.
+{
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  if (zone) document.cookie = `time_zone=${zone}; path=/; max-age=31536000; samesite=lax${secure}`;
+}
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");

@@ -14,7 +14,7 @@ from handoffaudit.accounts.models import Key, Membership, Person, Role, SavedVie
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport, Watermark
 from handoffaudit.handoffs import alerts, dry_runs
-from handoffaudit.handoffs.models import Alert, Delivery, Handoff, Subscriber, ToolResult, Trial
+from handoffaudit.handoffs.models import Alert, Comment, Delivery, Handoff, Subscriber, ToolResult, Trial
 from handoffaudit.policy.models import Kind
 from tests.access.page_rows import BY_PK, MAY, PUBLIC, SIGNED_IN, TABLE
 from tests.access.support import everything, page_names
@@ -46,6 +46,7 @@ class Things:
     delivery: Delivery
     view: SavedView
     tool_result: ToolResult
+    comment: Comment
 
     @classmethod
     def of(cls, tenant: Tenant) -> "Things":
@@ -74,7 +75,11 @@ class Things:
         result = ToolResult.objects.create(
             tenant=tenant, trace_id="t", call_id="c", tool="t", at=timezone.now(), grade="said", content="1", size=1
         )
-        return cls(tenant, handoff, group, person, key, trial, alert, report, log, subscriber, delivery, view, result)
+        comment = Comment.objects.create(
+            tenant=tenant, handoff=handoff, actor_kind="person", actor="somebody", text="Seen.", at=timezone.now()
+        )
+        found = (tenant, handoff, group, person, key, trial, alert, report, log, subscriber, delivery, view, result)
+        return cls(*found, comment)
 
 
 def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:

@@ -81,3 +81,21 @@ def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_pa
     # The page asks at most once a minute.
     page.clock.fast_forward(60_000)
     expect(page.locator("#live-told")).to_have_text("Handoffs are judged again.")
+
+
+@pytest.mark.nightly
+def test_two_people_see_each_others_comments_and_keep_what_they_type(open_page, product):
+    sender = product.senders["live"]
+    address = f"{sender.pages}handoffs/{sender.submit(ACCEPTED)['id']}/"
+    reader, writer = open_page("rui"), open_page("sana", javascript=False)
+    reader.goto(address)
+    reader.get_by_label("Comment").first.fill("A draft")
+    writer.goto(address)
+    writer.get_by_label("Comment").first.fill("Is the total right?")
+    writer.get_by_role("button", name="Comment").click()
+    expect(reader.get_by_text("Is the total right?")).to_be_visible(timeout=5000)
+    expect(reader.get_by_label("Comment").first).to_have_value("A draft")
+    writer.get_by_label("Assign to").select_option("rui")
+    writer.get_by_role("button", name="Assign").click()
+    expect(reader.locator("#changed")).to_contain_text("assigned to rui", timeout=5000)
+    assert overflow(reader) == 0

@@ -52,6 +52,10 @@ def universal(_: Product, sender: Sender) -> str:
     return f"{sender.pages}handoffs/{sender.find(state='accepted', source='planning-petra')['id']}/"
 
 
+def compared(product: Product, sender: Sender) -> str:
+    return f"{handoff(CIRCLE)(product, sender)}compare/?with={sender.get(ACCEPTED)['id']}"
+
+
 def trace(_: Product, sender: Sender) -> str:
     return f"{sender.pages}traces/{sender.get(ACCEPTED)['trace_id']}/"
 
@@ -133,6 +137,13 @@ PAGES = {
     "accepted": Shown(handoff(ACCEPTED)),
     "rejected": Shown(handoff(CIRCLE)),
     "rejected, for a viewer": Shown(handoff(CIRCLE), "vik"),
+    "compared with the last accepted": Shown(compared),
+    "compared with none": Shown(lambda product, sender: f"{handoff(NOT_JSON)(product, sender)}compare/", "vik"),
+    "compared with what is not there": Shown(
+        lambda product, sender: f"{handoff(CIRCLE)(product, sender)}compare/?with=x", status=400
+    ),
+    "preferences": Shown("preferences/", "vik"),
+    "review, assigned to me": Shown("review/?view=mine", "rui"),
     "held": Shown(handoff(CIRCLE_WITH_REASON)),
     "not JSON": Shown(handoff(NOT_JSON)),
     "looked up in a document": Shown(lambda product, sender: f"{handoff(CIRCLE)(product, sender)}?find=e&only=issues"),
@@ -236,6 +247,9 @@ VARIANTS = {
     "rejected, for a viewer",
     "review, narrowed",
     "review, passed on",
+    "review, assigned to me",
+    "compared with none",
+    "compared with what is not there",
     "review, filter not understood",
     "strictness, adding",
     "empty rules",

@@ -319,7 +319,7 @@ def test_one_is_passed_on_by_keyboard_and_found_by_whom_it_is_for(open_page, sen
     page.keyboard.type("You know this agent.")
     page.keyboard.press("Control+Enter")
     shown(page, second)
-    expect(page.locator("#told")).to_contain_text("passed on to sana")
+    expect(page.locator("#told")).to_contain_text("assigned to sana")
     assert sender.get(first)["state"] == "held"
     other = open_page("sana")
     other.goto(f"{sender.pages}review/?view=mine")

@@ -139,6 +139,8 @@ def test_weeks_lead_to_their_handoffs_and_are_exported(
     assert {line["rate"] for line in lines} == {"acceptance_rate", "file_compliance"}
     rows = client_of_viewer.get(f"{BASE}compliance/weeks.csv").text.splitlines()
     assert len(rows) == len(lines) + 1
+    assert "css/compliance-print." in page.text
+    assert "An administrator can have the report of each week sent" in page.text
 
 
 def test_the_compliance_page_and_its_files_say_the_same(client_of_viewer: Client, skipping: Tenant) -> None:

@@ -22,11 +22,10 @@ from handoffaudit.dashboard.templatetags.formats import format_share
 from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text, escape_formula
 from handoffaudit.diagnostics.compliance_report import (
     KINDS,
+    WEEK_TABLES,
     ComplianceReport,
-    WeekTable,
-    acceptance_by_week,
     build_report,
-    file_compliance_by_week,
+    list_week_rates,
     parse_expected_pairs,
 )
 from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
@@ -171,19 +170,18 @@ def _file(
 
 @dataclass(frozen=True, slots=True)
 class WeekKind:
-    """One table of rates by agent and week: its title, what it counts, the list behind a cell, and how it is loaded."""
+    """One table of rates by agent and week: its title, what it counts, and the list behind a cell."""
 
     name: str
     title: str
     counts: str
     list_name: str
     agent_filter: str
-    load: Callable[..., WeekTable]
 
 
 WEEK_KINDS: Final = (
-    WeekKind("acceptance_rate", "Acceptance rate by week", "handoffs", "handoffs", "source", acceptance_by_week),
-    WeekKind("file_compliance", "File compliance by week", "files", "file_reports", "agent", file_compliance_by_week),
+    WeekKind("acceptance_rate", "Acceptance rate by week", "handoffs", "handoffs", "source"),
+    WeekKind("file_compliance", "File compliance by week", "files", "file_reports", "agent"),
 )
 
 _SIGNS: Final = {"fell": "▼", "rose": "▲"}
@@ -191,7 +189,7 @@ _SIGNS: Final = {"fell": "▼", "rose": "▲"}
 
 def _week_rows(kind: WeekKind, links: Links, now: datetime) -> dict[str, Any]:
     """Return the table with a link and a sign for each cell."""
-    table = kind.load(links.tenant, now)
+    table = WEEK_TABLES[kind.name](links.tenant, now)
     starts = [_midnight(day) for day in table.weeks]
 
     def href(agent: str, start: datetime) -> str:
@@ -224,21 +222,15 @@ def _midnight(day: date) -> datetime:
 
 
 def _week_lines(who: TenantMembership) -> Iterator[Mapping[str, Any]]:
-    """Yield a line for each kind, agent and week that has something to count."""
-    now = timezone.now()
-    for kind in WEEK_KINDS:
-        table = kind.load(who.tenant, now)
-        for one in table.agents:
-            for day, share in zip(table.weeks, one.weeks, strict=True):
-                if share.total:
-                    yield {
-                        "rate": kind.name,
-                        "agent": one.agent,
-                        "week": day.isoformat(),
-                        "part": share.part,
-                        "total": share.total,
-                        "percent": share.percent,
-                    }
+    for one in list_week_rates(who.tenant, timezone.now()):
+        yield {
+            "rate": one.rate,
+            "agent": one.agent,
+            "week": one.week.isoformat(),
+            "part": one.share.part,
+            "total": one.share.total,
+            "percent": one.share.percent,
+        }
 
 
 @require_role(Role.VIEWER)

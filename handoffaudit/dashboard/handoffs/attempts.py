@@ -1,4 +1,4 @@
-"""The attempts at a handoff, the repair requests to its sender, and the page that repairs a rejected handoff."""
+"""The attempts at a handoff, its comparison with an accepted handoff, and its repair."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from handoffaudit.handoffs import queries, remediation, repair_cases, repairs
 from handoffaudit.handoffs.lineage import Attempt
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.diff import Change
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.repair import RepairStatus
 from handoffaudit.validation.text import pluralize
@@ -161,6 +162,37 @@ def _store(request: HttpRequest, who: TenantMembership, shown: Handoff) -> HttpR
         came_to = STORED_WORDS.get(result.status, result.why)
         messages.warning(request, f"{STATUS_WORDS[result.status]} {came_to}".strip())
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=(later or shown).pk)
+
+
+# The reader sees this many differences; the API has no more than `diff.MOST_CHANGES`.
+MOST_DIFFERENCES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A handoff beside another one, mostly an accepted one: the differences from `passed` to `shown`."""
+
+    passed: Handoff
+    shown: Handoff
+    result: Attempt
+
+    @classmethod
+    def of(cls, passed: Handoff, shown: Handoff) -> "Pair":
+        names = (f"the {passed.state} handoff", "this handoff")
+        return cls(passed, shown, handoffs_lineage.compare_pair(passed, shown, names))
+
+    @property
+    def is_same_trace(self) -> bool:
+        return bool(self.shown.trace_id) and self.shown.trace_id == self.passed.trace_id
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        return self.result.changed.changes[:MOST_DIFFERENCES] if self.result.changed else ()
+
+    @property
+    def has_more(self) -> bool:
+        changed = self.result.changed
+        return changed is not None and (len(changed.changes) > MOST_DIFFERENCES or not changed.complete)
 
 
 urlpatterns = [path("handoffs/<uuid:pk>/repair/", repair, name="handoff_repair")]

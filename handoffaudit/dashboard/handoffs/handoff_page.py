@@ -1,4 +1,4 @@
-"""The page of one handoff: headline, findings, history and the log lines around it."""
+"""The page of one handoff: headline, findings, activity and the log lines around it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.diagnostics.logs import AROUND, Link, row_of
 from handoffaudit.dashboard.handoffs import attempts, sections
 from handoffaudit.dashboard.handoffs import document as handoffs_document
+from handoffaudit.dashboard.handoffs.activity import activity_context
 from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.dashboard.handoffs.document import number
 from handoffaudit.dashboard.handoffs.page import list_context
@@ -29,10 +30,14 @@ from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.logs import imports, search
 from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import approvals, judge, queries
 from handoffaudit.handoffs.counts import UNVERIFIED
+from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review.base import last_event
+from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.validation.formats import framework, handoff_file
 from handoffaudit.validation.formats.telemetry import origin_of
@@ -106,31 +111,6 @@ def _accepted(handoff: Handoff, found: Sequence[Finding], deciding: Sequence[Fin
     return Headline("accepted", "good", f"Accepted with {pluralize(warnings, 'warning')}")
 
 
-MOST_EVENTS = 50
-
-_LONGEST_ID = 18
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """Events, latest first; `older` is the cursor of the page with older events (0: there are none)."""
-
-    events: list[Event]
-    older: int
-    is_latest: bool
-
-
-def history_of(handoff: Handoff, before: str = "", limit: int = MOST_EVENTS) -> History:
-    """Return the events before the cursor, or the latest events where `before` is not a cursor."""
-    rows = Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id")
-    is_cursor = before.isascii() and before.isdecimal() and len(before) <= _LONGEST_ID
-    if is_cursor:
-        rows = rows.filter(id__lt=int(before))
-    found = list(rows[: limit + 1])
-    older = found[limit - 1].pk if len(found) > limit else 0
-    return History(found[:limit], older, is_latest=not is_cursor)
-
-
 MINUTES = int(AROUND.total_seconds()) // 60
 
 LINES = 50
@@ -196,19 +176,20 @@ def handoff(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespon
         case "attempts":
             context = attempts.lineage_context(request, who, shown, queries.current_verdict(shown))
             response = render(request, "dashboard/handoff/attempts.html", {"handoff": shown, "who": who, **context})
-        case "history":
-            context = {"handoff": shown, "history": history_of(shown, request.GET.get("before", ""))}
-            response = render(request, "dashboard/handoff/history.html", context)
+        case "activity":
+            context = {"handoff": shown, "who": who, "list_context": list_context(request.GET, who, shown)}
+            context |= activity_context(who, shown, request.GET.get("before", ""))
+            response = render(request, "dashboard/handoff/activity.html", context)
         case _:
-            response = render(request, TEMPLATE, _page(request, who, shown))
+            response = render(request, TEMPLATE, page_context(request, who, shown))
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
 
 
-def _page(request: HttpRequest, who: TenantMembership, shown: Handoff) -> dict[str, Any]:
+def page_context(request: HttpRequest, who: TenantMembership, shown: Handoff) -> dict[str, Any]:
     body, verdict = sections.body_of(shown), queries.current_verdict(shown)
     document = choose_document(body, verdict)
-    history, latest = history_of(shown, request.GET.get("before", "")), history_of(shown, limit=1)
+    latest = find_decision(shown) or last_event(shown)
     facts = verdict or {}
     is_full = request.GET.get("chain") == "full"
     issues = _issues(request, shown, document.found)
@@ -217,12 +198,11 @@ def _page(request: HttpRequest, who: TenantMembership, shown: Handoff) -> dict[s
         "handoff": shown,
         "list_context": list_of,
         "verdict": verdict,
-        "headline": headline(shown, document.found, latest.events),
+        "headline": headline(shown, document.found, [latest] if latest else []),
         "approval": approvals.state_of(shown) if shown.state == State.APPROVED else None,
         "is_waiting": shown.state in WAITING_STATES,
         "is_reviewable": shown.state in REVIEWABLE,
         "holder": _holder(who, shown),
-        "history": history,
         "chain": sections.chain_drawings(facts.get("chain"), f"?chain=full{list_of.rest}#chain", is_full=is_full),
         "chain_is_full": is_full,
         "tokens": sections.token_drawings(facts.get("token_counts")),
@@ -230,6 +210,7 @@ def _page(request: HttpRequest, who: TenantMembership, shown: Handoff) -> dict[s
         "handoffs_url": reverse("dashboard:handoffs", args=[who.tenant.slug]),
         "part_url": reverse("dashboard:handoff_part", args=[who.tenant.slug, shown.pk]),
         **issues,
+        **activity_context(who, shown, request.GET.get("before", "")),
         **_beside(who, shown, body, document, verdict),
         **attempts.lineage_context(request, who, shown, verdict),
         **handoffs_document.document_context(request, shown, body, document, issues["found"]),
@@ -287,6 +268,28 @@ def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
     return response
 
 
+@require_role(Role.VIEWER)
+@require_safe
+def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    """Show a handoff beside the nearest accepted one of its route and type, or beside the one that `with` names."""
+    shown = handoff_or_404(who, pk)
+    context: dict[str, Any] = {"handoff": shown, "list_context": list_context(request.GET, who, shown)}
+    try:
+        passed = _named(who, request.GET["with"]) if request.GET.get("with") else None
+    except FilterError as bad:
+        return render(request, "dashboard/handoff/pair_page.html", context | {"bad": bad}, status=400)
+    passed = passed or find_accepted(shown)
+    context |= {"pair": attempts.Pair.of(passed, shown) if passed else None}
+    return render(request, "dashboard/handoff/pair_page.html", context)
+
+
+def _named(who: TenantMembership, reference: str) -> Handoff:
+    try:
+        return queries.get(who.tenant, str(UUID(reference)))
+    except (ValueError, Handoff.DoesNotExist):
+        raise FilterError("with", reference[:40], "use the id of a handoff of this tenant, or leave it out.") from None
+
+
 @require_POST
 @require_role(Role.ADMIN)
 def again(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
@@ -312,5 +315,6 @@ urlpatterns = [
     *log_urls,
     *handoffs_document.urlpatterns,
     path("handoffs/<uuid:pk>/", handoff, name="handoff"),
+    path("handoffs/<uuid:pk>/compare/", compare, name="handoff_compare"),
     path("handoffs/<uuid:pk>/again/", again, name="handoff_again"),
 ]

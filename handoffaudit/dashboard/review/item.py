@@ -14,6 +14,7 @@ from django.utils.text import Truncator
 from handoffaudit.accounts.models import Person, Role
 from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.handoffs import sections
+from handoffaudit.dashboard.handoffs.activity import MOST_IN_REVIEW, activity_context
 from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.dashboard.handoffs.sections import choose_document
 from handoffaudit.dashboard.handoffs.verdict_findings import Finding, fold
@@ -31,8 +32,6 @@ MOST_ISSUES = 12
 
 # An entry lists this many of its findings; the handoff's page lists all.
 MOST_OF_EACH = 20
-
-MOST_EVENTS = 6
 
 # The shortcut keys 1, 2 and 3 each take over the note of one similar decision.
 MOST_SIMILAR = 3
@@ -62,7 +61,6 @@ def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
     document = choose_document(body, verdict)
     found = document.found
     entries = fold([issue for issue in found if issue.is_counted])
-    events = queries.events(handoff)
     address = reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk])
     return {
         "handoff": handoff,
@@ -82,8 +80,8 @@ def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
             verdict, document.value, sections.evidence_of(handoff, body), results=sections.results_of(handoff, verdict)
         ),
         "lineage": lineage.compare_attempts(handoff),
-        "events": events[-MOST_EVENTS:][::-1],
-        "events_hidden": max(0, len(events) - MOST_EVENTS),
+        "in_review": True,
+        **activity_context(who, handoff, limit=MOST_IN_REVIEW),
         "similar": queue.list_precedents(handoff, limit=MOST_SIMILAR) if handoff.state in REVIEWABLE else [],
     }
 
@@ -151,8 +149,8 @@ def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[
     if passed and assignments.is_handled(passed):
         return "marked as handled. Nothing was judged.", passed.by == who.person.get_username()
     if passed:
-        to = f" to {passed.to.get_username()}" if passed.to else ""
-        return f"passed on{to}. It waits, and nothing was judged.", passed.by == who.person.get_username()
+        done = f"assigned to {passed.to.get_username()}" if passed.to else "set aside"
+        return f"{done}. It waits, and nothing was judged.", passed.by == who.person.get_username()
     proposal = decisions.find_proposal(handoff)
     if proposal:
         what = "approval" if proposal.decision == decisions.Decision.APPROVE else "decline"
@@ -202,7 +200,7 @@ def box_of(who: TenantMembership, handoff: Handoff) -> Box:
     waits = handoff.state in REVIEWABLE
     if not waits:
         is_decided = handoff.state in (State.APPROVED, State.DECLINED)
-        last = last_event(handoff) if is_decided else None
+        last = undo.find_decision(handoff)
         return Box(waits, is_decided, last, may_undo=is_decided and may_undo(who, handoff))
     proposal, passed = decisions.find_proposal(handoff), assignments.reassignment_of(handoff)
     people = assignments.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []

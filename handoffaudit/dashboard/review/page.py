@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role, target_of
+from handoffaudit.dashboard.handoffs.activity import MOST_IN_REVIEW, newer_activity
 from handoffaudit.dashboard.review.item import item_context, open_by, requested_notice, seen_by
 from handoffaudit.dashboard.review.queue import (
     MOST_WAITING,
@@ -43,12 +44,22 @@ def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """
     try:
         queue = read_queue(request, who, shown=live.rows_shown(request))
-        if request.GET.get("held") == queue.held:
-            return live.answer(request, who)
-        signs = render_to_string("dashboard/review/signs.html", {"queue": queue})
-        return live.answer(request, who, [signs])
+        parts = _newer_activity(request, who, queue.queue_filters)
+        if request.GET.get("held") != queue.held:
+            parts.append(render_to_string("dashboard/review/signs.html", {"queue": queue}))
+        return live.answer(request, who, parts)
     except FilterError as bad:
         return live.invalid_filter(bad)
+
+
+def _newer_activity(request: HttpRequest, who: TenantMembership, filters: QueueFilters) -> list[str]:
+    """Return the activity of the open handoff (`item`), if it changed."""
+    try:
+        pk = uuid.UUID(request.GET.get("item", ""))
+    except ValueError:
+        return []
+    context = {"who": who, "handoff": _get(who, pk), "in_review": True, "queue_filters": filters}
+    return newer_activity(request, context, MOST_IN_REVIEW)
 
 
 live_urls = [path("review/live/", review_live, name="review_live")]
@@ -86,7 +97,7 @@ KEYS = (
     Key("decline", ("d",), "decline, and open the next handoff"),
     Key("resend", ("r",), "decline an unreadable handoff, and ask its sender for a resend"),
     Key("handled", ("h",), "mark an unreadable handoff as handled"),
-    Key("pass", ("p",), "pass on, with a note"),
+    Key("pass", ("p",), "reassign; for nobody in particular, with a note"),
     Key("undo", ("u",), "undo your last decision; again: the one before"),
     Key("reopen", ("o",), "reopen a decided handoff, with a note"),
     Key("note", ("n",), "write a note"),

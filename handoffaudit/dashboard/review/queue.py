@@ -134,6 +134,10 @@ class Row:
     passed: PassedOn | None = None
 
     @property
+    def waits(self) -> bool:
+        return self.handoff.state in REVIEWABLE
+
+    @property
     def is_free(self) -> bool:
         """Return whether this person can decide: nobody else has the handoff open, and no own proposal is pending."""
         return self.hold is None and not self.is_own

@@ -22,6 +22,13 @@ from handoffaudit.handoffs.webhooks import log, subscriptions
 from handoffaudit.handoffs.webhooks.client import Answer
 from handoffaudit.handoffs.webhooks.subscriptions import EVENT_TEXTS, EVENTS, VERDICTS, EventType, SubscriptionValues
 
+_KINDS = {
+    SubscriberKind.WEBHOOK: ("web address", "signed requests, checked with a secret"),
+    SubscriberKind.SLACK: ("Slack", "messages to a channel; the address of an incoming webhook of Slack"),
+    SubscriberKind.TEAMS: ("Microsoft Teams", "cards in a channel; the address of a workflow of Teams"),
+    SubscriberKind.EMAIL: ("e-mail", "plain mails of all events but verdicts"),
+}
+
 
 @dataclass(slots=True)
 class Form:
@@ -61,6 +68,12 @@ class Form:
     def event_choices(self) -> list[tuple[str, str, bool]]:
         offered = EVENTS[SubscriberKind.EMAIL] if self.is_mail else tuple(EventType)
         return [(event.value, EVENT_TEXTS[event].meaning, event.value in self.events) for event in offered]
+
+    @property
+    def kind_choices(self) -> list[tuple[str, str, str, bool]]:
+        """Return the kinds with their label, what they mean, and whether the form has chosen them."""
+        kind = self.kind if self.kind in _KINDS else SubscriberKind.WEBHOOK
+        return [(name.value, label, means, name == kind) for name, (label, means) in _KINDS.items()]
 
     @property
     def state_choices(self) -> list[tuple[str, bool]]:
@@ -124,7 +137,7 @@ def switch(request: HttpRequest, who: TenantMembership, subscriber: int) -> Http
 def rotate(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     found = _subscriber(who, subscriber)
     if found.kind != SubscriberKind.WEBHOOK:
-        raise Http404("Mails are not signed.")
+        raise Http404("Only requests to web addresses are signed.")
     changed = subscriptions.rotate(tenant=who.tenant, pk=found.pk, actor=who.person.username)
     return _show_secret(request, who, changed)
 

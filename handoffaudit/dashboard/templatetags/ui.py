@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from handoffaudit.dashboard.reader_time import current_zone, to_local
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.models import Handoff
@@ -183,9 +184,10 @@ def _short(span: timedelta) -> str:
 
 @register.simple_tag
 def time(value: datetime | None) -> SafeString:
-    """Render a moment in UTC in short form, with the full moment and its age on hover.
+    """Render a moment in the reader's time zone in short form, with the full moment in UTC and its age on hover.
 
-    Usage: `{% time handoff.received_at %}`. `{% age moment %}` renders an age as text.
+    Usage: `{% time handoff.received_at %}` in lists and facts, `{% moment at %}` in sentences, and `{% age at %}` for
+    an age as text.
     """
     return _render_time(value) if value else _NONE
 
@@ -193,15 +195,40 @@ def time(value: datetime | None) -> SafeString:
 def _render_time(value: datetime, more: str = "") -> SafeString:
     """Render a moment. `more` is appended to the title and read aloud by screen readers."""
     now = timezone.now()
-    if value.date() == now.date():
-        shown = f"{value:%H:%M:%S}"
+    local, today = to_local(value), to_local(now)
+    value = value.astimezone(UTC)
+    if local.date() == today.date():
+        shown = f"{local:%H:%M:%S}"
     else:
-        shown = f"{value.day} {value:%b %H:%M}" if value.year == now.year else f"{value.day} {value:%b %Y}"
+        shown = f"{local.day} {local:%b %H:%M}" if local.year == today.year else f"{local.day} {local:%b %Y}"
     # The markup contains no text from a sender or a user.
     return mark_safe(  # noqa: S308
         f'<time class="time" datetime="{value.isoformat()}" title="{value:%Y-%m-%d %H:%M:%S} UTC, '
         f'{_short(now - value)} ago{more}">{shown}</time>' + (f'<span class="hidden">{more}</span>' if more else "")
     )
+
+
+@register.simple_tag
+def moment(value: datetime | None) -> SafeString:
+    """Render a moment in a sentence in the reader's time zone, with UTC on hover: `{% moment holder.until %}`."""
+    if value is None:
+        return _NONE
+    local, value = to_local(value), value.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{} {}</time>',
+        value.isoformat(),
+        f"{value:%Y-%m-%d %H:%M:%S}",
+        f"{local.day} {local:%b %Y, %H:%M}",
+        local.tzname(),
+    )
+
+
+@register.simple_tag
+def zone_name() -> SafeString:
+    """Render the short name of the reader's time zone, for the head of a column of times: `{% zone_name %}`."""
+    zone = current_zone()
+    title = "Coordinated Universal Time" if zone is UTC else f"{zone}; UTC on hover"
+    return format_html('<abbr title="{}">{}</abbr>', title, to_local(timezone.now()).tzname())
 
 
 @register.simple_tag

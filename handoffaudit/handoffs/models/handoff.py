@@ -168,6 +168,12 @@ class Handoff(Leased):
                 condition=models.Q(state__in=("approved", "declined")),
                 name="handoff_decided_pair",
             ),
+            # The comparison with an accepted handoff of the same route and type finds the newest one.
+            models.Index(
+                fields=["tenant", "source_agent_id", "target_agent_id", "handoff_type", "id"],
+                condition=models.Q(state="accepted"),
+                name="handoff_accepted_route",
+            ),
             models.Index(fields=["tenant", "score", "id"], condition=models.Q(score__lt=1), name="handoff_by_score"),
         ]
 

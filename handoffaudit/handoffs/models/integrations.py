@@ -97,15 +97,17 @@ class ValidationState(models.Model):
 
 class SubscriberKind(models.TextChoices):
     WEBHOOK = "webhook"
+    SLACK = "slack"
+    TEAMS = "teams"
     EMAIL = "email"
 
 
 class Subscriber(models.Model):
-    """A receiver of events: a webhook, which gets signed requests, or an e-mail address.
+    """A receiver of events: a webhook, which gets signed requests, a chat of Slack or Teams, or an e-mail address.
 
     `events` holds values of `EventType` (`webhooks/subscriptions.py`). `states` limits verdicts to these states (empty:
-    all states). `secret` signs the requests; both sides need the secret, so it is stored in plain text. The subscriber
-    gets the events after `heard_from`, the time at which it was created or last enabled.
+    all states). `secret` signs the requests of a webhook; both sides need it, so it is stored in plain text. The
+    subscriber gets the events after `heard_from`, the time at which it was created or last enabled.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)

@@ -187,10 +187,10 @@ class Approval(models.Model):
 
 
 class PassedOn(models.Model):
-    """A reassignment of a waiting handoff to one person, or to nobody in particular, without a decision.
+    """The assignment of a handoff to one person; or, for a waiting handoff, to nobody in particular.
 
-    The handoff keeps its state, and no rate counts the reassignment. The reassignment is valid while the handoff has
-    this `version`. `over` says that a decision ended the reassignment.
+    The handoff keeps its state, and no rate counts the assignment. An assigned handoff is not in the review queue. The
+    assignment is valid while the handoff has this `version`. `over` says that a decision ended the assignment.
     """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
@@ -209,6 +209,34 @@ class PassedOn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.handoff_id} passed on by {self.by}"
+
+
+class Comment(models.Model):
+    """What a person or a key wrote about a handoff, as plain text. A comment changes nothing else about the handoff.
+
+    The row of a removed comment stays without its text, so that the activity still shows that there was a comment.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    actor_kind = models.CharField(max_length=10)
+    actor = models.CharField(max_length=200)
+    text = models.TextField(blank=True)
+    at = models.DateTimeField()
+    edited_at = models.DateTimeField(null=True)
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "handoff", "at"], name="comment_by_handoff")]
+
+    def __str__(self) -> str:
+        return f"comment of {self.actor} on {self.handoff_id}"
+
+    @property
+    def author(self) -> dict[str, str]:
+        """Return the author of the comment in the form of the API."""
+        return {"kind": self.actor_kind, "name": self.actor}
 
 
 class Proposal(models.Model):

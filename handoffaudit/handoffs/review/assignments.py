@@ -1,4 +1,4 @@
-"""Reassignments of waiting handoffs to a person, and holds while a person has a handoff open."""
+"""Assignments of handoffs to people, and holds while a person has a waiting handoff open."""
 
 import uuid
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from django.db.models import F, OuterRef, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, PassedOn, ReviewHold
 from handoffaudit.handoffs.review.base import (
     WHAT_TO_KNOW,
@@ -25,6 +26,8 @@ from handoffaudit.handoffs.review.base import (
     remark,
 )
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+from handoffaudit.handoffs.webhooks import events, worker
+from handoffaudit.handoffs.webhooks.subscriptions import EventType
 
 DECIDING = Role.list_including(Role.REVIEWER)
 
@@ -32,19 +35,22 @@ MOST_REVIEWERS = 500
 
 PUT_BACK = "put back into the queue"
 
+UNASSIGNED = "assigned to nobody"
+
 HANDLED = "Marked as handled"
 
 
 def reassign(
     *, tenant: Tenant, reference: str, note: str, actor: Actor, to: Person | None, seen_version: int | None
 ) -> Handoff:
-    """Take a waiting handoff out of the queue and assign it to a person, or to nobody.
+    """Assign a handoff to a person, or set a waiting handoff aside for nobody in particular.
 
-    The handoff keeps its state and its review deadline. A decision or a new verdict ends the reassignment. A note is
-    required, and `to` must be allowed to decide. Raise `Handoff.DoesNotExist` or a `ReviewError`.
+    An assigned handoff leaves the queue, and keeps its state and its review deadline. The assignment ends with the next
+    change of the state. `to` must be allowed to decide. A note is required to set a handoff aside. Raise
+    `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
-    if not note:
+    if to is None and not note:
         raise NoteRequired(WHAT_TO_KNOW)
     if to is not None and not Membership.objects.filter(tenant=tenant, person=to, role__in=DECIDING).exists():
         raise NoReviewer(to.get_username())
@@ -53,9 +59,36 @@ def reassign(
 
 
 def _reassign(handoff: Handoff, *, note: str, actor: Actor, to: Person | None) -> None:
-    if handoff.state not in REVIEWABLE:
+    if to is None and handoff.state not in REVIEWABLE:
         raise NotReviewable(handoff)
-    _set_aside(handoff, f"passed on{f' to {to.get_username()}' if to else ''}: {note}", note, actor, to)
+    text = f"assigned to {to.get_username()}" if to else "set aside"
+    _set_aside(handoff, f"{text}: {note}" if note else text, note, actor, to)
+    _announce(handoff, actor, to, note)
+
+
+def assign(
+    *, tenant: Tenant, reference: str, note: str, actor: Actor, to: Person | None, seen_version: int | None
+) -> Handoff:
+    """Assign a handoff to a person, or to nobody, which returns a waiting handoff to the queue.
+
+    Idempotent without a note. Raise `Handoff.DoesNotExist` or a `ReviewError`.
+    """
+    handoff = queries.get(tenant, reference)
+    now = reassignment_of(handoff)
+    if not note.strip() and (now.to_id if now else None) == (to.pk if to else None) and not (now and is_handled(now)):
+        return handoff
+    if to is not None:
+        return reassign(tenant=tenant, reference=reference, note=note, actor=actor, to=to, seen_version=seen_version)
+    change = partial(put_back, actor=actor)
+    return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
+
+
+def _announce(handoff: Handoff, actor: Actor, to: Person | None, note: str) -> None:
+    """Store the webhook event of an assignment; call inside the transaction of the assignment."""
+    content = events.assignment_payload(handoff, actor, to.get_username() if to else None, note)
+    about = f"assignment:{handoff.pk}:{handoff.version}"
+    events.add_event(handoff.tenant_id, EventType.ASSIGNMENT, about, timezone.now(), content)
+    transaction.on_commit(worker.notify_webhook_workers)
 
 
 def mark_handled(handoff: Handoff, *, note: str, actor: Actor) -> None:
@@ -96,42 +129,43 @@ def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person
 
 
 def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
-    """Return a reassigned handoff to the queue. Raise `Handoff.DoesNotExist` or `NotPassedOn`."""
+    """Return an assigned handoff to the queue. Raise `Handoff.DoesNotExist` or `NotPassedOn`."""
     return apply_change(tenant=tenant, reference=reference, seen_version=None, change=partial(put_back, actor=actor))
 
 
 def put_back(handoff: Handoff, *, actor: Actor) -> None:
-    """Return a reassigned handoff to the queue; call inside a transaction. Raise `NotPassedOn`."""
+    """End the assignment of a handoff; call inside a transaction. Raise `NotPassedOn`."""
     if reassignment_of(handoff) is None:
         raise NotPassedOn
-    remark(handoff, actor, PUT_BACK)
-    PassedOn.objects.filter(handoff=handoff.pk).delete()
+    remark(handoff, actor, PUT_BACK if handoff.state in REVIEWABLE else UNASSIGNED)
+    PassedOn.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).delete()
+    _announce(handoff, actor, None, "")
 
 
 def reassignment_of(handoff: Handoff) -> PassedOn | None:
-    """Return the current reassignment of the handoff, or None if the handoff is in the queue or no longer waits."""
+    """Return the current assignment of the handoff, or None."""
     return list_reassignments([handoff]).get(handoff.pk)
 
 
 def list_reassignments(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, PassedOn]:
-    """Return the current reassignments of these handoffs by handoff id, with `to` loaded."""
-    waiting = {one.pk: one.version for one in handoffs if one.state in REVIEWABLE}
-    rows = PassedOn.objects.filter(handoff__in=waiting, over=False).select_related("to") if waiting else ()
-    return {row.handoff_id: row for row in rows if row.version == waiting[row.handoff_id]}
+    """Return the current assignments of these handoffs by handoff id, with `to` loaded."""
+    versions = {one.pk: one.version for one in handoffs}
+    rows = PassedOn.objects.filter(handoff__in=versions, over=False).select_related("to") if versions else ()
+    return {row.handoff_id: row for row in rows if row.version == versions[row.handoff_id]}
 
 
 def reassignments_in_force_of(handoff: OuterRef, version: OuterRef) -> "QuerySet[PassedOn]":
-    """Return the current reassignment of an outer query's handoff, for use in a subquery."""
+    """Return the current assignment of an outer query's handoff, for use in a subquery."""
     return PassedOn.objects.filter(handoff=handoff, version=version, over=False)
 
 
 def reassignments_in_force(tenant: Tenant) -> "QuerySet[PassedOn]":
-    """Return the current reassignments of a tenant."""
+    """Return the current assignments of a tenant."""
     return PassedOn.objects.filter(tenant=tenant, over=False, version=F("handoff__version"))
 
 
 def list_reviewers(tenant: Tenant) -> list[Person]:
-    """Return the people to whom a handoff can be reassigned, sorted by name."""
+    """Return the people to whom a handoff can be assigned, sorted by name."""
     rows = Person.objects.filter(membership__tenant=tenant, membership__role__in=DECIDING, is_active=True)
     return list(rows.order_by("username")[:MOST_REVIEWERS])
 

@@ -101,7 +101,7 @@ class NoteTooLong(WrongInput):
 
 
 class NoReviewer(WrongInput):
-    """The error for a reassignment to a person who cannot decide in this tenant."""
+    """The error for an assignment to a person who cannot decide in this tenant."""
 
     def __init__(self, name: str) -> None:
         remedy = "Choose a reviewer or an administrator, or nobody."
@@ -110,7 +110,29 @@ class NoReviewer(WrongInput):
 
 class NotPassedOn(ReviewError):
     def __init__(self) -> None:
-        super().__init__("This handoff is not reassigned; nothing was changed.")
+        super().__init__("This handoff is not assigned; nothing was changed.")
+
+
+class NoComment(WrongInput):
+    def __init__(self) -> None:
+        super().__init__("text", "There is no text.", "Write a comment.")
+
+
+class CommentTooLong(WrongInput):
+    def __init__(self, length: int) -> None:
+        super().__init__("text", f"The comment has {length:,} characters.", f"Use at most {MAX_NOTE:,}.")
+
+
+class TooManyComments(ReviewError):
+    def __init__(self, most: int) -> None:
+        super().__init__(f"This handoff has {most:,} comments, the most that it can have. Nothing was added.")
+
+
+class NotYourComment(ReviewError):
+    """The error for a change of a comment that another actor wrote, or that is removed or does not exist."""
+
+    def __init__(self) -> None:
+        super().__init__("Only the author can change a comment, and a removed comment cannot be changed.")
 
 
 class NothingToUndo(ReviewError):

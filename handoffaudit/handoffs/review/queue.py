@@ -30,6 +30,9 @@ _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.RE
 
 PARTS = tuple(_STATES)
 
+# Assigned handoffs that do not wait for a decision. Only the view `mine` shows them, after the others.
+SETTLED = "settled"
+
 VIEWS = ("all", *PARTS, "mine", "passed_on", "second", "proposed", "muted")
 
 # The condition for all handoffs of the queue, in every section.
@@ -56,8 +59,8 @@ def list_queue(
 
     - `all`: handoffs that are neither reassigned nor muted.
     - `escalated`, `held`, `rejected`: one section of `all`.
-    - `mine`: handoffs reassigned to `person`.
-    - `passed_on`: all reassigned handoffs.
+    - `mine`: handoffs assigned to `person`, in all states.
+    - `passed_on`: all assigned handoffs that wait.
     - `second`: handoffs with a proposal by somebody other than `person`.
     - `proposed`: handoffs with a proposal by `person`.
     - `muted`: muted handoffs, which `all` leaves out.
@@ -66,7 +69,8 @@ def list_queue(
     whose rows name the handoff in `handoff`. Held and escalated handoffs are never left out.
     """
     rows = filter_view(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
-    return paginate(rows, cursor, limit, parts_for(tenant, filters))
+    parts = [*parts_for(tenant, filters), *((SETTLED,) if view == "mine" and not filters.state else ())]
+    return paginate(rows, cursor, limit, parts)
 
 
 def find_gone(
@@ -86,7 +90,8 @@ def find_gone(
     if not ids:
         return set()
     rows = filter_view(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
-    return set(ids).difference(rows.filter(WAITS, pk__in=ids).values_list("pk", flat=True))
+    rows = rows if view == "mine" else rows.filter(WAITS)
+    return set(ids).difference(rows.filter(pk__in=ids).values_list("pk", flat=True))
 
 
 def filter_view(
@@ -169,16 +174,17 @@ def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collecti
 def _list_remaining_parts(cursor: str) -> Iterator[tuple[str, str]]:
     """Yield each remaining section with the id after which the page continues. Raise `FilterError`."""
     part, _, after = cursor.partition(":")
-    if cursor and part not in PARTS:
+    parts = (*PARTS, SETTLED)
+    if cursor and part not in parts:
         raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
-    begin = PARTS.index(part) if part in PARTS else 0
-    return ((name, after if name == part else "") for name in PARTS[begin:])
+    begin = parts.index(part) if part in parts else 0
+    return ((name, after if name == part else "") for name in parts[begin:])
 
 
 def sort_part(rows: "QuerySet[Handoff]", part: str, after: str = "") -> "QuerySet[Handoff]":
     """Return the handoffs of a section in the order of that section, from the handoff after the id `after` on."""
     rows = filter_part(rows, part)
-    if part == "rejected":
+    if part in ("rejected", SETTLED):
         rows = rows.order_by("-id")
         return rows.filter(id__lt=parse_cursor(after)) if after else rows
     rows = rows.order_by("id")
@@ -190,6 +196,7 @@ def filter_part(rows: "QuerySet[Handoff]", part: str) -> "QuerySet[Handoff]":
         "escalated": Q(state=State.REJECTED, escalated=True),
         "held": Q(state=State.HELD),
         "rejected": Q(state=State.REJECTED, escalated=False),
+        SETTLED: ~WAITS,
     }
     return rows.filter(wanted[part])
 

@@ -51,7 +51,7 @@ def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_vers
 
 
 def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
-    decided = _find_decision(handoff) if handoff.state in DECIDED else None
+    decided = find_decision(handoff)
     if decided is None:
         raise NotReopenable(handoff)
     body = HandoffBody.objects.filter(pk=handoff.pk).first()
@@ -69,8 +69,10 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
     event_log.log_decision(handoff, actor, reason)
 
 
-def _find_decision(handoff: Handoff) -> Event | None:
-    """Return the event that approved or declined the handoff."""
+def find_decision(handoff: Handoff) -> Event | None:
+    """Return the event that approved or declined the handoff, or None if the handoff is not decided."""
+    if handoff.state not in DECIDED:
+        return None
     made = Event.objects.filter(handoff=handoff.pk, to_state=handoff.state, from_state__in=REVIEWABLE)
     return made.order_by("-id").first()
 

@@ -5,7 +5,7 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from django.db import transaction
@@ -17,7 +17,7 @@ from handoffaudit.handoffs import alerts, leases
 from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.transitions import SYSTEM
-from handoffaudit.handoffs.webhooks import mail
+from handoffaudit.handoffs.webhooks import chat, mail
 from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
 from handoffaudit.validation.text import clean
 
@@ -162,12 +162,14 @@ def drain(*, reliable: bool = False) -> int:
     return tried
 
 
+_HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "handoffaudit"}
+
+
 def post(sender: Sender, delivery: Delivery) -> Answer:
     """Send one request with a new signature, and remove the secret and the signature from the answer."""
     subscriber, body = delivery.subscriber, delivery.payload.encode()
     headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "handoffaudit",
+        **_HEADERS,
         "Handoffaudit-Event": delivery.event,
         "Handoffaudit-Delivery": str(delivery.pk),
         SIGNATURE_HEADER: sign(subscriber.secret, body, int(time.time())),
@@ -178,8 +180,17 @@ def post(sender: Sender, delivery: Delivery) -> Answer:
     return replace(answer, text=text)
 
 
+def post_message(sender: Sender, delivery: Delivery) -> Answer:
+    """Send one message to a chat. The address is the secret, so the request has no signature."""
+    subscriber = delivery.subscriber
+    return sender.post(subscriber.address, chat.make_body(subscriber.kind, delivery.payload), _HEADERS)
+
+
 def send(sender: Sender, delivery: Delivery) -> Answer:
-    return mail.send_mail(delivery) if delivery.subscriber.kind == SubscriberKind.EMAIL else post(sender, delivery)
+    kind = delivery.subscriber.kind
+    if kind == SubscriberKind.EMAIL:
+        return mail.send_mail(delivery)
+    return post_message(sender, delivery) if kind in chat.KINDS else post(sender, delivery)
 
 
 def describe_failure(answer: Answer) -> str:

@@ -15,8 +15,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.models import Alert, Delivery, Event, Gathering, Handoff, State, Subscriber, new_id
-from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.handoffs.models import Alert, Comment, Delivery, Event, Gathering, Handoff, State, Subscriber, new_id
+from handoffaudit.handoffs.transitions import SYSTEM, Actor
 from handoffaudit.handoffs.webhooks import mail
 from handoffaudit.handoffs.webhooks.subscriptions import VERDICTS, EventType, list_active
 
@@ -29,15 +29,30 @@ def page_url(tenant_slug: str, path: str) -> str:
 
 
 def verdict_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
-    return {"handoff": _handoff_payload(event, handoff, tenant_slug)}
+    return {"handoff": _handoff_payload(event.to_state, handoff, tenant_slug)}
 
 
 def decision_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
     actor = {"kind": event.actor_kind, "name": event.actor}
     return {
-        "handoff": _handoff_payload(event, handoff, tenant_slug),
+        "handoff": _handoff_payload(event.to_state, handoff, tenant_slug),
         "actor": actor,
         "note": event.reason[:LONGEST_NOTE],
+    }
+
+
+def comment_payload(handoff: Handoff, actor: Actor, comment: Comment) -> dict[str, Any]:
+    return {**_about(handoff, actor), "comment": {"id": str(comment.pk), "text": comment.text}}
+
+
+def assignment_payload(handoff: Handoff, actor: Actor, to: str | None, note: str) -> dict[str, Any]:
+    return {**_about(handoff, actor), "assignment": {"to": to, "note": note}}
+
+
+def _about(handoff: Handoff, actor: Actor) -> dict[str, Any]:
+    return {
+        "handoff": _handoff_payload(handoff.state, handoff, handoff.tenant.slug),
+        "actor": {"kind": actor.kind, "name": actor.name},
     }
 
 
@@ -71,12 +86,12 @@ def format_moment(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _handoff_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
-    """Return the handoff with the state of the event. All other fields have their current values."""
+def _handoff_payload(state: str, handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
+    """Return the handoff with the state that it had at the event. All other fields have their current values."""
     return {
         "id": str(handoff.pk),
         "handoff_id": handoff.handoff_id,
-        "state": event.to_state,
+        "state": state,
         "flagged": handoff.flagged,
         "handoff_type": handoff.handoff_type,
         "source_agent_id": handoff.source_agent_id,
@@ -144,11 +159,12 @@ def dispatch() -> int:
 def add_event(tenant_id: int, event: EventType, about: str, at: datetime, content: dict[str, Any]) -> None:
     """Store the deliveries of an event that has no row, one for each subscribed webhook.
 
-    Call inside the transaction of the event, so that the deliveries exist only if the transaction commits.
+    Call inside the transaction of the event, so that the deliveries exist only if the transaction commits. A webhook
+    receives no event from before its creation.
     """
     found = _Found()
     for one in list_active().get(tenant_id, ()):
-        if event in one.events:
+        if event in one.events and one.heard_from <= at:
             found.add(one, event, about, at, content)
     if found.rows:
         _store(found.rows)
@@ -216,6 +232,9 @@ def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: It
     # The webhooks that received a decision must also receive its reversal.
     decided = event.to_state in DECISIONS or event.from_state in DECISIONS
     kind = EventType.DECISION if decided else EventType.VERDICT
+    if kind is EventType.DECISION and event.from_state == event.to_state:
+        # Somebody assigned a decided handoff.
+        return
     if kind is EventType.VERDICT and not _is_verdict(event, handoff):
         return
     make = decision_payload if kind is EventType.DECISION else verdict_payload

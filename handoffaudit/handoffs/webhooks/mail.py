@@ -38,7 +38,7 @@ def send_mail(delivery: Delivery) -> Answer:
 
 def make_message(delivery: Delivery) -> EmailMessage:
     payload: dict[str, Any] = orjson.loads(delivery.payload)
-    subject, (what, *lines) = _write_text(payload)
+    subject, (what, *lines) = write_text(payload)
     return EmailMessage(
         subject=_format_line(f"[handoffaudit {payload['tenant']}] {subject}"),
         body="\n".join([_printable(what), *lines, "", f"Tenant {payload['tenant']}, {payload['at']}."]) + "\n",
@@ -48,8 +48,8 @@ def make_message(delivery: Delivery) -> EmailMessage:
     )
 
 
-def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return the subject and the lines of the body."""
+def write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return the subject and the lines of the body. Messages to chats have the same words."""
     if alert := payload.get("alert"):
         over = alert["change"] == "closed"
         subject = f"Over: {alert['text']}" if over else f"{alert['level'].capitalize()}: {alert['text']}"
@@ -59,13 +59,48 @@ def _write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
         subject = f"Came back: {group['title']}" + (f" at {group['path']}" if group["path"] else "")
         grown = f"{group['muted_by']} muted this finding group, and {group['number']:,} handoffs have the finding now."
         return subject, [f"{subject}.", grown, f"Note: {group['muted_note']}", "", group["link"]]
+    if report := payload.get("report"):
+        return f"Compliance in the week of {report['week']}", _write_report(report)
     if handoff := payload.get("handoff"):
-        pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
-        subject = f"{handoff['state'].capitalize()}: {handoff['handoff_type']}, {pair}"
-        by = payload.get("actor", {}).get("name", "")
-        note = [f"Note: {payload['note']}"] if payload.get("note") else []
-        return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
-    return "A test", ["This mail is a test of the mails about alerts, decisions and findings. No event caused it."]
+        return _write_handoff(payload, handoff)
+    return "A test", ["This is a test of the messages about alerts, decisions and findings. No event caused it."]
+
+
+def _write_handoff(payload: dict[str, Any], handoff: dict[str, Any]) -> tuple[str, list[str]]:
+    pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
+    if comment := payload.get("comment"):
+        subject = f"Comment: {handoff['handoff_type']}, {pair}"
+        said = [_printable(line) for line in comment["text"].split("\n")]
+        return subject, [f"{payload['actor']['name']} wrote:", "", *said, "", handoff["link"]]
+    if assignment := payload.get("assignment"):
+        to = assignment["to"] or "nobody"
+        subject = f"Assigned to {to}: {handoff['handoff_type']}, {pair}"
+        why = [f"Note: {_printable(assignment['note'])}"] if assignment["note"] else []
+        return subject, [f"{subject}.", f"By {payload['actor']['name']}.", *why, "", handoff["link"]]
+    subject = f"{handoff['state'].capitalize()}: {handoff['handoff_type']}, {pair}"
+    by = payload.get("actor", {}).get("name", "")
+    note = [f"Note: {payload['note']}"] if payload.get("note") else []
+    return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
+
+
+_RATES = {"acceptance_rate": "Acceptance rate", "file_compliance": "File compliance"}
+
+
+def _write_report(report: dict[str, Any]) -> list[str]:
+    lines = [f"{name}: {_write_rate(report[rate])}." for rate, name in _RATES.items()]
+    for rate, name in _RATES.items():
+        agents = report[rate]["agents"]
+        lines += ["", f"{name} by agent:"] if agents else []
+        lines += [f"  {_printable(one['agent']) or '(no name)'}: {_write_rate(one)}" for one in agents]
+    return [*lines, "", report["link"]]
+
+
+def _write_rate(rate: dict[str, Any]) -> str:
+    if rate["percent"] is None:
+        return "nothing to count"
+    before = rate["percent_before"]
+    compared = f", {before:.1f} % the week before" if before is not None else ""
+    return f"{rate['percent']:.1f} % of {rate['total']:,}{compared}"
 
 
 def _format_line(text: str) -> str:

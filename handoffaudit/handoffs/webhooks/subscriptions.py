@@ -36,6 +36,9 @@ class EventType(StrEnum):
     DECISION = "decision"
     ALERT = "alert"
     GROUP = "group"
+    COMMENT = "comment"
+    ASSIGNMENT = "assignment"
+    COMPLIANCE = "compliance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,29 @@ EVENT_TEXTS: Final = {
         "`target_agent_id`, `handoffs`), `number`, `muted_by`, `muted_note`, `first_seen`, `last_seen`, `link`",
         "Sent once each time that the group grows past its limit ([groups](groups.md)).",
     ),
+    EventType.COMMENT: EventText(
+        "somebody comments on a handoff",
+        "`handoff`, `actor` (`kind`, `name`) and `comment`: `id`, `text`",
+        "Edited and removed comments are not sent.",
+    ),
+    EventType.ASSIGNMENT: EventText(
+        "somebody assigns a handoff to a person or to nobody",
+        "`handoff`, `actor` (`kind`, `name`) and `assignment`: `to` (null: nobody), `note`",
+    ),
+    EventType.COMPLIANCE: EventText(
+        "a week is over: the compliance report, on Monday at 06:00 UTC",
+        "`report`: `week` (its Monday), `acceptance_rate` and `file_compliance` (`part`, `total`, `percent`, "
+        "`percent_before`, `agents`: at most 20), `link`",
+        "Each report is sent once ([compliance](diagnostics.md#the-report-of-the-week)).",
+    ),
 }
 
 # People cannot subscribe to verdicts by e-mail, because nobody would read a mail for each verdict.
 EVENTS = {
     SubscriberKind.WEBHOOK: tuple(EventType),
-    SubscriberKind.EMAIL: (EventType.ALERT, EventType.DECISION, EventType.GROUP),
+    SubscriberKind.SLACK: tuple(EventType),
+    SubscriberKind.TEAMS: tuple(EventType),
+    SubscriberKind.EMAIL: tuple(event for event in EventType if event is not EventType.VERDICT),
 }
 
 

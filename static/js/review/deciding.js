@@ -19,7 +19,9 @@ export function act(name) {
   const button = form()?.querySelector(`[data-act="${name}"]`);
   if (!button) return tellNot(whyNot(name));
   if (!form().checkValidity()) return form().reportValidity();
-  if (form().dataset.noteFor.split(" ").includes(name) && !note().value.trim()) return askForNote(name);
+  // Whom a handoff is assigned to can see why; what is set aside for nobody says why.
+  const needsNote = form().dataset.noteFor.split(" ").includes(name) || (name === "pass" && !form().elements.to.value);
+  if (needsNote && !note().value.trim()) return askForNote(name);
   const pk = shown();
   const link = linkTo(pk);
   const values = new FormData(form());

@@ -126,10 +126,10 @@ def test_a_long_chain_is_folded_and_opened_by_an_address(browser: Client, tenant
     assert opened(browser, handoff, "?chain=full").html.count('class="chain-node') == 30
 
 
-def test_the_history_has_actor_time_and_reason(browser: Client, tenant: Tenant) -> None:
+def test_the_activity_has_actor_time_and_reason(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, payload(target_agent_id="planner")))
-    assert "validating → rejected chain.circular" in page.text("history")
-    assert "tests (key)" in page.text("history")
+    assert "validating → rejected chain.circular" in page.text("activity")
+    assert "tests (key)" in page.text("activity")
 
 
 def test_the_decision_box_is_there_for_who_may_decide(
@@ -303,7 +303,7 @@ def test_an_issue_leads_to_its_code_and_to_others_like_it(browser: Client, tenan
 def test_the_parts_of_the_page_are_linked_and_are_there(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, universal(), context={"a": 1}))
     parts = [one.removeprefix("#") for one in links(page.html, '.sections a[href^="#"]')]
-    assert {"why", "document", "tokens", "layers", "history", "context"} <= set(parts) <= set(page.ids)
+    assert {"why", "document", "tokens", "layers", "activity", "context"} <= set(parts) <= set(page.ids)
 
 
 def test_the_ones_before_and_after_it_in_its_trace_are_linked(browser: Client, tenant: Tenant) -> None:
@@ -319,7 +319,7 @@ def test_the_ones_before_and_after_it_in_its_trace_are_linked(browser: Client, t
     assert around(Handoff.objects.get(handoff_id="other")) == []
 
 
-def test_a_long_history_is_read_page_by_page(browser: Client, tenant: Tenant) -> None:
+def test_a_long_activity_is_read_page_by_page(browser: Client, tenant: Tenant) -> None:
     handoff = store(tenant, payload())
     at = timezone.now()
     kept = {"tenant": tenant, "handoff": handoff, "at": at, "actor_kind": "system", "to_state": "held"}
@@ -327,20 +327,20 @@ def test_a_long_history_is_read_page_by_page(browser: Client, tenant: Tenant) ->
     read, rest = "", ""
     while True:
         page = opened(browser, handoff, rest)
-        read += page.text("history")
+        read += page.text("activity")
         older = [link for link in page.links() if link.startswith("?before=")]
         if not older:
             break
         rest = older[0].partition("#")[0]
     assert all(read.count(f"change {number}.") == 1 for number in range(600))
     assert "received" in read
-    part = browser.get(address(handoff, rest), headers={"HX-Request": "true", "HX-Target": "history"})
+    part = browser.get(address(handoff, rest), headers={"HX-Request": "true", "HX-Target": "activity"})
     assert part.content.decode().lstrip().startswith("<section")
 
 
-@pytest.mark.parametrize("before", ["x", "-1", "9" * 30, "\u0661"])
-def test_a_cursor_of_the_history_that_is_none_shows_the_latest(browser: Client, tenant: Tenant, before: str) -> None:
-    assert "received" in opened(browser, store(tenant, payload()), f"?before={before}").text("history")
+@pytest.mark.parametrize("before", ["x", "-1", "9" * 30, "\u0661", "1-\u0661", f"1-{'g' * 32}"])
+def test_a_cursor_of_the_activity_that_is_none_shows_the_latest(browser: Client, tenant: Tenant, before: str) -> None:
+    assert "received" in opened(browser, store(tenant, payload()), f"?before={before}").text("activity")
 
 
 @pytest.mark.parametrize(("who", "leads"), [("viewer", False), ("reviewer", True)])

@@ -123,7 +123,7 @@ def test_passed_on_it_leaves_the_queue_and_stands_in_the_views_of_those_it_conce
     sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
 ) -> None:
     client, other = sign_in(reviewer), client_of(colleague)
-    assert do(client, held, "pass-on", to="colleague").status_code == 400
+    assert do(client, held, "pass-on").status_code == 400
     assert do(client, held, "pass-on", to="colleague", note="You know the planner.").status_code == 302
     assert state_of(held) == "held"
     assert (rows(client), rows(client, "?view=mine"), rows(client, "?view=passed_on")) == ([], [], [held])
@@ -354,7 +354,7 @@ def test_opened_by_its_address_one_stands_below_the_same_tabs_as_the_queue(
 def test_what_a_colleague_proposed_with_a_note_asks_for_none_of_who_agrees(
     sign_in: SignIn, reviewer: Person, colleague: Person, circular: Handoff, four_eyes: None
 ) -> None:
-    asked = 'data-note-for="approve pass"'
+    asked = 'data-note-for="approve"'
     client, other = sign_in(reviewer), client_of(colleague)
     assert asked in client.get(f"/t/acme/review/{circular.pk}/").text
     assert 'data-sends="proposes to approve it, with a note"' in client.get(f"/t/acme/review/{circular.pk}/").text

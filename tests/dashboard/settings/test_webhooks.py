@@ -14,7 +14,7 @@ from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
 from handoffaudit.handoffs.webhooks import events, log
 from tests.handoffs.webhooks.receiver import Receiver, running
-from tests.pages import links, text_of
+from tests.pages import attributes, links, text_of
 
 PAGE = "/t/acme/settings/webhooks/"
 pytestmark = pytest.mark.django_db
@@ -190,3 +190,15 @@ def test_it_is_paused_changed_and_deleted(client: Client, subscriber: Subscriber
 
 def test_the_audit_log_tells_of_it_in_words(client: Client, subscriber: Subscriber) -> None:
     assert "added the subscriber" in client.get("/t/acme/settings/audit/").text
+
+
+@pytest.mark.parametrize("kind", ["slack", "teams"])
+def test_a_chat_is_chosen_and_has_no_secret(as_admin: Client, tenant: Tenant, receiver: Receiver, kind: str) -> None:
+    wanted = {"kind": kind, "name": "Channel", "address": receiver.url, "events": ["verdict"], "states": ["held"]}
+    page = as_admin.post(f"{PAGE}create/", wanted, follow=True)
+    made = Subscriber.objects.get(tenant=tenant)
+    assert (made.kind, made.secret, made.states) == (kind, "", ["held"])
+    assert "New secret" not in page.text
+    assert as_admin.post(f"{PAGE}{made.pk}/rotate/").status_code == 404
+    refused = as_admin.post(f"{PAGE}create/", wanted | {"name": ""})
+    assert attributes(refused, "input[name=kind][checked]", "value") == [kind]

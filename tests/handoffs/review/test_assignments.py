@@ -3,10 +3,12 @@
 import pytest
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
-from handoffaudit.handoffs.review import assignments, queue
+from handoffaudit.handoffs.review import assignments, queue, undo
 from handoffaudit.handoffs.review.base import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
+from handoffaudit.handoffs.review.undo import find_decision
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.review.support import colleague, decide, now, pass_on, take_back, told
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, payload, submit
 
@@ -26,7 +28,7 @@ def test_it_leaves_the_queue_and_is_with_who_it_went_to(
     passed = pass_on(handoff, reviewer, to=admin, note=" you know them ", seen=handoff.version)
     assert (passed.state, passed.version) == (handoff.state, handoff.version + 1)
     assert now(handoff).review_due_at == handoff.review_due_at
-    assert told(handoff) == [("reviewer", handoff.state, handoff.state, "passed on to admin: you know them")]
+    assert told(handoff) == [("reviewer", handoff.state, handoff.state, "assigned to admin: you know them")]
     assert seen(tenant, reviewer) == seen(tenant, reviewer, "mine") == []
     assert seen(tenant, admin, "mine") == seen(tenant, reviewer, "passed_on") == ["h"]
     assert list(HourlyCount.objects.order_by("pk").values()) == counted
@@ -35,7 +37,7 @@ def test_it_leaves_the_queue_and_is_with_who_it_went_to(
 def test_it_can_go_to_nobody_in_particular(tenant: Tenant, reviewer: Person, admin: Person) -> None:
     handoff = judged(tenant, held(handoff_id="h"))
     pass_on(handoff, reviewer, note="not urgent")
-    assert told(handoff)[-1][-1] == "passed on: not urgent"
+    assert told(handoff)[-1][-1] == "set aside: not urgent"
     assert seen(tenant, admin) == seen(tenant, admin, "mine") == []
     assert seen(tenant, admin, "passed_on") == ["h"]
 
@@ -77,7 +79,66 @@ def test_only_who_may_decide_here_can_get_it(
     assert [person.username for person in assignments.list_reviewers(tenant)] == ["reviewer"]
 
 
-def test_only_what_waits_can_be_passed_on(tenant: Tenant, reviewer: Person) -> None:
+def assign(handoff: Handoff, person: Person, to: Person | None, note: str = "", seen: int | None = None) -> Handoff:
+    return assignments.assign(
+        tenant=handoff.tenant,
+        reference=str(handoff.pk),
+        note=note,
+        actor=Actor.person(person),
+        to=to,
+        seen_version=seen,
+    )
+
+
+@pytest.mark.parametrize("state", ["accepted", "approved", "held", "rejected"])
+def test_any_handoff_is_assigned_and_taken_back_without_a_note(
+    tenant: Tenant, reviewer: Person, admin: Person, state: str
+) -> None:
+    documents = {"accepted": payload, "approved": held, "held": held, "rejected": circular}
+    handoff = judged(tenant, documents[state](handoff_id="h"))
+    if state == "approved":
+        decide(handoff, reviewer)
+    assign(now(handoff), reviewer, admin)
+    assert now(handoff).state == state
+    assert seen(tenant, admin, "mine") == ["h"]
+    assert seen(tenant, admin, "passed_on") == (["h"] if state in ("held", "rejected") else [])
+    assert queue.count_concerning(tenant, admin, 9)["mine"] == 1
+    assert told(handoff)[-1][-1] == "assigned to admin"
+    version = now(handoff).version
+    assert assign(now(handoff), admin, admin).version == version
+    assign(now(handoff), admin, None)
+    assert seen(tenant, admin, "mine") == []
+    version = now(handoff).version
+    assert assign(now(handoff), admin, None).version == version
+    assert_counts_are_right()
+
+
+def test_assigned_handoffs_are_listed_page_by_page(tenant: Tenant, reviewer: Person) -> None:
+    for number in range(3):
+        assign(judged(tenant, payload(handoff_id=f"a{number}")), reviewer, reviewer)
+    assign(judged(tenant, held(handoff_id="h")), reviewer, reviewer)
+    names, cursor = [], ""
+    for _ in range(4):
+        page = queue.list_queue(tenant, reviewer, view="mine", cursor=cursor, limit=1)
+        names += [one.handoff_id for one in page.items]
+        cursor = page.next or ""
+    assert (names, cursor) == (["h", "a2", "a1", "a0"], "")
+
+
+def test_an_assignment_of_a_decided_handoff_is_no_decision(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = decide(judged(tenant, held()), reviewer)
+    assign(now(handoff), admin, admin, note="Tell the customer.")
+    assert find_decision(now(handoff)).actor == "reviewer"
+    assert queries.decision_events(tenant).count() == 1
+    assert queue.load_progress(tenant, admin).decided_today == 0
+    reopened = undo.reopen(
+        tenant=tenant, reference=str(handoff.pk), note="again", actor=Actor.person(admin), seen_version=None
+    )
+    assert reopened.state == State.HELD
+    assert assignments.reassignment_of(now(handoff)) is None
+
+
+def test_only_what_waits_can_be_set_aside(tenant: Tenant, reviewer: Person) -> None:
     for handoff in (judged(tenant, payload()), decide(judged(tenant, held()), reviewer)):
         with pytest.raises(NotReviewable):
             pass_on(handoff, reviewer)
@@ -86,7 +147,7 @@ def test_only_what_waits_can_be_passed_on(tenant: Tenant, reviewer: Person) -> N
 def test_an_old_view_is_told(tenant: Tenant, reviewer: Person, admin: Person) -> None:
     handoff = judged(tenant, held())
     pass_on(handoff, reviewer, note="yours")
-    with pytest.raises(Stale, match="reviewer: “passed on: yours”"):
+    with pytest.raises(Stale, match="reviewer: “set aside: yours”"):
         pass_on(handoff, admin, seen=handoff.version)
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, State
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.models import Comment, Event, Handoff, PassedOn, Proposal, State
+from handoffaudit.handoffs.review import assignments, comments
 from handoffaudit.handoffs.review.base import NotReopenable, NotReviewable, Stale
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.review.support import colleague, decide, now, pass_on, reopen, undo
 from tests.handoffs.review.test_bulk import decide_all, select
-from tests.handoffs.support import assert_counts_are_right, at_once, circular, held, judged, set_policy, submit
+from tests.handoffs.support import assert_counts_are_right, at_once, circular, held, judged, payload, set_policy, submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROUNDS = 5
@@ -111,3 +112,24 @@ def test_a_retry_and_a_reopening_at_once_do_not_lock_each_other_out(tenant: Tena
         assert all(not isinstance(one, Exception) or isinstance(one, Stale | NotReopenable) for one in answers)
     judge.drain()
     assert_counts_are_right()
+
+
+def test_the_same_comment_sent_twice_at_once_is_stored_once(tenant: Tenant, reviewer: Person) -> None:
+    handoff, actor = judged(tenant, held()), Actor.person(reviewer)
+    about = {"tenant": tenant, "reference": str(handoff.pk), "text": "Seen.", "actor": actor}
+    answers = at_once(*[lambda: comments.add(**about)] * 4)
+    assert len({answer.pk for answer in answers}) == 1
+    assert Comment.objects.filter(handoff=handoff).count() == 1
+
+
+def test_of_two_who_assign_at_once_one_is_told(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    for _ in range(ROUNDS):
+        handoff = judged(tenant, payload())
+        about = {"tenant": tenant, "reference": str(handoff.pk), "note": "", "seen_version": handoff.version}
+        answers = at_once(
+            *(
+                lambda to=to, about=about: assignments.assign(**about, actor=Actor.person(to), to=to)
+                for to in (reviewer, admin)
+            )
+        )
+        assert Counter(type(answer) for answer in answers) == {Handoff: 1, Stale: 1}

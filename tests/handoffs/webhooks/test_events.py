@@ -6,10 +6,10 @@ import pytest
 from django.db.models import Max
 from django.utils import timezone
 
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Event, Gathering, Handoff, Subscriber
-from handoffaudit.handoffs.review import assignments, undo
+from handoffaudit.handoffs.review import assignments, comments, undo
 from handoffaudit.handoffs.review import decisions as review_decide
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
@@ -129,6 +129,26 @@ def test_what_leaves_the_state_as_it_is_is_told_to_nobody(
     tell()
     assert [told["event"] for told in receiver.told] == ["verdict", "decision"]
     assert receiver.told[1]["note"] == "proposed by ada: “seen”; confirmed by ben"
+
+
+def test_comments_and_assignments_are_told_and_are_no_decisions(
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, reviewer: Person, tell
+) -> None:
+    subscribe(events=["comment", "assignment", "decision"])
+    handoff = judged(tenant, held())
+    decide(tenant, handoff)
+    about = {"tenant": tenant, "reference": str(handoff.pk), "actor": ADA}
+    comments.add(**about, text="Call them.")
+    assignments.assign(**about, to=reviewer, note="Yours.", seen_version=None)
+    assignments.assign(**about, to=None, note="", seen_version=None)
+    tell()
+    heard = {told["event"]: told for told in receiver.told if told["event"] != "assignment"}
+    assert heard.keys() == {"decision", "comment"}
+    assert heard["comment"]["comment"]["text"] == "Call them."
+    assert heard["comment"]["actor"] == {"kind": "person", "name": "ada"}
+    assert heard["comment"]["handoff"]["state"] == "approved"
+    given = [told["assignment"] for told in receiver.told if told["event"] == "assignment"]
+    assert given == [{"to": "reviewer", "note": "Yours."}, {"to": None, "note": ""}]
 
 
 def test_only_what_was_asked_for_is_told(tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from django.core import mail
 
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Handoff, Subscriber
-from handoffaudit.handoffs.review import decisions
+from handoffaudit.handoffs.review import assignments, comments, decisions
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import log
@@ -68,6 +68,22 @@ def test_a_decision_is_mailed_with_who_and_why(tenant: Tenant, team: Subscriber,
     assert sent.subject == "[handoffaudit acme] Declined: research_result, researcher to writer"
     assert "By ada." in sent.body
     assert "Note: Too long." in sent.body
+
+
+def test_a_comment_and_an_assignment_are_mailed(
+    tenant: Tenant, subscribe: Subscribe, reviewer: Person, settings, tell
+) -> None:
+    settings.EMAIL_SET_UP = True
+    subscribe(kind="email", name="Team", address="team@example.com", events=["comment", "assignment"])
+    about = {"tenant": tenant, "reference": str(judged(tenant, held()).pk), "actor": Actor(ActorKind.PERSON, "ada")}
+    comments.add(**about, text="First.\nBcc: all@example.com")
+    assignments.assign(**about, to=reviewer, note="Yours.\nBcc: x@example.com", seen_version=None)
+    tell()
+    comment, assignment = sorted(mail.outbox, key=lambda one: one.subject, reverse=True)
+    assert comment.subject == "[handoffaudit acme] Comment: research_result, researcher to writer"
+    assert "ada wrote:\n\nFirst.\nBcc: all@example.com" in comment.body
+    assert assignment.subject == "[handoffaudit acme] Assigned to reviewer: research_result, researcher to writer"
+    assert "Note: Yours. Bcc: x@example.com" in assignment.body
 
 
 def test_a_senders_words_make_no_header(tenant: Tenant, team: Subscriber, tell) -> None:

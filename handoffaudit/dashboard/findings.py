@@ -16,6 +16,7 @@ from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics.codes import find_fix
 from handoffaudit.dashboard.filters import find_code
+from handoffaudit.dashboard.navigation import open_item_url
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, redirect_without_blanks, tabs_of
 from handoffaudit.diagnostics import group_queries, group_store
@@ -249,6 +250,7 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return cleaned
     context |= {
         "filters": filters,
+        "item_url": open_item_url(request, who.tenant.slug, "groups"),
         "form": SimpleLazyObject(lambda: _form({**request.GET.dict(), "code": filters.code}, who)),
         "query": query,
         "views": views,

@@ -19,7 +19,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.findings import group_name
-from handoffaudit.dashboard.navigation import build_trace_url
+from handoffaudit.dashboard.navigation import build_trace_url, open_item_url
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
@@ -60,14 +60,16 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if not is_htmx(request) and _is_of_a_form(request):
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(views.href(views.query))
+    list_query = join_query("in=handoffs", views.query, views.saved_query)
     context |= {
         "handoffs": page.items,
+        "item_url": open_item_url(request, who.tenant.slug, "handoffs", list_query),
         "filters": filters,
         "form": SimpleLazyObject(lambda: _form(request.GET, known, filters)),
         "query": views.query,
         "views": views,
         "active_filters": [replace(one, href=views.href(one.without)) for one in _active_filters(who, filters)],
-        "list_query": join_query("in=handoffs", views.query, views.saved_query),
+        "list_query": list_query,
         "newest": views.href(views.query) if cursor else "",
         "next": views.href(join_query(views.query, f"cursor={page.next}")) if page.next else "",
         "live": _live_address(who, views.query, page.items, cursor),

@@ -19,7 +19,7 @@ from handoffaudit.dashboard.filters import find_code
 from handoffaudit.dashboard.navigation import open_item_url
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, redirect_without_blanks, tabs_of
-from handoffaudit.diagnostics import group_queries, group_store
+from handoffaudit.diagnostics import group_members, group_queries, group_store
 from handoffaudit.diagnostics.group_members import MOST_WAITING, WEEK, Routes
 from handoffaudit.diagnostics.group_queries import (
     STATUSES,
@@ -137,8 +137,8 @@ def answer(
         "fix": find_fix(who, group.code, newest[0].handoff_type if newest else ""),
         "example": group_queries.find_example(group, newest),
         "newest": newest,
-        "decided": group_queries.count_decisions(who.tenant, group.pk),
-        "looked_at": group_queries.MOST_LOOKED_AT,
+        "decided": group_members.count_decisions(who.tenant, group.pk),
+        "looked_at": group_members.MOST_LOOKED_AT,
         "untils": mute_options(group.number),
         "muted": mute_label(group) if group.muted_at else "",
         "review": f"{reverse('dashboard:review', args=[who.tenant.slug])}?group={group.pk}",

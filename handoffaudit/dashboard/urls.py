@@ -12,6 +12,7 @@ from handoffaudit.dashboard import (
     navigation,
     overview,
     search,
+    selection,
     trace_list,
     view_actions,
 )
@@ -31,6 +32,7 @@ urlpatterns = [
     path("theme/", navigation.theme, name="theme"),
     *search.urlpatterns,
     *handoffs.urlpatterns,
+    *selection.urlpatterns,
     *exports.urlpatterns,
     *live.urlpatterns,
     *view_actions.saved_view_urls,

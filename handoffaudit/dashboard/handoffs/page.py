@@ -29,7 +29,7 @@ from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import ActiveFilter
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs import queries as handoffs_queries
-from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.filters import NEWEST, Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.queries import Neighbours
 
@@ -72,7 +72,9 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "list_query": list_query,
         "newest": views.href(views.query) if cursor else "",
         "next": views.href(join_query(views.query, f"cursor={page.next}")) if page.next else "",
-        "live": _live_address(who, views.query, page.items, cursor),
+        "next_text": "Older" if filters.sort == NEWEST else "Next",
+        "first_text": "Newest" if filters.sort == NEWEST else "First page",
+        "live": _live_address(who, filters, page.items, cursor),
     }
     response = render_page(request, TEMPLATE, context, partials=("results",))
     if is_htmx(request):
@@ -97,11 +99,11 @@ def _active_filters(who: TenantMembership, filters: Filters) -> Iterator[ActiveF
                 yield chip
 
 
-def _live_address(who: TenantMembership, query: str, shown: Sequence[Handoff], cursor: str) -> str:
-    """Return the address that reports newer handoffs; an older page of the list does not count newer handoffs."""
+def _live_address(who: TenantMembership, filters: Filters, shown: Sequence[Handoff], cursor: str) -> str:
+    """Return the address that reports newer handoffs; only the first page of the newest counts newer handoffs."""
     newest = shown[0].pk if shown else first_id_at(timezone.now())
-    after = "" if cursor else f"after={newest}"
-    return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), query, after)
+    after = "" if cursor or filters.sort != NEWEST else f"after={newest}"
+    return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), filters.to_query(), after)
 
 
 @require_role(Role.VIEWER)

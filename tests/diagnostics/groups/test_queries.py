@@ -120,7 +120,7 @@ def test_page_after_page_has_each_once(tenant: Tenant, sort: str) -> None:
         if page.next is None:
             break
         cursor = page.next
-    assert len(seen) == len(set(seen)) == {"newest": 8, "most": 8, "growing": 8, "waiting": 1}[sort]
+    assert len(seen) == len(set(seen)) == {"urgent": 8, "newest": 8, "most": 8, "growing": 8, "waiting": 1}[sort]
     assert seen == codes(list_groups(tenant, filters, limit=50))
 
 

@@ -173,8 +173,8 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
         ranks = waits.numbers if waits else growth(rows.order_by("-last_seen")[:MOST_GROWING])
         found = _list_by_rank(rows, ranks, after, limit + 1)
     shown = found[:limit]
-    is_last = len(found) <= limit
-    following = None if is_last else _format_cursor(*shown[-1], is_quiet=_is_quiet(filters, waits, shown[-1]))
+    is_quiet = filters.sort == URGENT and waits is not None and bool(shown) and shown[-1][0].pk not in waits.numbers
+    following = _format_cursor(*shown[-1], is_quiet=is_quiet) if len(found) > limit else None
     groups = [group for group, _ in shown]
     is_exact = waits is not None and (filters.sort == "waiting" or not waits.more)
     return GroupPage(_add_numbers(groups, waits if waits and is_exact else waiting_in(tenant, groups)), following)
@@ -227,15 +227,17 @@ _After = tuple[str, int, int]
 def _list_urgent(
     rows: "QuerySet[FindingGroup]", numbers: Mapping[int, int], after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
-    """Return the groups with the most waiting handoffs first, and then the others as they were seen last."""
-    is_ranked = after is None or after[0] in _PARTS
-    found = _list_by_rank(rows, numbers, after, number) if is_ranked else []
-    quiet = rows.exclude(pk__in=list(numbers))
-    return found + _list_by_column(quiet, SORTS[SEEN_LAST], _QUIET, None if is_ranked else after, number - len(found))
-
-
-def _is_quiet(filters: GroupFilters, waits: Waiting | None, last: tuple[FindingGroup, int]) -> bool:
-    return filters.sort == URGENT and waits is not None and last[0].pk not in waits.numbers
+    """Return the groups with the most waiting handoffs first, then the others as they were seen last, in each part."""
+    found: list[tuple[FindingGroup, int]] = []
+    steps = [step for part in _PARTS for step in (part, f"quiet-{part}")]
+    for step in steps[steps.index(after[0]) if after else 0 :]:
+        place, room = after if after and after[0] == step else None, number - len(found)
+        if step in _QUIET:
+            quiet = rows.exclude(pk__in=list(numbers))
+            found += _list_by_column(quiet, SORTS[SEEN_LAST], {step: _QUIET[step]}, place, room)
+        else:
+            found += _list_by_rank(rows.filter(_PARTS[step]), numbers, place, room)
+    return found
 
 
 def _list_by_column(

@@ -199,6 +199,7 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_samples",
     "handoffaudit.diagnostics.tasks.look_for_old",
     "handoffaudit.diagnostics.tasks.look_for_blocked",
+    "handoffaudit.diagnostics.tasks.look_for_ended_mutes",
 )
 # The filters of handoffs find the members of a finding group with this function.
 GROUP_MEMBERS = "handoffaudit.diagnostics.group_members.members"

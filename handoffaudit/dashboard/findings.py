@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import Refused
@@ -106,6 +107,8 @@ def mute_options(number: int) -> list[MuteOption]:
 
 def mute_label(group: FindingGroup) -> str:
     """Describe how long a muted group stays muted."""
+    if group.muted_by_code:
+        return "everywhere, with its rule code"
     if group.muted_until is None:
         return "until somebody unmutes it"
     return f"until {group.muted_until:,} handoffs have it"
@@ -219,7 +222,46 @@ def acknowledge(request: HttpRequest, who: TenantMembership, group: int) -> Http
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 
 
+@require_role(Role.REVIEWER)
+@require_POST
+def mute_code(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Mute a rule code in the whole tenant, and return to the page of the form."""
+    try:
+        made = group_store.mute_code(
+            tenant=who.tenant,
+            code=request.POST.get("code", ""),
+            days=request.POST.get("days", ""),
+            note=request.POST.get("note", ""),
+            actor=who.person.username,
+        )
+    except Refused as refused:
+        messages.error(request, f"Nothing was muted. {refused.message}")
+    else:
+        title, end = code_title(made.code), f"{made.until:%Y-%m-%d}"
+        messages.success(request, f"{title} is muted everywhere until {end}. To undo it, press Unmute everywhere.")
+    return _back(request, who)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def unmute_code(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    code = request.POST.get("code", "")
+    if group_store.unmute_code(tenant=who.tenant, code=code, actor=who.person.username):
+        messages.success(request, f"{code_title(code)} is not muted any more.")
+    else:
+        messages.info(request, "The rule code was not muted.")
+    return _back(request, who)
+
+
+def _back(request: HttpRequest, who: TenantMembership) -> HttpResponseRedirect:
+    address = request.POST.get("next", "")
+    is_own = address.startswith(f"/t/{who.tenant.slug}/") and url_has_allowed_host_and_scheme(address, None)
+    return HttpResponseRedirect(address if is_own else reverse("dashboard:groups", args=[who.tenant.slug]))
+
+
 mute_urls = [
+    path("groups/codes/mute/", mute_code, name="code_mute"),
+    path("groups/codes/unmute/", unmute_code, name="code_unmute"),
     path("groups/<int:group>/mute/", mute, name="group_mute"),
     path("groups/<int:group>/unmute/", unmute, name="group_unmute"),
     path("groups/<int:group>/acknowledge/", acknowledge, name="group_acknowledge"),

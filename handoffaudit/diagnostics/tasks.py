@@ -4,7 +4,7 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.diagnostics import alert_rules, attribution, retention_run, sample_tenants, text_index
+from handoffaudit.diagnostics import alert_rules, attribution, group_store, retention_run, sample_tenants, text_index
 from handoffaudit.diagnostics.logs import index, upload
 from handoffaudit.handoffs import notify
 
@@ -103,6 +103,10 @@ def look_for_samples() -> None:
 def look_for_old() -> None:
     if retention_run.anything_due():
         notify.start_or_send(retention_run.TASK)
+
+
+def look_for_ended_mutes() -> None:
+    group_store.end_code_mutes()
 
 
 def look_for_blocked() -> None:

@@ -124,6 +124,8 @@ TABLE = {
     "dashboard:groups": Row(Role.VIEWER),
     "dashboard:group": Row(Role.VIEWER, about=("group",)),
     "dashboard:group_newest": Row(Role.VIEWER, 302, about=("group",)),
+    "dashboard:code_mute": post(Role.REVIEWER, code="chain.circular", days="30", note="known"),
+    "dashboard:code_unmute": post(Role.REVIEWER, code="chain.circular"),
     "dashboard:group_mute": post(Role.REVIEWER, about="group", until="10", note="known"),
     "dashboard:group_unmute": post(Role.REVIEWER, about="group"),
     "dashboard:group_acknowledge": post(Role.REVIEWER, about="group"),

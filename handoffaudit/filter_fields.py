@@ -6,6 +6,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, Self
 
@@ -60,6 +61,8 @@ class FilterField(forms.Field):
     remedy = ""
     # The value that does not narrow the list.
     nothing: Any = ""
+    # An order is part of the address as filters are, and is not listed among the active filters.
+    narrows = True
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class FilterField(forms.Field):
         help_text: str = "",
         *,
         name: str = "",
-        where: str | Callable[[Any], Q] = "",
+        where: str | Callable[[Any], Q | None] = "",
         example: str = "",
         choices: Choices | None = None,
         empty_label: str = "Any",
@@ -139,6 +142,36 @@ class ChoiceFilter(TextFilter):
     def validate(self, value: str) -> None:
         if value not in self.choices:
             raise ValidationError("not a choice")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of a list.
+
+    `columns` are the columns by which rows are sorted, with `-` for descending ones, the last of which is unique. An
+    index begins with the tenant and has these columns. Without columns, the list ranks its rows itself. `where` narrows
+    the list to the rows that the order has.
+    """
+
+    label: str
+    columns: tuple[str, ...] = ()
+    where: Q | None = None
+
+    @property
+    def is_descending(self) -> bool:
+        return not self.columns or self.columns[0].startswith("-")
+
+
+class SortFilter(ChoiceFilter):
+    """The order of a list, one of `orders`; `usual` is the order of an address without the parameter."""
+
+    narrows = False
+
+    def __init__(self, *args: Any, orders: Mapping[str, Order], **options: Any) -> None:
+        labels = {name: order.label for name, order in orders.items()}
+        usual: dict[str, Any] = {"choices": labels, "empty_label": "", "widget": forms.HiddenInput()}
+        super().__init__(*args, where=lambda name: orders[name].where, **usual | options)
+        self.orders = orders
 
 
 class ChoicesFilter(ChoiceFilter):

@@ -5,7 +5,7 @@ description in the API. Pages, exports and saved views parse an address with it,
 `handoffaudit/api/requests.py` makes the parameters of an operation from it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Self
@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.db.models import Q
 
-from handoffaudit.filter_fields import FilterField, MomentFilter, Options, Params
+from handoffaudit.filter_fields import FilterField, MomentFilter, Options, Order, Params, SortFilter
 
 
 def declare(declared: FilterField) -> Any:
@@ -86,6 +86,18 @@ class FilterSet:
         """Return the active filters, with these changes, as the query of an address."""
         return urlencode((replace(self, **changes) if changes else self).pairs())
 
+    @classmethod
+    def orders(cls) -> Mapping[str, Order]:
+        """Return the orders of the list, which the set declares with a `SortFilter` named `sort`."""
+        declared: SortFilter = cls._form_fields()["sort"]
+        return declared.orders
+
+    @property
+    def order(self) -> Order:
+        """Return the chosen order of the list."""
+        name: str = getattr(self, "sort")  # noqa: B009 -- only sets with orders have the attribute
+        return self.orders()[name]
+
     def conditions(self) -> list[Q]:
         """Return the conditions of the active filters, without those that the queries of the list have."""
         found = (one.field.condition(value) for one, value in self._active())
@@ -94,7 +106,7 @@ class FilterSet:
     def active(self) -> Iterator[ActiveFilter]:
         """Yield the active filters as the page names them; each of several choices is an active filter of its own."""
         for one, value in self._active():
-            if not one.field.label:
+            if not one.field.label or not one.field.narrows:
                 continue
             label, text = str(one.field.label), self.relative_text(one.attribute)
             if isinstance(value, tuple):

@@ -202,6 +202,7 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_old",
     "handoffaudit.diagnostics.tasks.look_for_blocked",
     "handoffaudit.diagnostics.tasks.look_for_reports",
+    "handoffaudit.diagnostics.tasks.look_for_ended_mutes",
 )
 # Traces of OpenTelemetry: handoffs are made after so many seconds without a new span. Spans are removed later, because
 # the spans of agents that are still at work come last.

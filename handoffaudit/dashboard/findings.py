@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import Refused
@@ -18,9 +19,10 @@ from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page
 from handoffaudit.dashboard.diagnostics.codes import find_fix
 from handoffaudit.dashboard.filters import find_code
 from handoffaudit.dashboard.handoffs.attempts import Pair
+from handoffaudit.dashboard.navigation import open_item_url
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, redirect_without_blanks, tabs_of
-from handoffaudit.diagnostics import group_queries, group_store
+from handoffaudit.diagnostics import group_members, group_queries, group_store
 from handoffaudit.diagnostics.group_members import MOST_WAITING, WEEK, Routes
 from handoffaudit.diagnostics.group_queries import (
     STATUSES,
@@ -109,6 +111,8 @@ def mute_options(number: int) -> list[MuteOption]:
 
 def mute_label(group: FindingGroup) -> str:
     """Describe how long a muted group stays muted."""
+    if group.muted_by_code:
+        return "everywhere, with its rule code"
     if group.muted_until is None:
         return "until somebody unmutes it"
     return f"until {group.muted_until:,} handoffs have it"
@@ -141,8 +145,8 @@ def answer(
         "example": group_queries.find_example(group, newest),
         "newest": newest,
         "pair": _pair_of(group, newest),
-        "decided": group_queries.count_decisions(who.tenant, group.pk),
-        "looked_at": group_queries.MOST_LOOKED_AT,
+        "decided": group_members.count_decisions(who.tenant, group.pk),
+        "looked_at": group_members.MOST_LOOKED_AT,
         "untils": mute_options(group.number),
         "muted": mute_label(group) if group.muted_at else "",
         "review": f"{reverse('dashboard:review', args=[who.tenant.slug])}?group={group.pk}",
@@ -235,7 +239,46 @@ def acknowledge(request: HttpRequest, who: TenantMembership, group: int) -> Http
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 
 
+@require_role(Role.REVIEWER)
+@require_POST
+def mute_code(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Mute a rule code in the whole tenant, and return to the page of the form."""
+    try:
+        made = group_store.mute_code(
+            tenant=who.tenant,
+            code=request.POST.get("code", ""),
+            days=request.POST.get("days", ""),
+            note=request.POST.get("note", ""),
+            actor=who.person.username,
+        )
+    except Refused as refused:
+        messages.error(request, f"Nothing was muted. {refused.message}")
+    else:
+        title, end = code_title(made.code), f"{made.until:%Y-%m-%d}"
+        messages.success(request, f"{title} is muted everywhere until {end}. To undo it, press Unmute everywhere.")
+    return _back(request, who)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def unmute_code(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    code = request.POST.get("code", "")
+    if group_store.unmute_code(tenant=who.tenant, code=code, actor=who.person.username):
+        messages.success(request, f"{code_title(code)} is not muted any more.")
+    else:
+        messages.info(request, "The rule code was not muted.")
+    return _back(request, who)
+
+
+def _back(request: HttpRequest, who: TenantMembership) -> HttpResponseRedirect:
+    address = request.POST.get("next", "")
+    is_own = address.startswith(f"/t/{who.tenant.slug}/") and url_has_allowed_host_and_scheme(address, None)
+    return HttpResponseRedirect(address if is_own else reverse("dashboard:groups", args=[who.tenant.slug]))
+
+
 mute_urls = [
+    path("groups/codes/mute/", mute_code, name="code_mute"),
+    path("groups/codes/unmute/", unmute_code, name="code_unmute"),
     path("groups/<int:group>/mute/", mute, name="group_mute"),
     path("groups/<int:group>/unmute/", unmute, name="group_unmute"),
     path("groups/<int:group>/acknowledge/", acknowledge, name="group_acknowledge"),
@@ -266,6 +309,7 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return cleaned
     context |= {
         "filters": filters,
+        "item_url": open_item_url(request, who.tenant.slug, "groups"),
         "form": SimpleLazyObject(lambda: _form({**request.GET.dict(), "code": filters.code}, who)),
         "query": query,
         "views": views,

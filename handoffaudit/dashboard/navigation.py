@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
-from django.urls import path, reverse
+from django.urls import NoReverseMatch, path, reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -20,9 +21,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Person, Role, Tenant
 from handoffaudit.dashboard import reader_time
-from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.access import TenantMembership, require_role, target_of
 from handoffaudit.dashboard.review.queue import MOST_WAITING
 from handoffaudit.env import usual_data_folder
+from handoffaudit.filter_fields import is_number
 from handoffaudit.handoffs.review.queue import count_pressing
 
 COOKIE = "theme"
@@ -241,10 +243,14 @@ def page_of(path: str) -> str:
 
 MOST_TENANTS = 50
 
+# The id of the panel beside a list. A page that is loaded into it has another layout.
+PANEL = "panel"
+
 
 def shell_context(request: HttpRequest) -> dict[str, Any]:
     """Return the context of every page; database queries are lazy, because partials and error pages need none."""
-    shown: dict[str, Any] = {"theme": theme_of(request), "density": density_of(request)}
+    layout = "dashboard/panel/layout.html" if target_of(request) == PANEL else "base.html"
+    shown: dict[str, Any] = {"theme": theme_of(request), "density": density_of(request), "layout": layout}
     who: TenantMembership | None = getattr(request, "who", None)
     if who is None:
         return shown
@@ -303,3 +309,28 @@ def build_trace_url(slug: str, trace_id: str) -> str:
     if not _DOTS.isdisjoint(trace_id.split("/")) or "\n" in trace_id:
         return f"{reverse('dashboard:handoffs', args=[slug])}?{urlencode({'trace': trace_id})}"
     return reverse("dashboard:trace", args=[slug, trace_id])
+
+
+def open_item_url(request: HttpRequest, slug: str, page: str, query: str = "") -> str:
+    """Return the page of the item that `open` in the address of a list names; an empty string if it names none.
+
+    `page` is the list, and `query` the query that its rows add to their links. The page of the item answers for an item
+    that does not exist. Raise `Http404` for an id that no item can have.
+    """
+    item = request.GET.get("open", "")
+    if not item:
+        return ""
+    try:
+        if page == "traces":
+            address = build_trace_url(slug, item)
+            return "" if "?" in address else address
+        found = reverse("dashboard:handoff", args=[slug, UUID(item)]) if page == "handoffs" else _group_url(slug, item)
+    except (ValueError, NoReverseMatch):
+        raise Http404("There is no such item.") from None
+    return f"{found}?{query}" if query else found
+
+
+def _group_url(slug: str, item: str) -> str:
+    if not is_number(item):
+        raise ValueError(item)
+    return reverse("dashboard:group", args=[slug, int(item)])

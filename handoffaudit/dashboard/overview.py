@@ -25,7 +25,7 @@ from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.diagnostics.news import DAYS_OF_ROUTES, News, load_news
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
-from handoffaudit.drawing.svg import Drawing
+from handoffaudit.drawing.svg import Drawing, Mark
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.filters import Filters
@@ -33,7 +33,7 @@ from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.periods import PERIODS, Period, TimeBucket, choose_period, format_utc, window_of
 from handoffaudit.handoffs.rates import OutcomeCounts, Share
 from handoffaudit.handoffs.review.queue import MOST_COUNTED
-from handoffaudit.policy.models import Kind
+from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.times import hour_of
 
@@ -76,6 +76,8 @@ BUCKETS = 30
 MOST_NOISY = 5
 
 MOST_NEWS = 8
+
+MOST_MARKS = 20
 
 # The policies by which handoffs are judged, with the name of their pages.
 _POLICIES: Final[Mapping[str, tuple[str, str]]] = {
@@ -138,8 +140,10 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if context["total"]:
         buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
         bars = _bars(who, buckets, hourly=period.name == "24h")
-        context["chart"] = _chart(bars, width=BESIDE, prefix="wide")
-        context["narrow_chart"] = _chart(bars, width=NARROW, prefix="narrow")
+        marks = list_policy_marks(who.tenant, buckets[0].since, buckets[-1].until) if buckets else []
+        context["policy_marks"] = marks
+        context["chart"] = _chart(bars, marks, width=BESIDE, prefix="wide")
+        context["narrow_chart"] = _chart(bars, marks, width=NARROW, prefix="narrow")
         context["reasons"] = _reasons(who, since, until)
         context["busiest"] = top_agents(who.tenant, since, until, period.name)
         overturned, is_sampled = high_overturn_rates(who.tenant, since, until)
@@ -201,10 +205,23 @@ def _bars(who: TenantMembership, buckets: Sequence[TimeBucket[Mapping[str, int]]
     ]
 
 
-def _chart(bars: Sequence[Bar], *, width: int, prefix: str) -> Drawing:
-    return draw_stacked_bars(
-        bars, order=ORDER, width=width, height=210, title="Handoffs over time, by state", prefix=prefix
-    )
+def list_policy_marks(tenant: Tenant, since: datetime, until: datetime) -> list[Mark]:
+    """Return the policy versions that were saved in a period as marks of a chart, the newest `MOST_MARKS` of them."""
+    saved = PolicyVersion.objects.filter(tenant=tenant, kind__in=list(_POLICIES), changed_at__range=(since, until))
+    return [
+        Mark(
+            at=(one.changed_at - since) / (until - since),
+            title=f"{_POLICIES[one.kind][0]}, version {one.number}, saved by {cut(one.changed_by, _LONGEST)}, "
+            f"{one.changed_at:%Y-%m-%d %H:%M} UTC",
+            href=reverse(f"dashboard:{_POLICIES[one.kind][1]}_history", args=[tenant.slug]),
+        )
+        for one in reversed(saved.defer("content").order_by("-changed_at")[:MOST_MARKS])
+    ]
+
+
+def _chart(bars: Sequence[Bar], marks: Sequence[Mark], *, width: int, prefix: str) -> Drawing:
+    title = "Handoffs over time, by state"
+    return draw_stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix, marks=marks)
 
 
 def _reasons(who: TenantMembership, since: datetime, until: datetime) -> list[Reason]:

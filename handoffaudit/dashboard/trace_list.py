@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live, trace_page
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
+from handoffaudit.dashboard.navigation import open_item_url
 from handoffaudit.dashboard.view_tabs import (
     build_url,
     join_query,
@@ -80,6 +81,7 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return cleaned
     context |= {
         "traces": page.items,
+        "item_url": open_item_url(request, who.tenant.slug, "traces"),
         "is_narrowed": bool(query),
         "views": views,
         "newest": views.href(query) if cursor else "",

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -21,127 +21,29 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.diagnostics.logs import row_of
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.dashboard.trace_origins import (
+    ALL,
+    MOST_ORIGINS,
+    ROWS,
+    SHOWN,
+    Asked,
+    kinds,
+    list_origins,
+    marked_origin,
+)
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics.logs import imports, search
 from handoffaudit.diagnostics.logs.filters import LogQuery
-from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
+from handoffaudit.diagnostics.traces import MOST_HANDOFFS, MOST_ON_A_PAGE, Trace, Traced, draw_trace, load_trace
 from handoffaudit.drawing.lanes import needs_fold
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.drawing.time_axis import Moment, draw_time_axis
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, tool_results
 from handoffaudit.handoffs.filters import Filters, parse_cursor
 from handoffaudit.handoffs.models import Handoff, ToolResult
 from handoffaudit.validation.origins import Origin, Sign, Suspect
 from handoffaudit.validation.text import pluralize
-
-ALL: Final = "all"
-
-SHOWN: Final = 12
-
-MOST_ORIGINS: Final = 200
-
-_MOST_REPEATED: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A rule code that found wrong values; `query` filters the list by the rule code."""
-
-    title: str
-    number: int
-    query: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ShownOrigin:
-    """A wrong value with its handoffs.
-
-    `repeated` holds handoffs that carry the value, `more` counts further carriers, and `query` marks the
-    value's path.
-    """
-
-    value: str
-    codes: tuple[str, ...]
-    first: Traced
-    from_outside: bool
-    flagged_first: bool
-    repeated: tuple[Traced, ...]
-    more: int
-    query: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The requested part of a trace's values: one rule code, and the value to mark.
-
-    `number` is the index of the marked value; None marks the first wrong value, and -1 marks all values.
-    """
-
-    code: str = ""
-    number: int | None = None
-    is_full: bool = False
-
-    @classmethod
-    def of(cls, params: Mapping[str, str]) -> "Asked":
-        value = params.get("value", "")
-        is_number = value.isascii() and value.isdigit() and len(value) < 6
-        number = -1 if value == ALL else int(value) if is_number else None
-        return cls(params.get("kind", "")[:100], number, params.get("lanes", "") == "full")
-
-    def query(self, **changes: str) -> str:
-        now = {
-            "kind": self.code,
-            "value": "" if self.number is None else ALL if self.number < 0 else str(self.number),
-            "lanes": "full" if self.is_full else "",
-        }
-        return urlencode({name: value for name, value in (now | changes).items() if value})
-
-
-def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
-    """Return the value whose path is marked; None if all paths are marked."""
-    if asked.number is not None:
-        return shown.origins[asked.number] if 0 <= asked.number < len(shown.origins) else None
-    first = shown.first
-    if first is None or not first.flaw.value:
-        return None
-    return next((one for one in shown.origins if first.step in one.flagged and first.flaw.value == one.value), None)
-
-
-def kinds(shown: Trace, asked: Asked) -> list[Kind]:
-    """Return the rule codes that found values, most frequent first; an empty list if there is only one rule code."""
-    counts = Counter(one.codes[0] for one in shown.origins)
-    if len(counts) < 2:
-        return []
-    found = [
-        Kind(code_title(code), number, asked.query(kind=code), code == asked.code)
-        for code, number in counts.most_common()
-    ]
-    return [Kind("All", len(shown.origins), asked.query(kind=""), not asked.code), *found]
-
-
-def list_origins(shown: Trace, asked: Asked, chosen: Origin | None) -> list[ShownOrigin]:
-    """Return the wrong values, each group in trace order: values introduced in the trace before values from outside."""
-    numbered = [(at, one) for at, one in enumerate(shown.origins) if asked.code in ("", one.codes[0])]
-    in_turn = sorted(numbered, key=lambda each: (each[1].from_outside, each[1].step))
-    return [_shown(shown, asked, at, one, is_chosen=one is chosen) for at, one in in_turn]
-
-
-def _shown(shown: Trace, asked: Asked, at: int, one: Origin, *, is_chosen: bool) -> ShownOrigin:
-    return ShownOrigin(
-        value=readable(one.value),
-        codes=one.codes,
-        first=shown.handoffs[one.step],
-        from_outside=one.from_outside,
-        flagged_first=one.step in one.flagged,
-        repeated=tuple(shown.handoffs[place] for place in one.carriers[:_MOST_REPEATED]),
-        more=max(len(one.carriers) - _MOST_REPEATED, 0),
-        query=asked.query(value=str(at)),
-        is_chosen=is_chosen,
-    )
-
 
 MOST_LINES: Final = 50
 
@@ -215,6 +117,12 @@ class ToolCall:
     excerpt: str
     before: Traced | None
 
+    @property
+    def query(self) -> str:
+        """Return the query of the table that has the handoff."""
+        first = (self.before.number - 1) // ROWS * ROWS if self.before else 0
+        return f"rows={first}" if first else ""
+
 
 def list_calls(tenant: Tenant, trace_id: str, handoffs: Sequence[Traced]) -> list[ToolCall]:
     """Return the tool calls of a trace in the order of their times, at most one more than the page shows."""
@@ -248,10 +156,12 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         return _new(request, who, trace_id)
     if target_of(request) == "trace-logs":
         return log_lines(request, who, trace_id)
-    shown = load_trace(who.tenant, trace_id)
+    shown = load_trace(who.tenant, trace_id, MOST_ON_A_PAGE)
     if shown is None:
         raise Http404("There is no handoff with this trace.")
     asked = Asked.of(request.GET)
+    if len(shown.handoffs) > MOST_HANDOFFS:
+        asked = replace(asked, is_full=False)
     chosen = marked_origin(shown, asked)
     found = list_origins(shown, asked, chosen)
     newest = max(one.handoff.pk for one in shown.handoffs)
@@ -268,8 +178,8 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "chosen": readable(chosen.value) if chosen else "",
         "all_query": asked.query(value=ALL),
         "kinds": kinds(shown, asked),
-        "folds": needs_fold(len(shown.handoffs)),
-        "rows": _rows(shown),
+        "folds": needs_fold(len(shown.handoffs)) and len(shown.handoffs) <= MOST_HANDOFFS,
+        **_table(shown, asked),
         "calls": calls[:MOST_CALLS],
         "has_more_calls": len(calls) > MOST_CALLS,
         "suspects": _suspects(shown),
@@ -320,8 +230,28 @@ def _drawings(
             with_calls, slug=slug, origin=chosen, href=href, width=width, is_folded=is_folded, prefix=prefix
         )
 
-    wide = {"wide": drawn("wide", _WIDE)}
-    return wide if asked.is_full else wide | {"narrow": drawn("narrow", _NARROW)}
+    moments = [Moment(one.number, one.handoff.at, one.handoff.state, one.handoff.token_count) for one in handoffs]
+    found = {"wide": drawn("wide", _WIDE), "time": draw_time_axis(moments, width=_WIDE, prefix="time-wide")}
+    if asked.is_full:
+        return found
+    narrow_time = draw_time_axis(moments, width=_NARROW, prefix="time-narrow")
+    return found | {"narrow": drawn("narrow", _NARROW), "narrow_time": narrow_time}
+
+
+def _table(shown: Trace, asked: Asked) -> dict[str, Any]:
+    """Return the context of the table: some handoffs, and the queries of the tables before and after."""
+    rows, first = _rows(shown), asked.first if asked.first < len(shown.handoffs) else 0
+    return {
+        "number": len(rows),
+        "rows": rows[first : first + ROWS],
+        "first_row": first + 1,
+        "last_row": min(first + ROWS, len(rows)),
+        "rows_before": asked.query(rows=str(first - ROWS)) if first > ROWS else asked.query(rows=""),
+        "has_rows_before": first > 0,
+        "rows_after": asked.query(rows=str(first + ROWS)) if first + ROWS < len(rows) else "",
+        # The sentence of a handoff follows the one that names the agents.
+        "words": f"{first + 1}:{first + ROWS + 1}",
+    }
 
 
 def _stats(shown: Trace) -> dict[str, Any]:

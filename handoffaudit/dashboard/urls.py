@@ -12,6 +12,7 @@ from handoffaudit.dashboard import (
     navigation,
     overview,
     search,
+    selection,
     trace_list,
     view_actions,
 )
@@ -32,6 +33,7 @@ urlpatterns = [
     *navigation.preference_urls,
     *search.urlpatterns,
     *handoffs.urlpatterns,
+    *selection.urlpatterns,
     *exports.urlpatterns,
     *live.urlpatterns,
     *view_actions.saved_view_urls,

@@ -37,7 +37,7 @@ TITLES: Final = {
 }
 
 # The view without filters has another name than "All" on these lists.
-EVERYTHING_NAMES: Final = {"groups": "Seen last"}
+EVERYTHING_NAMES: Final = {"groups": "Most waiting"}
 
 BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     "handoffs": (
@@ -52,6 +52,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
         BuiltIn(
             "to-review", "Waiting for review", "sort=waiting", "Groups with the most handoffs that wait for a person"
         ),
+        BuiltIn("seen-last", "Seen last", "sort=newest", "The groups that were seen last first"),
         BuiltIn("growing", "Growing", "sort=growing", "More handoffs this week than the week before"),
         BuiltIn("most", "Most handoffs", "sort=most", "The most frequent groups first"),
     ),

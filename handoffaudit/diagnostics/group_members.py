@@ -15,7 +15,8 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, FindingGroupRoute, GroupedHandoff
 from handoffaudit.handoffs import db
-from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.queries import of_tenant
 from handoffaudit.handoffs.review.assignments import reassignments_in_force
 from handoffaudit.handoffs.review.queue import WAITS
 from handoffaudit.validation.paths import shape
@@ -272,3 +273,47 @@ def _is_more(tenant: Tenant) -> bool:
     handoffs = Handoff.objects.filter(tenant=tenant).order_by()
     either = (handoffs.filter(state=State.HELD), handoffs.filter(state=State.REJECTED))
     return any(rows[: MOST_WAITING + 1].count() > MOST_WAITING for rows in either)
+
+
+# The states of at most this many of the newest handoffs of a group are read.
+MOST_LOOKED_AT: Final = 1_000
+
+MOST_DECISIONS: Final = 10
+
+_DECIDED: Final = (State.APPROVED, State.DECLINED)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's decision on a handoff of the group; the event has the reason."""
+
+    handoff: Handoff
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCounts:
+    """The numbers of approved, declined and undecided handoffs of a group, with the newest decisions.
+
+    `is_cut` means that only the newest handoffs of the group were counted.
+    """
+
+    approved: int
+    declined: int
+    undecided: int
+    decisions: Sequence[Decision]
+    is_cut: bool
+
+
+def count_decisions(tenant: Tenant, group: int) -> DecisionCounts:
+    ids = list(handoffs_of(tenant, group).order_by("-handoff")[: MOST_LOOKED_AT + 1])
+    looked_at = of_tenant(tenant).filter(pk__in=ids[:MOST_LOOKED_AT])
+    states = Counter(dict(looked_at.order_by().values_list("state").annotate(Count("id"))))
+    by_pk = {one.pk: one for one in looked_at.filter(state__in=_DECIDED).order_by("-id")[:MOST_DECISIONS]}
+    events = Event.objects.filter(tenant=tenant, handoff__in=list(by_pk), to_state__in=_DECIDED)
+    last = {event.handoff_id: event for event in events.order_by("id") if event.from_state != event.to_state}
+    decisions = [Decision(by_pk[pk], last[pk]) for pk in by_pk if pk in last]
+    approved, declined = states[State.APPROVED], states[State.DECLINED]
+    return DecisionCounts(
+        approved, declined, states.total() - approved - declined, decisions, len(ids) > MOST_LOOKED_AT
+    )

@@ -1,6 +1,5 @@
 """Queries of finding groups for pages, the API and exports: the list, and the details of one group."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -8,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 from django import forms
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -28,21 +27,36 @@ from handoffaudit.diagnostics.group_members import (
     waiting_in,
 )
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.filter_fields import PERIODS, ChoiceFilter, FilterError, MomentTextFilter, TextFilter, parse_moment
+from handoffaudit.filter_fields import (
+    PERIODS,
+    ChoiceFilter,
+    FilterError,
+    MomentTextFilter,
+    Order,
+    SortFilter,
+    TextFilter,
+    parse_moment,
+)
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.export import Form
 from handoffaudit.handoffs.filters import CURSOR_REMEDY, SOURCE, TARGET
-from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
+from handoffaudit.handoffs.models import Handoff, Verdict
 from handoffaudit.handoffs.queries import of_tenant
 
 STATUSES: Final = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
 
+# The order of lists by default, and the one of its second half.
+URGENT: Final = "urgent"
+
+SEEN_LAST: Final = "newest"
+
 SORTS: Final = {
-    "newest": "Seen last",
-    "most": "Most handoffs",
-    "growing": "Growing most",
-    "waiting": "Most waiting for review",
+    URGENT: Order("Most waiting first"),
+    SEEN_LAST: Order("Seen last", ("-last_seen", "-id")),
+    "most": Order("Most handoffs", ("-number", "-id")),
+    "growing": Order("Growing most"),
+    "waiting": Order("Waiting for review only"),
 }
 
 NEW_FOR: Final = timedelta(hours=24)
@@ -50,9 +64,10 @@ NEW_FOR: Final = timedelta(hours=24)
 # At most this many groups are checked for growth, groups that were seen last first.
 MOST_GROWING: Final = 1_000
 
-_COLUMNS: Final = {"newest": "last_seen", "most": "number"}
-
 _PARTS: Final = {"regressed": Q(regressed_at__gt=BEGINNING), "others": Q(regressed_at__isnull=True)}
+
+# The parts of the default order whose groups have no waiting handoffs.
+_QUIET: Final = {f"quiet-{part}": condition for part, condition in _PARTS.items()}
 
 # A cursor contains a time in microseconds. Times up to the year 2286 have at most this many digits.
 _MOST_DIGITS: Final = 16
@@ -67,8 +82,8 @@ class GroupFilters(FilterSet):
     """Filters and order of the list of finding groups.
 
     `agent` is the source or the target. `since` and `until` limit the time in which the group was seen; they have the
-    same form as in the list of handoffs. The orders `growing` and `waiting` leave out groups that do not grow, or that
-    have no waiting handoffs.
+    same form as in the list of handoffs. By default, the groups with the most waiting handoffs come first. The orders
+    `growing` and `waiting` leave out groups that do not grow, or that have no waiting handoffs.
     """
 
     status: str = declare(
@@ -82,12 +97,12 @@ class GroupFilters(FilterSet):
         )
     )
     sort: str = declare(
-        ChoiceFilter(
+        SortFilter(
             "Order",
             f"{', '.join(SORTS)}; the last two list only matching groups.",
-            choices=SORTS,
-            usual="newest",
-            empty_label="",
+            orders=SORTS,
+            usual=URGENT,
+            widget=forms.Select(),
         )
     )
     code: str = declare(TextFilter("Reason", "Only this rule code.", where="code", example="chain.circular"))
@@ -149,16 +164,20 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
     """Return a page of the list of finding groups. Raise `FilterError` for an invalid cursor."""
     after = _parse_cursor(cursor) if cursor else None
     rows = _filter_groups(tenant, filters)
-    waits = waiting(tenant) if filters.sort == "waiting" else None
-    if filters.sort in _COLUMNS:
-        found = _list_by_column(rows, filters.sort, after, limit + 1)
+    waits = waiting(tenant) if filters.sort in (URGENT, "waiting") else None
+    if filters.order.columns:
+        found = _list_by_column(rows, filters.order, _PARTS, after, limit + 1)
+    elif filters.sort == URGENT:
+        found = _list_urgent(rows, waits.numbers if waits else {}, after, limit + 1)
     else:
         ranks = waits.numbers if waits else growth(rows.order_by("-last_seen")[:MOST_GROWING])
         found = _list_by_rank(rows, ranks, after, limit + 1)
     shown = found[:limit]
-    following = _format_cursor(*shown[-1]) if len(found) > limit else None
+    is_quiet = filters.sort == URGENT and waits is not None and bool(shown) and shown[-1][0].pk not in waits.numbers
+    following = _format_cursor(*shown[-1], is_quiet=is_quiet) if len(found) > limit else None
     groups = [group for group, _ in shown]
-    return GroupPage(_add_numbers(groups, waits or waiting_in(tenant, groups)), following)
+    is_exact = waits is not None and (filters.sort == "waiting" or not waits.more)
+    return GroupPage(_add_numbers(groups, waits if waits and is_exact else waiting_in(tenant, groups)), following)
 
 
 def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:
@@ -205,19 +224,37 @@ def _filter_groups(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGr
 _After = tuple[str, int, int]
 
 
-def _list_by_column(
-    rows: "QuerySet[FindingGroup]", sort: str, after: _After | None, number: int
+def _list_urgent(
+    rows: "QuerySet[FindingGroup]", numbers: Mapping[int, int], after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
-    column = _COLUMNS[sort]
+    """Return the groups with the most waiting handoffs first, then the others as they were seen last, in each part."""
     found: list[tuple[FindingGroup, int]] = []
-    parts = list(_PARTS)
+    steps = [step for part in _PARTS for step in (part, f"quiet-{part}")]
+    for step in steps[steps.index(after[0]) if after else 0 :]:
+        place, room = after if after and after[0] == step else None, number - len(found)
+        if step in _QUIET:
+            quiet = rows.exclude(pk__in=list(numbers))
+            found += _list_by_column(quiet, SORTS[SEEN_LAST], {step: _QUIET[step]}, place, room)
+        else:
+            found += _list_by_rank(rows.filter(_PARTS[step]), numbers, place, room)
+    return found
+
+
+def _list_by_column(
+    rows: "QuerySet[FindingGroup]", order: Order, conditions: Mapping[str, Q], after: _After | None, number: int
+) -> list[tuple[FindingGroup, int]]:
+    column = order.columns[0].removeprefix("-")
+    found: list[tuple[FindingGroup, int]] = []
+    parts = list(conditions)
+    if after and after[0] not in parts:
+        raise FilterError("cursor", after[0], CURSOR_REMEDY)
     for part in parts[parts.index(after[0]) if after else 0 :]:
-        some = rows.filter(_PARTS[part]).order_by(f"-{column}", "-id")
+        some = rows.filter(conditions[part]).order_by(*order.columns)
         if after and part == after[0]:
-            value = BEGINNING + timedelta(microseconds=after[1]) if sort == "newest" else after[1]
+            value = BEGINNING + timedelta(microseconds=after[1]) if column == "last_seen" else after[1]
             some = some.filter(Q(**{f"{column}__lt": value}) | Q(**{column: value, "id__lt": after[2]}))
         if len(found) < number:
-            found += [(group, _rank(group, sort)) for group in some[: number - len(found)]]
+            found += [(group, _rank(group, column)) for group in some[: number - len(found)]]
     return found
 
 
@@ -238,23 +275,23 @@ def _list_by_rank(
     return [(whole[pk], ranks[pk]) for pk in wanted if pk in whole]
 
 
-def _rank(group: FindingGroup, sort: str) -> int:
-    return group.number if sort == "most" else (group.last_seen - BEGINNING) // timedelta(microseconds=1)
+def _rank(group: FindingGroup, column: str) -> int:
+    return group.number if column == "number" else (group.last_seen - BEGINNING) // timedelta(microseconds=1)
 
 
 def _part(group: FindingGroup) -> str:
     return "others" if group.regressed_at is None else "regressed"
 
 
-def _format_cursor(group: FindingGroup, rank: int) -> str:
-    return f"{_part(group)}:{rank}:{group.pk}"
+def _format_cursor(group: FindingGroup, rank: int, *, is_quiet: bool) -> str:
+    return f"{'quiet-' if is_quiet else ''}{_part(group)}:{rank}:{group.pk}"
 
 
 def _parse_cursor(cursor: str) -> _After:
     part, _, rest = cursor.partition(":")
     rank, _, pk = rest.partition(":")
     numbers = all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in (rank, pk))
-    if part not in _PARTS or not numbers:
+    if part not in (*_PARTS, *_QUIET) or not numbers:
         raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
     return part, int(rank), int(pk)
 
@@ -274,14 +311,7 @@ TREND_DAYS: Final = 30
 
 NEWEST: Final = 10
 
-# The states of at most this many of the newest handoffs of a group are read.
-MOST_LOOKED_AT: Final = 1_000
-
-MOST_DECISIONS: Final = 10
-
 _EXAMPLES: Final = 3
-
-_DECIDED: Final = (State.APPROVED, State.DECLINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,28 +320,6 @@ class Example:
 
     handoff: Handoff
     issue: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person's decision on a handoff of the group; the event has the reason."""
-
-    handoff: Handoff
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionCounts:
-    """The numbers of approved, declined and undecided handoffs of a group, with the newest decisions.
-
-    `is_cut` means that only the newest handoffs of the group were counted.
-    """
-
-    approved: int
-    declined: int
-    undecided: int
-    decisions: Sequence[Decision]
-    is_cut: bool
 
 
 def get_group(tenant: Tenant, group: int) -> FindingGroup:
@@ -343,20 +351,6 @@ def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | 
     return None
 
 
-def count_decisions(tenant: Tenant, group: int) -> DecisionCounts:
-    ids = list(handoffs_of(tenant, group).order_by("-handoff")[: MOST_LOOKED_AT + 1])
-    looked_at = of_tenant(tenant).filter(pk__in=ids[:MOST_LOOKED_AT])
-    states = Counter(dict(looked_at.order_by().values_list("state").annotate(Count("id"))))
-    by_pk = {one.pk: one for one in looked_at.filter(state__in=_DECIDED).order_by("-id")[:MOST_DECISIONS]}
-    events = Event.objects.filter(tenant=tenant, handoff__in=list(by_pk), to_state__in=_DECIDED)
-    last = {event.handoff_id: event for event in events.order_by("id") if event.from_state != event.to_state}
-    decisions = [Decision(by_pk[pk], last[pk]) for pk in by_pk if pk in last]
-    approved, declined = states[State.APPROVED], states[State.DECLINED]
-    return DecisionCounts(
-        approved, declined, states.total() - approved - declined, decisions, len(ids) > MOST_LOOKED_AT
-    )
-
-
 EXPORTED_AT_ONCE: Final = 500
 
 EXPORT_COLUMNS: Final = (
@@ -368,6 +362,13 @@ EXPORT_COLUMNS: Final = (
 def export_groups(tenant: Tenant, filters: GroupFilters, form: Form) -> Iterator[bytes]:
     """Return the export file in parts. The file has the groups of the list in the same order."""
     return export.render_rows(EXPORT_COLUMNS, _make_rows(tenant, filters), form)
+
+
+def export_some(tenant: Tenant, numbers: Sequence[int], form: Form) -> Iterator[bytes]:
+    """Return the export file of these groups in parts, those with the most handoffs first."""
+    groups = list(FindingGroup.objects.filter(tenant=tenant, pk__in=numbers).order_by("-number", "-pk"))
+    rows = [_make_row(one) for one in _add_numbers(groups, waiting_in(tenant, groups))]
+    return export.render_rows(EXPORT_COLUMNS, [rows], form)
 
 
 def _make_rows(tenant: Tenant, filters: GroupFilters) -> Iterator[list[dict[str, Any]]]:

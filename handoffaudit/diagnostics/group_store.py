@@ -4,7 +4,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from django.db import transaction
@@ -15,6 +15,7 @@ from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.group_members import GroupedFindings, GroupKey, Routes, routes_of
 from handoffaudit.diagnostics.models import (
+    CodeMute,
     FindingGroup,
     FindingGroupDay,
     FindingGroupRoute,
@@ -130,6 +131,7 @@ def _get_or_create_groups(tenant_id: int, handoffs: Iterable[GroupedFindings]) -
     found = _find_groups(tenant_id, keys.values())
     missing = sorted(place for place, key in keys.items() if key not in found)
     if missing:
+        muted = _mutes_of(tenant_id, {place.code for place in missing})
         FindingGroup.objects.bulk_create(
             (
                 FindingGroup(
@@ -138,6 +140,7 @@ def _get_or_create_groups(tenant_id: int, handoffs: Iterable[GroupedFindings]) -
                     first_seen=seen[place],
                     last_seen=seen[place],
                     **place._asdict(),
+                    **muted.get(place.code, {}),
                 )
                 for place in missing
             ),
@@ -248,16 +251,12 @@ def mute_group(*, tenant: Tenant, group: int, until: str, note: str, actor: str)
     """
     if until not in UNTIL:
         raise Refused(f"{until[:40]!r} is not a limit", "until", f"choose from {', '.join(UNTIL)}.")
-    note = note.strip()
-    if not note:
-        raise Refused("There is no note", "note", "write why the group is muted, for people who see it later.")
-    if len(note) > LONGEST_NOTE or not storable(note):
-        raise Refused("The note cannot be stored", "note", f"use at most {LONGEST_NOTE:,} characters without NUL.")
+    note = _check_note(note, "the group")
     with transaction.atomic():
         found = _lock_group(tenant, group)
         found.muted_at, found.muted_by, found.muted_note = timezone.now(), actor[:200], note
-        found.muted_until = UNTIL[until](found.number)
-        found.save(update_fields=["muted_at", "muted_by", "muted_note", "muted_until"])
+        found.muted_until, found.muted_by_code = UNTIL[until](found.number), False
+        found.save(update_fields=["muted_at", "muted_by", "muted_note", "muted_until", "muted_by_code"])
         _record(found, actor, "group.mute", {"note": note, "number": found.number, "until": found.muted_until})
     return found
 
@@ -268,7 +267,8 @@ def unmute_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup:
         found = _lock_group(tenant, group)
         if found.muted_at is not None:
             found.muted_at = found.muted_until = None
-            found.save(update_fields=["muted_at", "muted_until"])
+            found.muted_by_code = False
+            found.save(update_fields=["muted_at", "muted_until", "muted_by_code"])
             _record(found, actor, "group.unmute", {"number": found.number})
     return found
 
@@ -285,6 +285,86 @@ def acknowledge_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup
             found.save(update_fields=["regressed_at"])
             _record(found, actor, "group.acknowledge", {"number": found.number})
     return found
+
+
+def _check_note(note: str, what: str) -> str:
+    note = note.strip()
+    if not note:
+        raise Refused("There is no note", "note", f"write why {what} is muted, for people who see it later.")
+    if len(note) > LONGEST_NOTE or not storable(note):
+        raise Refused("The note cannot be stored", "note", f"use at most {LONGEST_NOTE:,} characters without NUL.")
+    return note
+
+
+# The days after which the mute of a rule code ends.
+MUTE_DAYS: Final = (7, 30, 90)
+
+USUAL_MUTE_DAYS: Final = 30
+
+# A tenant can have this many muted rule codes.
+MOST_CODE_MUTES: Final = 100
+
+
+def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) -> CodeMute:
+    """Mute all groups of a rule code, present and later ones, for one of `MUTE_DAYS`.
+
+    Groups that somebody muted before keep their own mutes. Raise `Refused` for a rule code without findings, other
+    days, a note that is missing or cannot be stored, or too many muted rule codes.
+    """
+    if days not in map(str, MUTE_DAYS):
+        raise Refused(f"{days[:40]!r} is no number of days", "days", f"choose from {', '.join(map(str, MUTE_DAYS))}.")
+    note, now = _check_note(note, "the rule code"), timezone.now()
+    with transaction.atomic():
+        groups = FindingGroup.objects.filter(tenant=tenant, code=code)
+        if not storable(code) or not groups.exists():
+            raise Refused(f"No finding has the rule code {code[:40]!r}", "code", "choose the rule code of a finding.")
+        if CodeMute.objects.filter(tenant=tenant).exclude(code=code).count() >= MOST_CODE_MUTES:
+            raise Refused(f"{MOST_CODE_MUTES} rule codes are muted already", "code", "unmute one of them first.")
+        until = now + timedelta(days=int(days))
+        values = {"muted_at": now, "muted_by": actor[:200], "note": note, "until": until}
+        made, _ = CodeMute.objects.update_or_create(tenant=tenant, code=code, defaults=values)
+        groups.filter(muted_by_code=True).update(**_mute_of(made))
+        muted = groups.filter(muted_at=None).update(**_mute_of(made))
+        detail = {"note": note, "until": events.format_moment(until), "groups": muted}
+        audit.record(tenant=tenant, actor=actor, action="code.mute", target=code, detail=detail)
+    return made
+
+
+def unmute_code(*, tenant: Tenant, code: str, actor: str) -> bool:
+    """End the mute of a rule code, and the mutes of its groups that it made. Return whether it was muted."""
+    if not storable(code):
+        return False
+    with transaction.atomic():
+        found = CodeMute.objects.select_for_update().filter(tenant=tenant, code=code).first()
+        if found is None:
+            return False
+        found.delete()
+        groups = FindingGroup.objects.filter(tenant=tenant, code=code, muted_by_code=True)
+        restored = groups.update(muted_at=None, muted_until=None, muted_by_code=False)
+        audit.record(tenant=tenant, actor=actor, action="code.unmute", target=code, detail={"groups": restored})
+    return True
+
+
+def end_code_mutes() -> None:
+    """End the mutes of rule codes whose time is over, a few at a time."""
+    for one in CodeMute.objects.filter(until__lte=timezone.now()).select_related("tenant").order_by("until")[:20]:
+        unmute_code(tenant=one.tenant, code=one.code, actor="handoffaudit")
+
+
+def _mute_of(mute: CodeMute) -> dict[str, Any]:
+    """Return the columns of a group that its muted rule code mutes."""
+    return {
+        "muted_at": mute.muted_at,
+        "muted_by": mute.muted_by,
+        "muted_note": mute.note,
+        "muted_until": None,
+        "muted_by_code": True,
+    }
+
+
+def _mutes_of(tenant_id: int, codes: Iterable[str]) -> dict[str, dict[str, Any]]:
+    found = CodeMute.objects.filter(tenant=tenant_id, code__in=list(codes), until__gt=timezone.now())
+    return {one.code: _mute_of(one) for one in found}
 
 
 def _lock_group(tenant: Tenant, group: int) -> FindingGroup:

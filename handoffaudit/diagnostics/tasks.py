@@ -8,6 +8,7 @@ from handoffaudit.diagnostics import (
     alert_rules,
     attribution,
     compliance_schedule,
+    group_store,
     retention_run,
     sample_tenants,
     text_index,
@@ -116,6 +117,10 @@ def look_for_samples() -> None:
 def look_for_old() -> None:
     if retention_run.anything_due():
         notify.start_or_send(retention_run.TASK)
+
+
+def look_for_ended_mutes() -> None:
+    group_store.end_code_mutes()
 
 
 def look_for_blocked() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
-from itertools import islice
+from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +30,11 @@ from handoffaudit.validation.roles import SourceRole
 from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200
+
+# A page reads more handoffs as long as all of them together are no larger.
+MOST_ON_A_PAGE: Final = 1_000
+
+MOST_BYTES: Final = 16 * 2**20
 
 _BODIES_AT_ONCE: Final = 25
 
@@ -60,7 +65,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The first `MOST_HANDOFFS` handoffs of a trace; `has_more` means that the trace has more handoffs."""
+    """The first handoffs of a trace; `has_more` means that the trace has more handoffs."""
 
     trace_id: str
     handoffs: tuple[Traced, ...]
@@ -85,12 +90,18 @@ class Trace:
         return frozenset(one.step for one in self.origins if not one.from_outside)
 
 
-def load_trace(tenant: Tenant, trace_id: str) -> Trace | None:
-    """Return a trace, or None if no handoff of the tenant has this trace id."""
-    rows = trace_rows(tenant, trace_id, MOST_HANDOFFS + 1)
-    if not rows:
+def load_trace(tenant: Tenant, trace_id: str, most: int = MOST_HANDOFFS) -> Trace | None:
+    """Return the first handoffs of a trace, or None if no handoff of the tenant has this trace id.
+
+    More than `MOST_HANDOFFS` handoffs are read only while their documents together have at most `MOST_BYTES`.
+    """
+    found = trace_rows(tenant, trace_id, most + 1)
+    if not found:
         return None
-    rows, has_more = rows[:MOST_HANDOFFS], len(rows) > MOST_HANDOFFS
+    sizes = accumulate(row.size_bytes for row in found)
+    fitting = sum(size <= MOST_BYTES for size in sizes)
+    rows = found[: min(most, max(fitting, MOST_HANDOFFS))]
+    has_more = len(found) > len(rows)
     verdicts = _load_verdicts(tenant, rows)
     handoffs = tuple(_make_traced(sort_by_step(rows), verdicts))
     steps = _make_steps(handoffs)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from handoffaudit.drawing.svg import (
     FILLS,
     Drawing,
+    Mark,
     definitions,
+    draw_mark,
     element,
     escape_text,
     frame,
@@ -60,6 +62,7 @@ def draw_stacked_bars(
     height: int = 220,
     title: str = "Handoffs over time",
     prefix: str = "bars",
+    marks: Sequence[Mark] = (),
 ) -> Drawing:
     """Draw bars stacked in `order` from the bottom. The legend lists only the names with a number in some bar."""
     names = [name for name in order if any(bar.parts.get(name) for bar in bars)]
@@ -76,6 +79,7 @@ def draw_stacked_bars(
     parts = [definitions(prefix, names), legend, _draw_axis(plot, ticks)]
     parts += [_draw_bar(plot, number, bar, names, prefix) for number, bar in enumerate(bars) if bar.total]
     parts += _draw_labels(plot, bars)
+    parts += [draw_mark(one, plot.left(0) + one.at * plot.pitch * plot.number, top, plot.floor) for one in marks]
     if not names:
         parts.append(
             text("Nothing in this period", width / 2, height / 2, class_="axis-text", fill=_AXIS, text_anchor="middle")
@@ -88,7 +92,7 @@ def draw_stacked_bars(
         description=" ".join(words),
         prefix=prefix,
         class_="drawing bars",
-        interactive=any(bar.href and bar.total for bar in bars),
+        interactive=any(bar.href and bar.total for bar in bars) or any(one.href for one in marks),
     )
     return Drawing(svg=svg, text=words, columns=("Period", *names), rows=rows)
 

@@ -1,6 +1,6 @@
 """Layout and shapes of a lanes drawing. The styles of a page override the colour attributes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -157,7 +157,8 @@ class Shown(Protocol):
     def calls(self) -> int: ...
 
 
-def definitions(prefix: str) -> str:
+def definitions(prefix: str, states: Iterable[str]) -> str:
+    """Return the hatch, and the mark of each state once, because a drawing has many arrows."""
     hatch = element(
         "pattern",
         element(
@@ -173,7 +174,33 @@ def definitions(prefix: str) -> str:
         height=_HATCH,
         patternUnits="userSpaceOnUse",
     )
-    return element("defs", hatch)
+    return element("defs", hatch, *(_draw_mark(state, id=f"{prefix}-{state}") for state in states))
+
+
+def _draw_mark(state: str, **attributes: str) -> str:
+    shape, mark, colour = _MARKS.get(state, _WAITING)
+    return element(
+        "g",
+        element("path", d=_SHAPES[shape], fill=PAPER, stroke=colour, stroke_width=1.6, class_="lane-shape"),
+        element("path", d=mark, fill="none", stroke=colour, stroke_width=1.5, class_="lane-mark"),
+        class_=f"lane-state lane-state--{state}",
+        **attributes,
+    )
+
+
+def group_arrows(arrows: Iterable[str]) -> str:
+    """Return the arrows with the attributes that they share."""
+    return element(
+        "g",
+        *arrows,
+        fill="none",
+        stroke=INK,
+        stroke_width=1.6,
+        stroke_linejoin="round",
+        pointer_events="all",
+        font_size=11,
+        text_anchor="middle",
+    )
 
 
 def draw_lane(layout: Layout, row: int, name: str) -> str:
@@ -213,9 +240,10 @@ def draw_band(layout: Layout, middle: float, prefix: str) -> str:
     )
 
 
-def draw_arrow(layout: Layout, middle: float, rows: tuple[int, int], one: Shown, label: str, *, href: str) -> str:
+def draw_arrow(
+    layout: Layout, middle: float, rows: tuple[int, int], one: Shown, label: str, *, href: str, prefix: str
+) -> str:
     start, end = layout.y(rows[0]), layout.y(rows[1])
-    shape, mark, colour = _MARKS.get(one.state, _WAITING)
     # The link covers the whole column.
     field = element(
         "rect",
@@ -223,29 +251,12 @@ def draw_arrow(layout: Layout, middle: float, rows: tuple[int, int], one: Shown,
         y=layout.numbers_at - 14,
         width=layout.pitch,
         height=layout.bottom - layout.numbers_at + 14,
-        fill="none",
-        pointer_events="all",
+        stroke="none",
         class_="lane-field",
     )
-    number = text(
-        str(one.number), middle, layout.numbers_at, class_="lane-number", fill=QUIET, font_size=11, text_anchor="middle"
-    )
-    way = element(
-        "path",
-        d=_arrow_path(middle, start, end),
-        class_="lane-arrow",
-        fill="none",
-        stroke=INK,
-        stroke_width=1.6,
-        stroke_linejoin="round",
-    )
-    state = element(
-        "g",
-        element("path", d=_SHAPES[shape], fill=PAPER, stroke=colour, stroke_width=1.6, class_="lane-shape"),
-        element("path", d=mark, fill="none", stroke=colour, stroke_width=1.5, class_="lane-mark"),
-        transform=f"translate({middle:.1f} {start:.1f})",
-        class_=f"lane-state lane-state--{one.state}",
-    )
+    number = text(str(one.number), middle, layout.numbers_at, class_="lane-number", fill=QUIET, stroke="none")
+    way = element("path", d=_arrow_path(middle, start, end), class_="lane-arrow")
+    state = element("use", href=f"#{prefix}-{one.state}", x=round(middle, 1), y=round(start, 1))
     parts = [field, *([_draw_origin(layout, middle)] if one.is_origin else []), number, way, state]
     kinds = ["lane-step", *(["is-origin"] if one.is_origin else []), *(["is-tainted"] if one.carries else [])]
     return link(href, label, *parts, class_=" ".join(kinds))
@@ -360,14 +371,7 @@ def _draw_sign(kind: str, x: float, y: float, prefix: str) -> str:
         return element("rect", x=x, y=y - 11, width=14, height=14, fill=f"url(#{prefix}-hatch)", class_="lane-tainted")
     if kind == "·":
         return _draw_dot(x + 7, y - 4)
-    shape, mark, colour = _MARKS.get(kind, _WAITING)
-    return element(
-        "g",
-        element("path", d=_SHAPES[shape], fill=PAPER, stroke=colour, stroke_width=1.6, class_="lane-shape"),
-        element("path", d=mark, fill="none", stroke=colour, stroke_width=1.5, class_="lane-mark"),
-        transform=f"translate({x + 7:.1f} {y - 4:.1f})",
-        class_=f"lane-state lane-state--{kind}",
-    )
+    return _draw_mark(kind, transform=f"translate({x + 7:.1f} {y - 4:.1f})")
 
 
 def draw_calls(layout: Layout, middle: float, row: int) -> str:

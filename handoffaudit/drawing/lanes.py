@@ -15,6 +15,7 @@ from handoffaudit.drawing.lane_parts import (
     draw_held,
     draw_lane,
     draw_legend,
+    group_arrows,
     lay_out,
 )
 from handoffaudit.drawing.svg import Drawing, fold_positions, frame, tooltip, visible
@@ -77,7 +78,7 @@ def draw_lanes(
     words = tuple(_words(arrows, names))
     marks = draw_legend(layout, prefix, arrows)
     svg = frame(
-        definitions(prefix),
+        definitions(prefix, dict.fromkeys(one.state for one in arrows)),
         *_draw_brackets(arrows, layout),
         *(draw_lane(layout, row, name or _NAMELESS) for row, name in enumerate(names)),
         *_draw_holds(arrows, slots, layout),
@@ -129,7 +130,7 @@ def _draw_holds(arrows: Sequence[Arrow], slots: Sequence[int | range], layout: L
 def _draw_columns(
     arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout, prefix: str, href: str, *, linked: bool
 ) -> list[str]:
-    parts = []
+    parts, steps = [], []
     for slot, middle in zip(slots, layout.middles, strict=True):
         if isinstance(slot, range):
             first, last = arrows[slot[0]].number, arrows[slot[-1]].number
@@ -141,8 +142,9 @@ def _draw_columns(
         rows = layout.row_of[one.source], layout.row_of[one.target]
         if one.calls:
             parts.append(draw_calls(layout, middle, rows[0]))
-        parts.append(draw_arrow(layout, middle, rows, one, describe_handoff(one), href=one.href if linked else ""))
-    return parts
+        address, label = one.href if linked else "", describe_handoff(one)
+        steps.append(draw_arrow(layout, middle, rows, one, label, href=address, prefix=prefix))
+    return [*parts, group_arrows(steps)]
 
 
 def describe_handoff(one: Arrow) -> str:

@@ -166,6 +166,27 @@ class Drawing:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An event on the time axis of a chart; `at` is its place, from 0 at the start of the chart to 1 at its end."""
+
+    at: float
+    title: str
+    href: str = ""
+
+
+def draw_mark(one: Mark, x: float, top: float, floor: float) -> str:
+    """Draw a mark as a dashed line with a flag. The field around the flag is large enough to be clicked."""
+    return link(
+        one.href,
+        one.title,
+        element("rect", x=x - 12, y=top - 22, width=24, height=24, fill="none", pointer_events="all"),
+        element("path", d=f"M{x:.1f} {floor:.1f}V{top - 4:.1f}", stroke="#6e7781", stroke_dasharray="3 3"),
+        element("path", d=f"M{x:.1f} {top - 12:.1f}l8 4-8 4Z", fill="#6e7781"),
+        class_="chart-mark",
+    )
+
+
 FOLDED_PAST = 10
 
 ENDS = 4

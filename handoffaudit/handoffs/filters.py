@@ -20,8 +20,10 @@ from handoffaudit.filter_fields import (
     FilterError,
     MomentFilter,
     NumberFilter,
+    Order,
     ScoreFilter,
     SinceFilter,
+    SortFilter,
     TextFilter,
 )
 from handoffaudit.filter_set import FilterSet, declare
@@ -42,6 +44,16 @@ FLAGS = {
     "unverified": "not checked by the LLM",
     "flagged": "would have been rejected by the LLM",
     "open": "open: end not reported",
+}
+
+
+NEWEST, OLDEST, LOWEST = "newest", "oldest", "score"
+
+# The index of scores has the handoffs below 1.0 only.
+ORDERS = {
+    NEWEST: Order("Newest first", ("-id",)),
+    OLDEST: Order("Oldest first", ("id",)),
+    LOWEST: Order("Lowest score first", ("score", "id"), where=Q(score__lt=1)),
 }
 
 
@@ -153,6 +165,11 @@ class Filters(FilterSet):
             "Maximum quality score.",
             where="score__lte",
             widget=forms.TextInput(attrs={"inputmode": "decimal", "placeholder": "1.0"}),
+        )
+    )
+    sort: str = declare(
+        SortFilter(
+            "Order", f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs below 1.0.", orders=ORDERS, usual=NEWEST
         )
     )
     period: str = ""

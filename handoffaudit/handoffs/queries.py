@@ -13,10 +13,11 @@ from django.db.models import BooleanField, Exists, F, Model, OuterRef, Q, QueryS
 from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import db, remediation
+from handoffaudit.filter_fields import Order
+from handoffaudit.handoffs import db, remediation, score_order
 from handoffaudit.handoffs import filters as handoffs_filters
 from handoffaudit.handoffs.attempts import lineage_of
-from handoffaudit.handoffs.filters import Filters, first_id_at, is_of_trace, parse_cursor
+from handoffaudit.handoffs.filters import LOWEST, NEWEST, OLDEST, Filters, first_id_at, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import (
     WAITING_STATES,
     Event,
@@ -131,14 +132,22 @@ def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Ha
 
 
 def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: int = 50) -> Page:
-    """Return a page of the matching handoffs, newest first."""
+    """Return a page of the matching handoffs in the order of the filters."""
+    if filters.sort == LOWEST:
+        return Page(*score_order.list_rows(of_tenant(tenant), matching(tenant, filters), cursor, limit))
+    after = parse_cursor(cursor) if cursor else None
     marks = _find_only_marks(tenant, filters)
     if marks is not None:
-        return _make_page(_list_by_marks(tenant, marks, cursor, limit + 1), limit)
-    rows = matching(tenant, filters).order_by("-id")
-    if cursor:
-        rows = rows.filter(id__lt=parse_cursor(cursor))
+        return _make_page(_list_by_marks(tenant, marks, filters.order, after, limit + 1), limit)
+    rows = sort_by_id(matching(tenant, filters), filters.order, after)
     return _make_page(list(rows[: limit + 1]), limit)
+
+
+def sort_by_id(rows: "QuerySet[Any]", order: Order, after: UUID | None, column: str = "id") -> "QuerySet[Any]":
+    """Return the rows in an order by time, those after an id; `column` has the ids."""
+    if after:
+        rows = rows.filter(**{f"{column}__{'lt' if order.is_descending else 'gt'}": after})
+    return rows.order_by(f"{'-' if order.is_descending else ''}{column}")
 
 
 def count(tenant: Tenant, filters: Filters, most: int) -> int:
@@ -152,7 +161,8 @@ def count(tenant: Tenant, filters: Filters, most: int) -> int:
 def _find_only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
     """Return the query for the rule code or for the group if no other filter but the period is set, otherwise None."""
     marks = _filter_marks(tenant, filters)
-    if len(marks) != 1 or replace(filters, code="", group="", since=None, until=None, period="") != EVERYTHING:
+    others = replace(filters, code="", group="", since=None, until=None, period="", sort=NEWEST)
+    if len(marks) != 1 or others != EVERYTHING or filters.sort == LOWEST:
         return None
     (found,) = marks
     if filters.since:
@@ -162,12 +172,12 @@ def _find_only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None"
     return found
 
 
-def _list_by_marks(tenant: Tenant, found: "QuerySet[Any]", cursor: str, number: int) -> list[Handoff]:
-    """Return the newest handoffs that `found` names, in two queries, because a join would read all rows of `found`."""
-    if cursor:
-        found = found.filter(handoff__lt=parse_cursor(cursor))
-    newest = found.order_by("-handoff").values_list("handoff", flat=True).distinct()[:number]
-    return list(of_tenant(tenant).filter(pk__in=list(newest)).order_by("-id"))
+def _list_by_marks(
+    tenant: Tenant, found: "QuerySet[Any]", order: Order, after: UUID | None, number: int
+) -> list[Handoff]:
+    """Return the first handoffs that `found` names, in two queries, because a join would read all rows of `found`."""
+    first = sort_by_id(found, order, after, "handoff").values_list("handoff", flat=True).distinct()[:number]
+    return list(sort_by_id(of_tenant(tenant).filter(pk__in=list(first)), order, None))
 
 
 def _make_page(found: list[Handoff], limit: int) -> Page:
@@ -352,11 +362,21 @@ class Neighbours:
 
 
 def find_neighbours(tenant: Tenant, filters: Filters, pk: UUID) -> Neighbours:
-    """Return the neighbours of a handoff among the handoffs that match the filters."""
+    """Return the neighbours of a handoff among the handoffs that match the filters.
+
+    `older` is the next one in the order of the filters, and `newer` the one before.
+    """
     rows = matching(tenant, filters)
+    if filters.sort == LOWEST:
+        whole, handoff = of_tenant(tenant), of_tenant(tenant).filter(pk=pk).first()
+        after, before = (
+            handoff and score_order.find_next(whole, rows, handoff, is_back=is_back) for is_back in (False, True)
+        )
+        return Neighbours(after, before, rows.filter(id=pk).exists())
     older = rows.filter(id__lt=pk).order_by("-id").first()
     newer = rows.filter(id__gt=pk).order_by("id").first()
-    return Neighbours(older, newer, rows.filter(id=pk).exists())
+    after, before = (newer, older) if filters.sort == OLDEST else (older, newer)
+    return Neighbours(after, before, rows.filter(id=pk).exists())
 
 
 def find_neighbours_among(tenant: Tenant, ids: "QuerySet[Any, UUID]", column: str, pk: UUID) -> Neighbours:

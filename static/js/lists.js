@@ -1,8 +1,9 @@
-// Filters of lists: sent once, by keys too. `/` goes to the search, `f` to the filters, `j` and `k` from row to row.
+// Filters of lists: sent once, by keys too. `/` goes to the search, `f` to the filters, `j` and `k` from row to row, and `x`
+// selects the row.
 "use strict";
 
 (() => {
-  const FIELDS = "input, select, textarea, [contenteditable]";
+  const FIELDS = "input:not([type=checkbox]), select, textarea, [contenteditable]";
   const sent = new WeakMap();
 
   // Enter in a field that was changed is a change and a submit, one right after the other: the same filters, sent once.
@@ -27,16 +28,47 @@
     { capture: true },
   );
 
+  const boxes = () => [...document.querySelectorAll(".row-select")];
+
+  // With Shift, from the row that was selected last to this one.
+  let picked = null;
+  document.addEventListener("click", (event) => {
+    const box = event.target.closest(".row-select");
+    if (!box) return;
+    const all = boxes();
+    const ends = [all.indexOf(picked?.isConnected ? picked : box), all.indexOf(box)].sort((a, b) => a - b);
+    if (event.shiftKey) for (const each of all.slice(ends[0], ends[1] + 1)) each.checked = box.checked;
+    picked = box;
+  });
+
+  document.addEventListener("change", (event) => {
+    const { target } = event;
+    if (target.matches("[data-select-all]")) for (const box of boxes()) box.checked = target.checked;
+    if (!target.matches(".row-select, [data-select-all]")) return;
+    const number = boxes().filter((box) => box.checked).length;
+    const told = document.getElementById("live-told");
+    if (told) told.textContent = `${number} selected`;
+  });
+
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.defaultPrevented) return;
     if (event.target.closest?.(FIELDS) || document.querySelector("dialog[open]")) return;
     if (event.key === "j" || event.key === "k") {
       const rows = [...document.querySelectorAll("[data-row]")];
-      const at = rows.indexOf(document.activeElement);
+      const active = document.activeElement;
+      const at = rows.indexOf(active.matches(".row-select") ? active.closest("tr, .group").querySelector("[data-row]") : active);
       const next = rows[event.key === "j" ? at + 1 : Math.max(at - 1, 0)];
       if (next) {
         event.preventDefault();
         next.focus();
+      }
+      return;
+    }
+    if (event.key === "x") {
+      const box = event.target.closest?.("tr, .group")?.querySelector(".row-select");
+      if (box) {
+        event.preventDefault();
+        box.click();
       }
       return;
     }

@@ -47,7 +47,7 @@ def test_keys_lead_along_the_list_and_the_link_above_back_to_it(
 ) -> None:
     page = open_page("rui")
     page.goto(f"{default.pages}handoffs/?source=strider")
-    page.locator(f"a.row-link[href*='{three[2]}']").click()
+    page.locator(f"a.row-link[href*='{three[2]}']").press("Enter")
     expect(page).to_have_url(at(three[2]))
     settled(page)
     expect(page.get_by_role("button", name="Previous")).to_be_disabled()

@@ -16,7 +16,7 @@ def test_a_finding_is_looked_into_muted_and_unmuted(open_page, product):
     first = page.locator(".group").first
     first.get_by_text("Newest handoffs").click()
     expect(first.locator(".group-handoffs a").first).to_be_visible()
-    first.locator(".group-title a").click()
+    first.locator(".group-title a").press("Enter")
     expect(page).to_have_url(re.compile(r"/groups/\d+/$"))
     assert violations(page) == []
     page.set_viewport_size({"width": 390, "height": 844})

@@ -9,12 +9,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard import overview
 from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.models import FindingGroup, Watermark
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.models import Handoff, new_id
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.policy import kinds
+from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.handoffs.support import held as needs_approval
 from tests.handoffs.support import judged
@@ -201,3 +204,26 @@ def test_another_tenants_handoffs_are_not_counted(
 ) -> None:
     submit_to(other_tenant)
     assert sign_in(viewer).get("/t/acme/").context["total"] == 1
+
+
+def test_saved_policies_are_marks_on_the_chart_with_a_link(
+    as_admin: Client, submit: Submit, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    submit()
+    for number in range(overview.MOST_MARKS + 2):
+        row = TypePolicy("visa_check", recommended_length=number + 3)
+        kinds.strictness.upsert_row(tenant=tenant, base_version=number, row=row, actor="mara<b>", note="Shorter.")
+    kinds.strictness.upsert_row(
+        tenant=other_tenant, base_version=0, row=TypePolicy("visa_check"), actor="theirs", note="Other."
+    )
+    page = as_admin.get("/t/acme/")
+    marks = select(page, ".chart--wide a.chart-mark")
+    assert len(marks) == overview.MOST_MARKS
+    assert {one.attributes["href"] for one in marks} == {"/t/acme/strictness/history/"}
+    assert "saved by mara<b>" in (marks[-1].attributes["aria-label"] or "")
+    assert f"version {overview.MOST_MARKS + 2}" in (marks[-1].attributes["aria-label"] or "")
+    assert "theirs" not in page.text
+    # Without JavaScript, each bar is a link to its part of the period.
+    (bar, *_) = select(page, ".chart--wide a.column")
+    assert "since=" in (bar.attributes["href"] or "")
+    assert "until=" in (bar.attributes["href"] or "")

@@ -13,11 +13,13 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.formats import span
+from handoffaudit.dashboard.trace_origins import ROWS
+from handoffaudit.diagnostics import traces
 from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.log_lines import moment, take
 from tests.dashboard.log_lines import trace as log_line
 from tests.diagnostics.trace_support import handed, made_up
-from tests.pages import links
+from tests.pages import links, text_of, texts
 
 SignIn = Callable[[Person], Client]
 LIST = "/t/acme/traces/"
@@ -137,7 +139,7 @@ def test_the_middle_of_a_long_trace_is_opened_on_request(browser: Client, tenant
         handed(tenant, "planner", f"agent-{number % 3}", f"Part {number}.")
     folded = browser.get(f"{LIST}work/1/")
     assert "lanes=full" in folded.text
-    assert folded.context["drawings"].keys() == {"wide", "narrow"}
+    assert folded.context["drawings"].keys() == {"wide", "narrow", "time", "narrow_time"}
     whole = browser.get(f"{LIST}work/1/?lanes=full")
     assert whole.context["drawings"]["wide"].svg.count('class="lane-step') == 32
     assert "Fold the middle" in whole.text
@@ -167,3 +169,36 @@ def test_what_logs_say_of_a_trace_is_asked_for_later(browser: Client, tenant: Te
     part = browser.get(f"{LIST}trace-9/", headers={"HX-Request": "true", "HX-Target": "trace-logs"})
     assert "<html" not in part.text
     assert [row.number for row in part.context["rows"]] == [1]
+
+
+def test_the_table_of_a_long_trace_is_read_in_parts(browser: Client, tenant: Tenant) -> None:
+    for number in range(ROWS + 3):
+        handed(tenant, "planner", f"agent-{number % 3}", f"Part {number}.")
+    first, later = browser.get(f"{LIST}work/1/"), browser.get(f"{LIST}work/1/?rows={ROWS}")
+    assert (len(first.context["rows"]), len(later.context["rows"])) == (ROWS, 3)
+    assert f'href="?rows={ROWS}#handoffs"' in first.text
+    assert [one.split(".")[0] for one in texts(later, ".lanes-words li")] == ["26", "27", "28"]
+    for wrong in ("-1", "x", "99999", "9" * 40, "\u0662"):
+        assert browser.get(f"{LIST}work/1/", {"rows": wrong}).context["rows"][0].traced.number == 1
+
+
+def test_a_trace_of_57_handoffs_is_a_small_page(browser: Client, tenant: Tenant) -> None:
+    for number in range(57):
+        handed(tenant, f"agent-{number % 7}", f"agent-{(number + 1) % 7}", f"Part {number}.")
+    page = browser.get(f"{LIST}work/1/")
+    assert len(page.content) < 100_000
+    assert "57 handoffs from " in text_of(page, "#lanes")
+
+
+def test_a_page_reads_a_long_trace_as_far_as_its_documents_are_small(
+    browser: Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(6):
+        handed(tenant, "planner", "writer", f"Part {number}.")
+    monkeypatch.setattr(traces, "MOST_HANDOFFS", 2)
+    assert browser.get(f"{LIST}work/1/").context["number"] == 6
+    Handoff.objects.update(size_bytes=traces.MOST_BYTES // 4)
+    page = browser.get(f"{LIST}work/1/")
+    assert (page.context["number"], page.context["trace"].has_more) == (4, True)
+    Handoff.objects.update(size_bytes=traces.MOST_BYTES)
+    assert browser.get(f"{LIST}work/1/").context["number"] == 2

@@ -19,7 +19,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.findings import group_name
-from handoffaudit.dashboard.navigation import build_trace_url
+from handoffaudit.dashboard.navigation import build_trace_url, open_item_url
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
@@ -29,7 +29,7 @@ from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import ActiveFilter
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs import queries as handoffs_queries
-from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.filters import NEWEST, Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.queries import Neighbours
 
@@ -60,17 +60,21 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if not is_htmx(request) and _is_of_a_form(request):
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(views.href(views.query))
+    list_query = join_query("in=handoffs", views.query, views.saved_query)
     context |= {
         "handoffs": page.items,
+        "item_url": open_item_url(request, who.tenant.slug, "handoffs", list_query),
         "filters": filters,
         "form": SimpleLazyObject(lambda: _form(request.GET, known, filters)),
         "query": views.query,
         "views": views,
         "active_filters": [replace(one, href=views.href(one.without)) for one in _active_filters(who, filters)],
-        "list_query": join_query("in=handoffs", views.query, views.saved_query),
+        "list_query": list_query,
         "newest": views.href(views.query) if cursor else "",
         "next": views.href(join_query(views.query, f"cursor={page.next}")) if page.next else "",
-        "live": _live_address(who, views.query, page.items, cursor),
+        "next_text": "Older" if filters.sort == NEWEST else "Next",
+        "first_text": "Newest" if filters.sort == NEWEST else "First page",
+        "live": _live_address(who, filters, page.items, cursor),
     }
     response = render_page(request, TEMPLATE, context, partials=("results",))
     if is_htmx(request):
@@ -95,11 +99,11 @@ def _active_filters(who: TenantMembership, filters: Filters) -> Iterator[ActiveF
                 yield chip
 
 
-def _live_address(who: TenantMembership, query: str, shown: Sequence[Handoff], cursor: str) -> str:
-    """Return the address that reports newer handoffs; an older page of the list does not count newer handoffs."""
+def _live_address(who: TenantMembership, filters: Filters, shown: Sequence[Handoff], cursor: str) -> str:
+    """Return the address that reports newer handoffs; only the first page of the newest counts newer handoffs."""
     newest = shown[0].pk if shown else first_id_at(timezone.now())
-    after = "" if cursor else f"after={newest}"
-    return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), query, after)
+    after = "" if cursor or filters.sort != NEWEST else f"after={newest}"
+    return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), filters.to_query(), after)
 
 
 @require_role(Role.VIEWER)

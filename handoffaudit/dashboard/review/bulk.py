@@ -1,12 +1,13 @@
 """Decisions on several handoffs: the forecast, the confirmation, and the result in chunks."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.utils import timezone
@@ -15,84 +16,20 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
-from handoffaudit.dashboard.review.decide import decision_of, is_version
+from handoffaudit.dashboard.review.decide import (
+    MOST_UNTYPED,
+    Forecast,
+    decision_of,
+    forecast,
+    is_version,
+    needing_a_note,
+)
 from handoffaudit.dashboard.review.queue import QueueFilters, selection_of
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.review import base, bulk, decisions, undo
 from handoffaudit.handoffs.review.bulk import BulkDecision, Refusal
 from handoffaudit.handoffs.review.decisions import Decision
-from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
-from handoffaudit.policy.kinds import load_config
-
-# The columns that decide whether a handoff can be approved.
-_TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_id", "codes", "verdict", "approvable")
-
-
-@dataclass(slots=True)
-class Forecast:
-    """The outcome that a bulk decision would have, shown before the reviewer confirms.
-
-    Of the `number` selected handoffs, `held` and `rejected` still wait for review and `gone` no longer do. Of
-    the handoffs that wait, nobody can approve `to_itself` (the agent hands off to itself) and `unreadable`
-    (the document could not be read), and `four_eyes` need a second person. `is_more` is true where more than
-    `most` handoffs are selected; the other numbers are then not counted.
-    """
-
-    number: int = 0
-    held: int = 0
-    rejected: int = 0
-    to_itself: int = 0
-    unreadable: int = 0
-    four_eyes: int = 0
-    gone: int = 0
-    is_more: bool = False
-    most: int = 0
-
-    @property
-    def declinable(self) -> int:
-        return self.held + self.rejected
-
-    @property
-    def approvable(self) -> int:
-        return self.declinable - self.to_itself - self.unreadable
-
-
-def needing_a_note(who: TenantMembership, ids: list[UUID]) -> int:
-    """Return how many of the handoffs cannot be approved without a note.
-
-    A rejected handoff needs a note, unless another person has already proposed the approval with a note.
-    """
-    rejected = queries.of_tenant(who.tenant).filter(pk__in=ids, state=State.REJECTED, approvable=True)
-    rows = [one for one in rejected.only("version", *_TELLING) if one.may_be_approved]
-    proposals, actor = decisions.list_proposals(rows), Actor.person(who.person)
-    explained = [
-        one
-        for one in proposals.values()
-        if one.decision == decisions.Decision.APPROVE and one.note and not decisions.is_by(one, actor)
-    ]
-    return len(rows) - len(explained)
-
-
-def forecast(who: TenantMembership, ids: list[UUID], *, is_more: bool, most: int) -> Forecast:
-    found = Forecast(number=len(ids), is_more=is_more, most=most)
-    if is_more:
-        return found
-    policies = load_config(who.tenant.pk)
-    rows = queries.of_tenant(who.tenant).filter(pk__in=ids, state__in=REVIEWABLE).order_by()
-    for state, approvable, kind, number in rows.values_list("state", "approvable", "handoff_type").annotate(
-        Count("pk")
-    ):
-        found.held += number if state == State.HELD else 0
-        found.rejected += number if state == State.REJECTED else 0
-        found.to_itself += 0 if approvable else number
-        found.four_eyes += number if policies.policy_for(kind).four_eyes else 0
-    nameless = rows.filter(handoff_type="", source_agent_id="", target_agent_id="")
-    found.unreadable = sum(one.is_unreadable for one in nameless.only(*_TELLING))
-    found.gone = found.number - found.declinable
-    return found
-
+from handoffaudit.handoffs.transitions import Actor
 
 CONFIRM = "dashboard/review/confirm.html"
 
@@ -206,14 +143,14 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         chosen = _selected(request)
         if decision is None or not (chosen.selected or chosen.seen_at):
             return _confirm(request, who, timezone.now(), is_all=False)
-        if lacking := _lacks_note(request, who, chosen, decision):
-            return _confirm(request, who, timezone.now(), is_all=False, error=lacking)
+        if lacking := _lacks_note(request, who, chosen, decision) or _lacks_number(request, who, chosen):
+            return _confirm(request, who, timezone.now(), is_all=False, lacking=lacking)
         summary = _previous_summary(request)
         done = _run(request, who, chosen, decision)
     except FilterError as bad:
         return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
     except base.NoteTooLong as refused:
-        return _confirm(request, who, timezone.now(), is_all=False, error=refused.message)
+        return _confirm(request, who, timezone.now(), is_all=False, lacking={"error": refused.message})
     except base.ReviewError as refused:
         return render_page(
             request,
@@ -271,29 +208,49 @@ def _run(request: HttpRequest, who: TenantMembership, chosen: Selected, decision
     return bulk.summarize(results, decision=decision)
 
 
-def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, decision: Decision) -> str:
-    """Return why the handoffs cannot be approved without a note, or an empty string.
+def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, decision: Decision) -> dict[str, str]:
+    """Return why the handoffs cannot be approved without a note; empty if they can.
 
     Only the first chunk is checked, before any handoff is decided.
     """
     if decision is not Decision.APPROVE or request.POST.get("note", "").strip() or request.POST.get("from"):
-        return ""
+        return {}
     number = needing_a_note(who, _found(who, chosen).ids)
-    return f"Say why you approve rejected handoffs ({number:,}). Nothing was decided yet." if number else ""
+    error = f"Say why you approve rejected handoffs ({number:,}). Nothing was decided yet."
+    return {"error": error} if number else {}
+
+
+def _lacks_number(request: HttpRequest, who: TenantMembership, chosen: Selected) -> dict[str, str]:
+    """Return why so many handoffs cannot be decided without their number; empty if they can, as in `_lacks_note`."""
+    if request.POST.get("from"):
+        return {}
+    number, typed = len(_found(who, chosen).ids), request.POST.get("typed", "")
+    if number <= MOST_UNTYPED or "".join(sign for sign in typed if sign not in ",. ") == str(number):
+        return {}
+    error = f"Type {number:,} to decide so many at once; {typed[:40]!r} was typed. Nothing was decided yet."
+    return {"wrong_number": error}
 
 
 def _confirm(
-    request: HttpRequest, who: TenantMembership, now: datetime, *, is_all: bool, error: str = ""
+    request: HttpRequest,
+    who: TenantMembership,
+    now: datetime,
+    *,
+    is_all: bool,
+    lacking: Mapping[str, str] = MappingProxyType({}),
 ) -> HttpResponse:
-    """Render the confirmation page; `error` says what is wrong with the note, which stays in the form."""
-    context: dict[str, Any] = {"section": "review", "decision": decision_of(request), "error": error}
+    """Render the confirmation page.
+
+    `lacking` says what is wrong with the note (`error`) or with the typed number (`wrong_number`).
+    """
+    context: dict[str, Any] = {"section": "review", "decision": decision_of(request), **lacking}
     context["note"] = request.POST.get("note", "")
     try:
         chosen = Selected(QueueFilters.of(request).first_page(), seen_at=now) if is_all else _selected(request)
         chosen, found = _forecast(who, chosen)
     except FilterError as bad:
         return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
-    status = 200 if found.number and not error else 400
+    status = 200 if found.number and not lacking else 400
     return render_page(
         request,
         CONFIRM,

@@ -1,10 +1,12 @@
-"""Actions on one handoff in review: decide, reassign, take back, reopen and undo."""
+"""Actions on one handoff in review: decide, reassign, take back, reopen and undo; and what a bulk decision would do."""
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST
@@ -17,13 +19,14 @@ from handoffaudit.dashboard.review.page import item_page, with_done
 from handoffaudit.dashboard.review.queue import MOST_WAITING, QueueFilters, progress_of
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.review import assignments, decisions
 from handoffaudit.handoffs.review import undo as review_undo
 from handoffaudit.handoffs.review.base import NothingToUndo, NotReviewable, ReviewError, Stale
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.review.queue import count_pressing
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+from handoffaudit.policy.kinds import load_config
 
 NOTICE_TEMPLATE = "dashboard/review/notice.html"
 
@@ -218,6 +221,82 @@ def decision_of(request: HttpRequest) -> Decision | None:
 def is_version(text: str) -> bool:
     # int() refuses texts of thousands of digits.
     return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
+# A decision on more handoffs than these needs their number, typed.
+MOST_UNTYPED = 100
+
+
+# The columns that decide whether a handoff can be approved.
+_TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_id", "codes", "verdict", "approvable")
+
+
+@dataclass(slots=True)
+class Forecast:
+    """The outcome that a bulk decision would have, shown before the reviewer confirms.
+
+    Of the `number` selected handoffs, `held` and `rejected` still wait for review and `gone` no longer do. Of
+    the handoffs that wait, nobody can approve `to_itself` (the agent hands off to itself) and `unreadable`
+    (the document could not be read), and `four_eyes` need a second person. `is_more` is true where more than
+    `most` handoffs are selected; the other numbers are then not counted.
+    """
+
+    number: int = 0
+    held: int = 0
+    rejected: int = 0
+    to_itself: int = 0
+    unreadable: int = 0
+    four_eyes: int = 0
+    gone: int = 0
+    is_more: bool = False
+    most: int = 0
+
+    @property
+    def declinable(self) -> int:
+        return self.held + self.rejected
+
+    @property
+    def approvable(self) -> int:
+        return self.declinable - self.to_itself - self.unreadable
+
+    @property
+    def needs_number(self) -> bool:
+        return self.number > MOST_UNTYPED
+
+
+def needing_a_note(who: TenantMembership, ids: list[uuid.UUID]) -> int:
+    """Return how many of the handoffs cannot be approved without a note.
+
+    A rejected handoff needs a note, unless another person has already proposed the approval with a note.
+    """
+    rejected = queries.of_tenant(who.tenant).filter(pk__in=ids, state=State.REJECTED, approvable=True)
+    rows = [one for one in rejected.only("version", *_TELLING) if one.may_be_approved]
+    proposals, actor = decisions.list_proposals(rows), Actor.person(who.person)
+    explained = [
+        one
+        for one in proposals.values()
+        if one.decision == decisions.Decision.APPROVE and one.note and not decisions.is_by(one, actor)
+    ]
+    return len(rows) - len(explained)
+
+
+def forecast(who: TenantMembership, ids: list[uuid.UUID], *, is_more: bool, most: int) -> Forecast:
+    found = Forecast(number=len(ids), is_more=is_more, most=most)
+    if is_more:
+        return found
+    policies = load_config(who.tenant.pk)
+    rows = queries.of_tenant(who.tenant).filter(pk__in=ids, state__in=REVIEWABLE).order_by()
+    for state, approvable, kind, number in rows.values_list("state", "approvable", "handoff_type").annotate(
+        Count("pk")
+    ):
+        found.held += number if state == State.HELD else 0
+        found.rejected += number if state == State.REJECTED else 0
+        found.to_itself += 0 if approvable else number
+        found.four_eyes += number if policies.policy_for(kind).four_eyes else 0
+    nameless = rows.filter(handoff_type="", source_agent_id="", target_agent_id="")
+    found.unreadable = sum(one.is_unreadable for one in nameless.only(*_TELLING))
+    found.gone = found.number - found.declinable
+    return found
 
 
 urlpatterns = [

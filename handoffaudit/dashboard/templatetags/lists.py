@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 from handoffaudit.dashboard.live import token_of
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.ui import gravity, icon, option, options
-from handoffaudit.filter_fields import ChoiceFilter, FilterField
+from handoffaudit.filter_fields import ChoiceFilter, FilterField, Order
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 
@@ -88,6 +88,49 @@ def _around(name: str, slug: str, placeholder: UUID | int) -> tuple[str, str]:
     """Return the parts of an address before and after the id of the row."""
     before, _, after = reverse(name, args=[slug, placeholder]).rpartition(str(placeholder))
     return before, after
+
+
+@register.simple_tag(takes_context=True)
+def sort_head(context: Context, label: str, classes: str, *names: str) -> SafeString:
+    """Render the head of a column that sorts the list: `{% sort_head "Time" "col-time" "newest" "oldest" %}`.
+
+    `names` are the orders of the column. The link chooses the first of them, and from then on the next; an order that
+    is the only one of its column is left for the default order. A page with rows that is no list has no order.
+    """
+    if "views" not in context:
+        return format_html('<th scope="col" role="columnheader" class="{}">{}</th>', classes, label)
+    link, order = sort_link(context, label, *names)
+    direction = "descending" if order.is_descending else "ascending"
+    return format_html(
+        '<th scope="col" role="columnheader" class="{}"{}>{}</th>',
+        classes,
+        format_html(' aria-sort="{}"', direction) if context["filters"].sort in names else "",
+        link,
+    )
+
+
+@register.simple_tag(takes_context=True)
+def sort_by(context: Context, label: str, *names: str) -> SafeString:
+    """Render the link of `sort_head` alone, for lists that are no tables."""
+    link, _ = sort_link(context, label, *names)
+    return link
+
+
+def sort_link(context: Context, label: str, *names: str) -> tuple[SafeString, Order]:
+    """Return the link that sorts the list by a column, and the present order of the list."""
+    filters, views = context["filters"], context["views"]
+    orders, usual = type(filters).orders(), type(filters)().sort
+    at = names.index(filters.sort) if filters.sort in names else -1
+    wanted = usual if names == (filters.sort,) else names[(at + 1) % len(names)]
+    sign = icon("down" if filters.order.is_descending else "up") if at >= 0 else ""
+    link = format_html(
+        '<a class="sort" href="{}" title="{}">{}{}</a>',
+        views.href(filters.to_query(sort=wanted)),
+        f"Sort: {orders[wanted].label}",
+        label,
+        sign,
+    )
+    return link, filters.order
 
 
 @register.filter

@@ -11,6 +11,8 @@ from handoffaudit.dashboard.navigation import TABS
 from handoffaudit.dashboard.review.item import Box, box_of
 from handoffaudit.diagnostics import retention_run, sample_tenants
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
+from handoffaudit.diagnostics.group_store import MOST_CODE_MUTES, MUTE_DAYS, USUAL_MUTE_DAYS
+from handoffaudit.diagnostics.models import CodeMute
 from handoffaudit.diagnostics.sample_tenants import Progress
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Handoff
@@ -46,6 +48,29 @@ def group_link(context: Context, handoff: Handoff, code: str, path: str | None) 
         vars(handoff)["_finding_groups"] = groups_by_key(handoff)
     groups = vars(handoff)["_finding_groups"]
     return {"group": group_among(groups, code, path or ""), "who": context["who"]}
+
+
+@register.inclusion_tag("dashboard/groups/mute_code.html", takes_context=True)
+def mute_code(context: RequestContext, code: str) -> dict[str, Any]:
+    """Render the form that mutes a rule code in the whole tenant: `{% mute_code issue.code %}`; only for reviewers.
+
+    The muted rule codes of the tenant are loaded once for a page.
+    """
+    tenant = context["who"].tenant
+    if "_code_mutes" not in vars(tenant):
+        rows = CodeMute.objects.filter(tenant=tenant)[:MOST_CODE_MUTES]
+        vars(tenant)["_code_mutes"] = {one.code: one for one in rows}
+    return {
+        "code": code,
+        "muted": vars(tenant)["_code_mutes"].get(code),
+        "days": MUTE_DAYS,
+        "usual_days": USUAL_MUTE_DAYS,
+        "who": context["who"],
+        "may_review": context["may_review"],
+        # A refused form is shown under the address that took it, which cannot be opened.
+        "next": context["request"].get_full_path() if context["request"].method == "GET" else "",
+        "csrf_token": context["csrf_token"],
+    }
 
 
 @register.inclusion_tag("components/removed.html", takes_context=True)

@@ -3,6 +3,7 @@
 from handoffaudit.diagnostics.models.findings import (
     Attribution,
     BlockedText,
+    CodeMute,
     FindingGroup,
     FindingGroupDay,
     FindingGroupRoute,
@@ -26,6 +27,7 @@ __all__ = [
     "NOWHERE",
     "Attribution",
     "BlockedText",
+    "CodeMute",
     "FileReport",
     "FindingGroup",
     "FindingGroupDay",

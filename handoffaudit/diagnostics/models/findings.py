@@ -118,6 +118,8 @@ class FindingGroup(models.Model):
     muted_by = models.CharField(max_length=200, blank=True)
     muted_note = models.TextField(blank=True)
     muted_until = models.PositiveBigIntegerField(null=True)
+    # The group is muted because its rule code is, and returns with the end of that mute.
+    muted_by_code = models.BooleanField(default=False, db_default=False)
     regressed_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -133,6 +135,23 @@ class FindingGroup(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} at {self.path_shape}"
+
+
+class CodeMute(models.Model):
+    """A rule code that is muted in the whole tenant: its groups, present and later ones, are muted until `until`."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    code = models.CharField(max_length=100)
+    muted_at = models.DateTimeField()
+    muted_by = models.CharField(max_length=200)
+    note = models.TextField()
+    until = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "code"], name="one_mute_per_code")]
+
+    def __str__(self) -> str:
+        return f"{self.code} until {self.until:%Y-%m-%d}"
 
 
 class FindingGroupDay(models.Model):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
 from django.conf import settings
 
 from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit

@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.review import bulk, queue
+from handoffaudit.dashboard.review import bulk, decide, queue
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import bulk as review_bulk
 from handoffaudit.handoffs.review import decisions
@@ -284,3 +284,27 @@ def test_a_form_that_cannot_be_read_decides_nothing(
     page = sign_in(reviewer).post(RUN, sent | {"decision": "decline"})
     assert page.status_code == 400
     assert states_of(held) == ["held"]
+
+
+@pytest.mark.parametrize("typed", ["", "3", "12", "\x00", "\uff12"])
+def test_many_are_decided_only_with_their_number_typed(
+    sign_in: SignIn, reviewer: Person, submit: Submit, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    monkeypatch.setattr(decide, "MOST_UNTYPED", 1)
+    monkeypatch.setattr(bulk, "MOST_UNTYPED", 1)
+    held = [submit(call_chain=LONG_CHAIN) for _ in range(2)]
+    client = sign_in(reviewer)
+    page = client.get("/t/acme/review/several/all/?state=held")
+    assert "Type 2 to decide so many at once" in page.text
+    wanted = hidden(page, RUN) | {"decision": "approve"}
+    refused = client.post(RUN, wanted | {"typed": typed})
+    assert refused.status_code == 400
+    assert "Type 2 to decide so many at once; " in refused.text
+    assert states_of(*held) == ["held", "held"]
+    client.post(RUN, wanted | {"typed": " 2 "})
+    assert states_of(*held) == ["approved", "approved"]
+
+
+def test_a_hundred_at_most_are_decided_without_typing() -> None:
+    assert not decide.Forecast(number=100).needs_number
+    assert decide.Forecast(number=101).needs_number

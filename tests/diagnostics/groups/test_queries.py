@@ -120,7 +120,7 @@ def test_page_after_page_has_each_once(tenant: Tenant, sort: str) -> None:
         if page.next is None:
             break
         cursor = page.next
-    assert len(seen) == len(set(seen)) == {"newest": 8, "most": 8, "growing": 8, "waiting": 1}[sort]
+    assert len(seen) == len(set(seen)) == {"urgent": 8, "newest": 8, "most": 8, "growing": 8, "waiting": 1}[sort]
     assert seen == codes(list_groups(tenant, filters, limit=50))
 
 
@@ -224,3 +224,26 @@ def test_of_groups_with_few_handoffs_all_that_wait_are_counted_however_many_wait
     assert (one.waiting, one.more_wait) == (4, False)
     (one,) = list_groups(tenant, GroupFilters(sort="waiting")).items
     assert (one.waiting, one.more_wait) == (2, True)
+
+
+def test_the_groups_with_the_most_waiting_handoffs_come_first_and_returned_groups_before_them(tenant: Tenant) -> None:
+    now = timezone.now()
+    found(tenant, 1)
+    made(tenant, "older", last_seen=now - timedelta(days=2))
+    made(tenant, "newer", last_seen=now)
+    made(tenant, "returned", last_seen=now - timedelta(days=9), regressed_at=now)
+    expected = ["returned", "chain.circular", "newer", "older"]
+    assert codes(list_groups(tenant, GroupFilters())) == expected
+    cursor, seen = "", []
+    while page := list_groups(tenant, GroupFilters(), cursor=cursor, limit=1):
+        seen += codes(page)
+        if page.next is None:
+            break
+        cursor = page.next
+    assert seen == expected
+
+
+@pytest.mark.parametrize("sort", ["newest", "most"])
+def test_a_cursor_of_the_default_order_is_refused_by_others(tenant: Tenant, sort: str) -> None:
+    with pytest.raises(FilterError, match="cursor"):
+        list_groups(tenant, GroupFilters(sort=sort), cursor="quiet-others:1:1")

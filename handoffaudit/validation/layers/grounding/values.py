@@ -251,13 +251,9 @@ def _names(text: str) -> Iterator[TextValue]:
 # The same words begin many sentences.
 @lru_cache(maxsize=8_192)
 def _is_no_name(word: str) -> bool:
-    return _bare(word) in NOT_NAMES
-
-
-def _bare(word: str) -> str:
-    """Return the word in lower case without a contraction: `i` for `I'm`, `here` for `Here's`."""
+    """Return whether the word is none of a name, also in a contraction: `i` in `I'm`, `here` in `Here's`."""
     lowered = word.lower()
-    return lowered if lowered.isalpha() else lowered.replace("\u2019", "'").partition("'")[0].rstrip(".")
+    return (lowered if lowered.isalpha() else lowered.replace("\u2019", "'").partition("'")[0].rstrip(".")) in NOT_NAMES
 
 
 def opens_sentence(text: str, at: int) -> bool:

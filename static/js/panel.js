@@ -1,0 +1,165 @@
+// The panel beside a list. On a wide screen, a click on a row shows the page of its item there, Space peeks at the row with
+// the focus, and Escape closes. While the panel is open, it follows the row with the focus. `open` in the address of the
+// list names the open item, so that a link shows others the same. Enter opens the page itself, as on a narrow screen.
+"use strict";
+
+(() => {
+  const place = document.getElementById("panel");
+  if (!place) return;
+  // static/css/panel.css has the same width.
+  const wide = matchMedia("(min-width: 84rem)");
+  const FIELDS = "input, select, textarea, [contenteditable]";
+  const FOLLOWS_AFTER = 150;
+  let wanted = "";
+  let timer = 0;
+
+  function linkOf(item) {
+    return [...document.querySelectorAll("[data-row][data-item]")].find((link) => link.dataset.item === item);
+  }
+
+  function named() {
+    return new URLSearchParams(location.search).get("open") ?? "";
+  }
+
+  function addressWith(item) {
+    const url = new URL(location.href);
+    if (item) url.searchParams.set("open", item);
+    else url.searchParams.delete("open");
+    return url.href;
+  }
+
+  function mark(item) {
+    for (const link of document.querySelectorAll("[data-row][aria-current]")) link.removeAttribute("aria-current");
+    linkOf(item)?.setAttribute("aria-current", "true");
+  }
+
+  function load(item, href) {
+    clearTimeout(timer);
+    wanted = item;
+    mark(item);
+    place.hidden = false;
+    place.dataset.href = href;
+    place.setAttribute("aria-busy", "true");
+    htmx.ajax("GET", href, { target: place, swap: "innerHTML" });
+  }
+
+  function show(link) {
+    const item = link.dataset.item;
+    if (item === wanted) return;
+    if (wanted) history.replaceState(history.state, "", addressWith(item));
+    else {
+      // Going back to an entry of htmx would load the page anew.
+      history.replaceState({ list: true }, "", location.href);
+      history.pushState({ panel: true }, "", addressWith(item));
+    }
+    load(item, link.href);
+  }
+
+  function hide() {
+    clearTimeout(timer);
+    const link = linkOf(wanted);
+    wanted = "";
+    mark("");
+    place.hidden = true;
+    place.replaceChildren();
+    return link;
+  }
+
+  function close() {
+    if (history.state?.panel) {
+      history.back();
+      return;
+    }
+    history.replaceState(history.state, "", addressWith(""));
+    hide()?.focus();
+  }
+
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-panel-close]")) return close();
+    const link = event.target.closest("[data-row][data-item]");
+    // A click by the keyboard has no detail: Enter opens the page.
+    if (!link || !wide.matches || !event.detail || event.button) return;
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    link.focus({ preventScroll: true });
+    show(link);
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.defaultPrevented) return;
+    if (event.target.closest?.(FIELDS) || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && wanted && !event.target.closest("details.menu[open]")) {
+      event.preventDefault();
+      close();
+    }
+    if (event.key !== " " || !wide.matches || !event.target.matches?.("[data-row][data-item]")) return;
+    event.preventDefault();
+    if (event.target.dataset.item === wanted) close();
+    else show(event.target);
+  });
+
+  // j, k and Tab move the focus, and the panel follows once it rests.
+  document.addEventListener("focusin", (event) => {
+    if (!wanted || !wide.matches || !event.target.matches("[data-row][data-item]")) return;
+    clearTimeout(timer);
+    timer = setTimeout(show, FOLLOWS_AFTER, event.target);
+  });
+
+  function isOpenPage(detail) {
+    const asked = new URL(detail.pathInfo.requestPath, location.href).href;
+    return asked === new URL(place.dataset.href, location.href).href;
+  }
+
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target, xhr } = event.detail;
+    if (!place.contains(target)) return;
+    if (target === place) {
+      // The answer for a row that has lost the focus meanwhile comes too late.
+      if (!wanted || !isOpenPage(event.detail)) return void (event.detail.shouldSwap = false);
+      if (xhr.status === 404) Object.assign(event.detail, { shouldSwap: true, isError: false });
+    }
+    // Addresses of a page are relative to that page, not to the list.
+    const { pathname } = new URL(place.dataset.href, location.href);
+    const path = pathname.replaceAll("&", "&amp;").replaceAll('"', "%22");
+    event.detail.serverResponse = event.detail.serverResponse
+      .replace(/ (href|hx-get|action)="\?/g, (_, name) => ` ${name}="${path}?`)
+      .replaceAll(' href="#at', () => ` href="${path}#at`)
+      .replaceAll(' hx-push-url="true"', "");
+  });
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target === place) {
+      place.removeAttribute("aria-busy");
+      place.scrollTop = 0;
+      const title = place.querySelector(".panel-title")?.textContent.trim().replace(/\s+/g, " ");
+      const told = document.getElementById("live-told");
+      if (told && title) told.textContent = `Beside the list: ${title}`;
+    } else if (event.detail.target.id === "results" && wanted) hide();
+  });
+
+  function fail(event) {
+    if (event.detail.target !== place) return;
+    place.removeAttribute("aria-busy");
+    const link = Object.assign(document.createElement("a"), { href: place.dataset.href, textContent: "Open its page" });
+    const words = Object.assign(document.createElement("p"), { className: "panel-link" });
+    words.append("The item could not be loaded. ", link);
+    place.replaceChildren(words);
+  }
+
+  document.addEventListener("htmx:sendError", fail);
+  document.addEventListener("htmx:responseError", fail);
+
+  function follow() {
+    const item = named();
+    const href = linkOf(item)?.href ?? (item && item === wanted ? place.dataset.href : "");
+    if (!item) hide()?.focus();
+    else if (item !== wanted && wide.matches && href) load(item, href);
+  }
+
+  addEventListener("popstate", follow);
+
+  const { href } = place.dataset;
+  if (named() && href && !wide.matches) location.replace(href);
+  else if (named() && href) load(named(), href);
+  else place.hidden = true;
+})();

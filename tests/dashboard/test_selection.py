@@ -1,0 +1,159 @@
+"""Tests of actions on selected rows of lists: who may, what is confirmed, what is done, and hostile forms."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.selection import MOST_SELECTED
+from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.handoffs.models import Handoff, PassedOn
+from tests.diagnostics.groups.support import found, group
+from tests.pages import attributes, hidden_fields, links, only, select, texts
+
+pytestmark = pytest.mark.django_db
+
+LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
+HANDOFFS, GROUPS = "/t/acme/handoffs/selected/", "/t/acme/groups/selected/"
+Submit = Callable[..., Handoff]
+TOO_MANY = [f"{number:032x}:1" for number in range(MOST_SELECTED + 1)]
+
+
+@pytest.fixture
+def browser(sign_in: Callable[[Person], Client], reviewer: Person) -> Client:
+    return sign_in(reviewer)
+
+
+def rows(*handoffs: Handoff) -> list[str]:
+    return [f"{one.pk}:{one.version}" for one in handoffs]
+
+
+def confirmed(page: Any) -> dict[str, list[str]]:
+    """Return the hidden fields of the page that asks for confirmation, as a browser sends them."""
+    fields: dict[str, list[str]] = {}
+    for name, value in hidden_fields(only(page, "form.confirm")):
+        fields.setdefault(name, []).append(value)
+    return fields
+
+
+def test_each_role_is_offered_what_it_may_do(
+    as_viewer: Client, as_admin: Client, browser: Client, submit: Submit
+) -> None:
+    submit()
+    offered = [texts(client.get("/t/acme/handoffs/"), "#selected button") for client in (as_viewer, browser, as_admin)]
+    export, decide = ["Export CSV", "Export NDJSON"], ["Approve…", "Decline…", "Assign…"]
+    assert offered == [export, [*decide, *export], [*decide, "Judge again…", *export]]
+    found_on = as_viewer.get("/t/acme/handoffs/")
+    assert attributes(found_on, ".row-select", "form") == ["selected"]
+
+
+def test_selected_handoffs_are_assigned_after_a_page_that_names_the_number(
+    browser: Client, reviewer: Person, submit: Submit
+) -> None:
+    held, accepted = submit(call_chain=LONG_CHAIN), submit()
+    page = browser.post(f"{HANDOFFS}assign/", {"select": rows(held, accepted), "query": "sort=oldest&source=planner"})
+    assert texts(page, "form.confirm h2") == ["2 selected"]
+    assert not PassedOn.objects.exists()
+    without = browser.post(f"{HANDOFFS}assign/", confirmed(page) | {"to": reviewer.username, "note": " "})
+    assert without.status_code == 400
+    assert "what the next person must know" in texts(without, "#confirm-error")[0]
+    assert texts(without, "option[selected]") == [reviewer.username]
+    done = browser.post(f"{HANDOFFS}assign/", confirmed(page) | {"to": reviewer.username, "note": "Ask."}, follow=True)
+    assert done.redirect_chain[-1][0] == "/t/acme/handoffs/?source=planner&sort=oldest"
+    assert f"1 handoff assigned to {reviewer.username}." in done.text
+    assert "1 handoff left unchanged: This handoff is accepted" in done.text
+    assert [one.to for one in PassedOn.objects.select_related("to")] == [reviewer]
+
+
+def test_a_handoff_that_changed_since_is_left_as_it_is(browser: Client, submit: Submit) -> None:
+    held = submit(call_chain=LONG_CHAIN)
+    wanted = {"select": [f"{held.pk}:1"], "confirmed": "1", "note": "Ask."}
+    done = browser.post(f"{HANDOFFS}assign/", wanted, follow=True)
+    assert "1 handoff left unchanged: This handoff changed since" in done.text
+    assert not PassedOn.objects.exists()
+
+
+def test_only_parked_handoffs_are_judged_again(as_admin: Client, submit: Submit) -> None:
+    parked, other = submit(), submit()
+    Handoff.objects.filter(pk=parked.pk).update(parked=True)
+    page = as_admin.post(f"{HANDOFFS}judge-again/", {"select": rows(parked, other)})
+    assert texts(page, "form.confirm button") == ["Judge 1 again"]
+    done = as_admin.post(f"{HANDOFFS}judge-again/", confirmed(page), follow=True)
+    assert "1 handoff put into the queue again." in done.text
+    assert "1 handoff left unchanged: Only parked handoffs" in done.text
+    parked.refresh_from_db()
+    assert (parked.state, parked.parked) == ("received", False)
+
+
+def test_selected_groups_are_muted_with_one_reason(browser: Client, tenant: Tenant) -> None:
+    found(tenant, 2)
+    pks = [str(one) for one in FindingGroup.objects.values_list("pk", flat=True)]
+    page = browser.post(f"{GROUPS}mute/", {"select": pks})
+    assert texts(page, "form.confirm button") == [f"Mute {len(pks)}"]
+    without = browser.post(f"{GROUPS}mute/", confirmed(page) | {"until": "10", "note": ""})
+    assert without.status_code == 400
+    browser.post(f"{GROUPS}mute/", confirmed(page) | {"until": "10", "note": "Known."})
+    assert set(FindingGroup.objects.values_list("muted_note", flat=True)) == {"Known."}
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_selected_rows_are_a_file(as_viewer: Client, submit: Submit, tenant: Tenant, form: str) -> None:
+    one, two, _ = submit(), submit(), submit()
+    answer = as_viewer.post(f"{HANDOFFS}export/", {"select": rows(one, two), "format": form})
+    assert [str(pk) in answer.text for pk in Handoff.objects.order_by("pk").values_list("pk", flat=True)] == [
+        True,
+        True,
+        False,
+    ]
+    assert answer["Content-Disposition"] == f'attachment; filename="acme-handoffs-selected.{form}"'
+    found(tenant, 1)
+    answer = as_viewer.post(f"{GROUPS}export/", {"select": str(group(tenant).pk), "format": form})
+    assert "chain.circular" in answer.text
+
+
+@pytest.mark.parametrize("address", [f"{HANDOFFS}assign/", f"{HANDOFFS}judge-again/", f"{HANDOFFS}export/"])
+@pytest.mark.parametrize("rows", [[], ["x"], ["\x00:1"], [""], TOO_MANY])
+def test_a_form_with_no_rows_or_wrong_ones_is_refused_by_name(as_admin: Client, address: str, rows: list[str]) -> None:
+    answer = as_admin.post(address, {"select": rows, "format": "csv", "confirmed": "1"})
+    assert answer.status_code == 400
+    assert texts(answer, ".note--error b") == ["select"]
+    assert links(answer, ".crumbs a") == ["/t/acme/handoffs/"]
+
+
+@pytest.mark.parametrize("rows", [[], ["x"], ["-1"], ["9" * 13], [str(number) for number in range(MOST_SELECTED + 1)]])
+@pytest.mark.parametrize("action", ["mute", "export"])
+def test_wrong_groups_are_refused_by_name(as_admin: Client, rows: list[str], action: str) -> None:
+    answer = as_admin.post(f"{GROUPS}{action}/", {"select": rows, "format": "csv", "confirmed": "1"})
+    assert answer.status_code == 400
+    assert texts(answer, ".note--error b") == ["select"]
+
+
+def test_rows_of_another_tenant_are_neither_changed_nor_sent(
+    as_admin: Client, submit_to: Submit, other_tenant: Tenant
+) -> None:
+    theirs = submit_to(other_tenant, call_chain=LONG_CHAIN)
+    Handoff.objects.filter(pk=theirs.pk).update(parked=True)
+    found(other_tenant, 1, tenant_id=other_tenant.slug)
+    finding = group(other_tenant)
+    wanted = {"select": rows(theirs), "confirmed": "1", "note": "Mine.", "format": "csv"}
+    for action in ("assign", "judge-again"):
+        answer = as_admin.post(f"{HANDOFFS}{action}/", wanted, follow=True)
+        assert "They do not exist any more" in answer.text
+    assert str(theirs.pk) not in as_admin.post(f"{HANDOFFS}export/", wanted).text
+    answer = as_admin.post(f"{GROUPS}mute/", wanted | {"select": str(finding.pk)}, follow=True)
+    assert "They do not exist any more" in answer.text
+    assert "chain.circular" not in as_admin.post(f"{GROUPS}export/", wanted | {"select": str(finding.pk)}).text
+    finding.refresh_from_db()
+    assert finding.muted_at is None
+    assert Handoff.objects.get(pk=theirs.pk).parked
+    assert not PassedOn.objects.exists()
+
+
+def test_a_wrong_person_or_format_is_named(as_admin: Client, submit: Submit) -> None:
+    held = submit(call_chain=LONG_CHAIN)
+    wanted = {"select": rows(held), "confirmed": "1", "note": "Ask.", "to": "nobody-here", "format": "pdf"}
+    assert "nobody-here is not a reviewer" in as_admin.post(f"{HANDOFFS}assign/", wanted).text
+    assert texts(as_admin.post(f"{HANDOFFS}export/", wanted), ".note--error b") == ["format"]
+    assert select(as_admin.get("/t/acme/handoffs/"), "#selected input[name=query]")

@@ -33,6 +33,7 @@ STORY = [
     ("writer", "researcher", "approved"),
 ]
 LAST = "Acme has 60 chairs in stock: order there."
+ORDERED = "Done: 40 chairs are ordered."
 
 Start = Callable[[str], "subprocess.Popen[str]"]
 
@@ -87,12 +88,23 @@ def resume(process: "subprocess.Popen[str]", answer: str) -> dict[str, Any]:
     return read(process)
 
 
-def approve(open_page: OpenPage, url: str) -> None:
+@pytest.fixture
+def held_type(sender: Sender) -> str:
+    """Return a handoff type of which a person has to approve each handoff whose chain has two agents."""
+    table = sender.api.get("/strictness").json()
+    rows = [row for row in table["rows"] if row["handoff_type"] != "purchase"]
+    row = {"handoff_type": "purchase", "approval_length": 1}
+    saved = sender.api.put("/strictness", json={"base_version": table["version"], "rows": [*rows, row]})
+    assert saved.status_code == 200, saved.text
+    return "purchase"
+
+
+def approve(open_page: OpenPage, url: str, text: str = "The stock of Acme is missing") -> None:
     """Approve a held handoff on its page, as a reviewer."""
     page = open_page("rui")
     page.goto(url)
     expect(page.get_by_text("Held for a person")).to_be_visible()
-    expect(page.get_by_text("The stock of Acme is missing").first).to_be_visible()
+    expect(page.get_by_text(text).first).to_be_visible()
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_text("Approved by rui", exact=True)).to_be_visible()
 
@@ -131,3 +143,22 @@ def test_an_openai_agents_run_waits_and_goes_on_once_a_person_approves(open_page
     assert (done["said"], done["by"]) == (LAST, "researcher")
     assert (done["stats"]["refused"], done["stats"]["waiting"]) == (0, 0)
     assert routes(sender, held["trace_id"]) == STORY
+
+
+@pytest.mark.parametrize("program", ["assistants.py"])
+def test_a_run_ends_for_a_held_handoff_and_resumes_once_a_person_approves(open_page, sender, start, held_type, program):
+    run = start(program)
+    held = read(run)["interrupted"]
+    assert (held["source"], held["target"], held["state"]) == ("triage", "writer", "held")
+    again = resume(run, "approved")["interrupted"]
+    assert again["handoff_id"] == held["handoff_id"], "a program approves nothing"
+    approve(open_page, held["url"], "Order 40 chairs from Acme")
+    done = resume(run, "go on")
+    assert done["said"] == ORDERED
+    assert (done["stats"]["refused"], done["stats"]["waiting"]) == (0, 0)
+    stored = sender.get(held["handoff_id"])
+    assert stored["handoff_type"] == held_type
+    assert routes(sender, stored["trace_id"]) == [
+        ("desk", "triage", "accepted"),
+        ("triage", "writer", "approved"),
+    ]

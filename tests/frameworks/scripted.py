@@ -1,4 +1,4 @@
-"""Scripted local models: a chat model for LangChain, and the OpenAI SDK on a transport without a network."""
+"""Scripted local models for each framework: the OpenAI SDK runs on a transport without a network."""
 
 from __future__ import annotations
 
@@ -48,6 +48,24 @@ def chat_model(*script: Line) -> Any:
             return ChatResult(generations=[ChatGeneration(message=AIMessage(line.text, tool_calls=calls))])
 
     return ScriptedModel(lines=iter(script), told=[])
+
+
+def function_model(*script: Line) -> Any:
+    """Return a model for Pydantic AI that says one line of the script per turn; `told` has its inputs."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    lines, told = iter(script), []
+
+    def answer(messages: list[Any], _: Any) -> ModelResponse:
+        told.append(list(messages))
+        line = _evaluate(next(lines))
+        parts: list[Any] = [TextPart(line.text)] if line.text else []
+        return ModelResponse(parts=[*parts, ToolCallPart(line.tool, line.arguments)] if line.tool else parts)
+
+    model = FunctionModel(answer)
+    model.told = told
+    return model
 
 
 def openai_model(shape: str, *script: Line) -> Any:

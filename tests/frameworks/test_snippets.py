@@ -1,4 +1,4 @@
-"""Tests that the lines for LangGraph and for OpenAI Agents run, in the documentation and on the page Connect."""
+"""Tests that the lines for each framework run, in the documentation and on the page Connect."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ from handoffaudit_client import plugins
 from handoffaudit_client.testing import FakeServer
 
 from tests.frameworks.conftest import need, routes
-from tests.frameworks.scripted import Say, chat_model, openai_model
+from tests.frameworks.scripted import Say, chat_model, function_model, openai_model
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOUND = "Three suppliers deliver within a week."
@@ -121,4 +121,25 @@ def test_the_lines_for_openai_agents(server: FakeServer, capsys: pytest.CaptureF
     assert sent["document"]["call_chain"] == ["researcher", "writer"]
     assert sent["reason"] == "The report lacks a source."
     assert names["result"].last_agent.name == "writer"
+    assert next(page, None) is None
+
+
+def test_the_lines_for_pydantic_ai(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    need("pydantic_ai")
+    page = blocks("connect-pydantic-ai.md")
+    first = next(page)
+    assert first == example("pydantic_ai.py")
+    ask, done = Say("", "ask_writer", {"findings": FOUND}), Say("We order.")
+    names: dict[str, object] = {"model": function_model(ask, Say(FOUND), done, ask, Say(FOUND), done)}
+    execute(first, names)
+    assert "We order." in capsys.readouterr().out
+    assert routes(server) == HAND_OVER
+    server.answer("held", target="writer")
+    execute(next(page), names)
+    assert "A person decides:" in capsys.readouterr().out
+    (held,) = names["result"].output.metadata.values()
+    server.decide(held["handoff_id"], "approved")
+    execute(next(page), names)
+    assert names["result"].output == "We order."
+    assert routes(server) == HAND_OVER * 2
     assert next(page, None) is None

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import re
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,4 +144,34 @@ def test_the_lines_for_pydantic_ai(server: FakeServer, capsys: pytest.CaptureFix
     execute(next(page), names)
     assert names["result"].output == "We order."
     assert routes(server) == HAND_OVER * 2
+    assert next(page, None) is None
+
+
+def test_the_lines_for_a2a(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    need("a2a.client")
+    import uvicorn
+
+    from tests.frameworks.a2a_writer import WriterExecutor, card
+
+    page = blocks("connect-a2a.md")
+    gate, sender = next(page), next(page)
+    assert (gate, sender) == (example("a2a_server.py"), example("a2a_client.py"))
+    names: dict[str, object] = {"WriterExecutor": WriterExecutor, "card": card()}
+    execute(gate, names)
+    execute(next(page), names)
+    web = uvicorn.Server(uvicorn.Config(names["observed"], port=0, log_level="error"))
+    thread = threading.Thread(target=web.run)
+    thread.start()
+    try:
+        while not web.started:
+            time.sleep(0.01)
+        address = f"http://127.0.0.1:{web.servers[0].sockets[0].getsockname()[1]}"
+        names["card"].supported_interfaces[0].url = address
+        execute(sender.replace("http://127.0.0.1:9999", address), {})
+    finally:
+        web.should_exit = True
+        thread.join()
+    assert "Ordered." in capsys.readouterr().out
+    # The page says to use one of the three; here all of them see the message.
+    assert sorted(routes(server)) == [("client", "writer"), ("client", "writer"), ("triage", "writer")]
     assert next(page, None) is None

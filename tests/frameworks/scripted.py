@@ -68,6 +68,27 @@ def function_model(*script: Line) -> Any:
     return model
 
 
+def adk_model(*script: Line) -> Any:
+    """Return a model for Google ADK that says one line of the script per turn; `told` has its inputs."""
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.genai import types
+
+    class ScriptedLlm(BaseLlm):
+        lines: Any
+        told: list[Any] = []
+
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            self.told.append(list(llm_request.contents))
+            line = _evaluate(next(self.lines))
+            parts = [types.Part(text=line.text)] if line.text else []
+            if line.tool:
+                call = types.FunctionCall(id=_call_id(), name=line.tool, args=line.arguments)
+                parts.append(types.Part(function_call=call))
+            yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+    return ScriptedLlm(model="scripted", lines=iter(script), told=[])
+
+
 def openai_model(shape: str, *script: Line) -> Any:
     """Return the SDK's own model for `chat` or `responses`; its requests are answered by the script.
 

@@ -13,7 +13,7 @@ from handoffaudit_client import plugins
 from handoffaudit_client.testing import FakeServer
 
 from tests.frameworks.conftest import need, routes
-from tests.frameworks.scripted import Say, chat_model, function_model, openai_model
+from tests.frameworks.scripted import Say, adk_model, chat_model, function_model, openai_model
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOUND = "Three suppliers deliver within a week."
@@ -174,4 +174,16 @@ def test_the_lines_for_a2a(server: FakeServer, capsys: pytest.CaptureFixture[str
     assert "Ordered." in capsys.readouterr().out
     # The page says to use one of the three; here all of them see the message.
     assert sorted(routes(server)) == [("client", "writer"), ("client", "writer"), ("triage", "writer")]
+    assert next(page, None) is None
+
+
+def test_the_lines_for_google_adk(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    need("google.adk")
+    page = blocks("connect-google-adk.md")
+    first = next(page)
+    assert first == example("google_adk.py")
+    transfer = Say(FOUND, "transfer_to_agent", {"agent_name": "writer"})
+    execute(first, {"model": adk_model(transfer, Say("We order."))})
+    assert "We order." in capsys.readouterr().out
+    assert routes(server) == HAND_OVER
     assert next(page, None) is None

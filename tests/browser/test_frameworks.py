@@ -145,7 +145,7 @@ def test_an_openai_agents_run_waits_and_goes_on_once_a_person_approves(open_page
     assert routes(sender, held["trace_id"]) == STORY
 
 
-@pytest.mark.parametrize("program", ["assistants.py", "servers.py"])
+@pytest.mark.parametrize("program", ["assistants.py", "servers.py", "nodes.py"])
 def test_a_run_ends_for_a_held_handoff_and_resumes_once_a_person_approves(open_page, sender, start, held_type, program):
     run = start(program)
     held = read(run)["interrupted"]

@@ -89,6 +89,40 @@ def adk_model(*script: Line) -> Any:
     return ScriptedLlm(model="scripted", lines=iter(script), told=[])
 
 
+def strands_model(*script: Line) -> Any:
+    """Return a model for Strands Agents that says one line of the script per turn; `told` has its inputs."""
+    from strands.models import Model
+
+    class ScriptedModel(Model):
+        def __init__(self) -> None:
+            self.lines, self.told = iter(script), []
+
+        def update_config(self, **_: Any) -> None: ...
+
+        def get_config(self) -> dict[str, Any]:
+            return {"model_id": "scripted"}
+
+        async def structured_output(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+            yield
+
+        async def stream(self, messages: list[Any], *_: Any, **__: Any) -> Any:
+            self.told.append(json.loads(json.dumps(messages)))
+            line = _evaluate(next(self.lines))
+            yield {"messageStart": {"role": "assistant"}}
+            if line.text:
+                yield {"contentBlockStart": {"start": {}}}
+                yield {"contentBlockDelta": {"delta": {"text": line.text}}}
+                yield {"contentBlockStop": {}}
+            if line.tool:
+                yield {"contentBlockStart": {"start": {"toolUse": {"name": line.tool, "toolUseId": _call_id()}}}}
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(line.arguments)}}}}
+                yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "tool_use" if line.tool else "end_turn"}}
+
+    return ScriptedModel()
+
+
 def openai_model(shape: str, *script: Line) -> Any:
     """Return the SDK's own model for `chat` or `responses`; its requests are answered by the script.
 

@@ -190,7 +190,7 @@ def test_a_failed_tool_is_captured(server, audit):
 
 
 def test_a_wrong_target_or_policy_is_no_handoff(server, audit):
-    triage = agent("triage", to(""), sub_agents=[agent("writer")])
+    triage = agent("triage", to(""), Say("Done."), sub_agents=[agent("writer")])
     with pytest.raises(ValueError, match="not found"):
         run(triage, HandoffPlugin(audit))
     assert routes(server) == []

@@ -13,7 +13,7 @@ from handoffaudit_client import plugins
 from handoffaudit_client.testing import FakeServer
 
 from tests.frameworks.conftest import need, routes
-from tests.frameworks.scripted import Say, adk_model, chat_model, function_model, openai_model
+from tests.frameworks.scripted import Say, adk_model, chat_model, function_model, openai_model, strands_model
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOUND = "Three suppliers deliver within a week."
@@ -186,4 +186,25 @@ def test_the_lines_for_google_adk(server: FakeServer, capsys: pytest.CaptureFixt
     execute(first, {"model": adk_model(transfer, Say("We order."))})
     assert "We order." in capsys.readouterr().out
     assert routes(server) == HAND_OVER
+    assert next(page, None) is None
+
+
+def test_the_lines_for_strands(server: FakeServer) -> None:
+    need("strands")
+    page = blocks("connect-strands.md")
+    first = next(page)
+    assert first == example("strands.py")
+    hand_over = Say("", "handoff_to_agent", {"agent_name": "writer", "message": FOUND})
+    script = [hand_over, Say("Handed over."), Say("We order.")]
+    names: dict[str, object] = {"model": strands_model(*script)}
+    execute(first, names)
+    assert "We order." in str(names["result"].results["writer"].result)
+    server.answer("held", target="writer")
+    names["model"] = strands_model(*script)
+    execute(next(page), names)
+    (held,) = [one.reason for one in names["result"].interrupts]
+    server.decide(held["handoff_id"], "approved")
+    execute(next(page), names)
+    assert "We order." in str(names["result"].results["writer"].result)
+    assert routes(server) == HAND_OVER * 2
     assert next(page, None) is None

@@ -19,6 +19,7 @@ from tests.conftest import REQUIRED
 from tests.running.conftest import wait_for
 
 PYTHON = os.environ.get("HANDOFFAUDIT_TEST_FRAMEWORKS_PYTHON", "")
+CREWAI_PYTHON = os.environ.get("HANDOFFAUDIT_TEST_CREWAI_PYTHON", "")
 
 pytestmark = [
     pytest.mark.browser,
@@ -35,7 +36,7 @@ STORY = [
 LAST = "Acme has 60 chairs in stock: order there."
 ORDERED = "Done: 40 chairs are ordered."
 
-Start = Callable[[str], "subprocess.Popen[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
@@ -54,10 +55,11 @@ def start(sender: Sender, product: Product, tmp_path: Path) -> Iterator[Start]:
     settings = {"HANDOFFAUDIT_URL": product.address, "HANDOFFAUDIT_KEY": key, "HANDOFFAUDIT_SPOOL": str(tmp_path)}
     started: list[subprocess.Popen[str]] = []
 
-    def start_one(name: str) -> subprocess.Popen[str]:
+    def start_one(name: str, python: str = PYTHON) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [PYTHON, PROGRAMS / name],
+            [python, PROGRAMS / name],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{ROOT / 'client'}", **settings},
+            cwd=tmp_path,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -162,3 +164,23 @@ def test_a_run_ends_for_a_held_handoff_and_resumes_once_a_person_approves(open_p
         ("desk", "triage", "accepted"),
         ("triage", "writer", "approved"),
     ]
+
+
+@pytest.mark.parametrize(("program", "python"), [("session.py", PYTHON), ("crew.py", CREWAI_PYTHON)])
+def test_a_run_waits_for_a_held_handoff_and_goes_on_once_a_person_approves(
+    open_page, sender, start, held_type, program, python
+):
+    if not python and not REQUIRED:
+        pytest.skip("HANDOFFAUDIT_TEST_CREWAI_PYTHON is not set")
+    run = start(program, python)
+    wait_for(lambda: find_held(sender) or run.poll() is not None)
+    assert run.poll() is None, run.communicate()
+    (held,) = find_held(sender)
+    assert (held["source_agent_id"], held["target_agent_id"], held["handoff_type"]) == ("triage", "writer", held_type)
+    approve(open_page, f"{sender.pages}handoffs/{held['id']}/", "Order 40 chairs from Acme")
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    done = json.loads(out.splitlines()[-1])
+    assert done["said"] == ORDERED
+    assert (done["stats"]["refused"], done["stats"]["waiting"]) == (0, 0)
+    assert routes(sender, held["trace_id"]) == [("desk", "triage", "accepted"), ("triage", "writer", "approved")]

@@ -123,6 +123,33 @@ def strands_model(*script: Line) -> Any:
     return ScriptedModel()
 
 
+def crewai_model(*script: Line, native: bool = True) -> Any:
+    """Return an LLM for CrewAI that says one line of the script per turn; `told` has its inputs.
+
+    With `native`, it calls tools as functions; otherwise in its text.
+    """
+    from crewai import BaseLLM
+
+    class ScriptedLLM(BaseLLM):
+        def call(self, messages: Any, tools: Any = None, **_: Any) -> Any:
+            told.append(json.loads(json.dumps(messages, default=str)))
+            line = _evaluate(next(lines))
+            if not line.tool:
+                return line.text if native else f"Thought: I know it.\nFinal Answer: {line.text}"
+            if native:
+                function = {"name": line.tool, "arguments": json.dumps(line.arguments)}
+                return [{"id": _call_id(), "type": "function", "function": function}]
+            return f"Thought: I ask.\nAction: {line.tool}\nAction Input: {json.dumps(line.arguments)}"
+
+        def supports_function_calling(self) -> bool:
+            return native
+
+    lines, told = iter(script), []
+    model = ScriptedLLM(model="scripted")
+    object.__setattr__(model, "told", told)
+    return model
+
+
 def openai_model(shape: str, *script: Line) -> Any:
     """Return the SDK's own model for `chat` or `responses`; its requests are answered by the script.
 

@@ -1,58 +1,25 @@
 """Tests that the lines for each framework run, in the documentation and on the page Connect."""
 
 import asyncio
-import gc
-import re
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from handoffaudit_client import plugins
 from handoffaudit_client.testing import FakeServer
 
 from tests.frameworks.conftest import need, routes
 from tests.frameworks.scripted import Say, adk_model, chat_model, function_model, openai_model, strands_model
+from tests.frameworks.snippets import blocks, example, execute
 
-DOCS = Path(__file__).parents[2] / "docs"
 FOUND = "Three suppliers deliver within a week."
 HAND_OVER = [("researcher", "writer")]
 
 # The frameworks warn of each other.
-pytestmark = pytest.mark.filterwarnings("default")
-
-
-def blocks(page: str) -> Iterator[str]:
-    return iter(re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE))
-
-
-def example(name: str) -> str:
-    return (DOCS / "examples" / "connect" / name).read_text()
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("connected")]
 
 
 def to_writer(**arguments: object) -> Say:
     return Say("", "transfer_to_writer", arguments)
-
-
-@pytest.fixture(autouse=True)
-def connected(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Set the variables that the pages export, and let the plug-ins create their client anew."""
-    monkeypatch.setenv("HANDOFFAUDIT_URL", server.url)
-    monkeypatch.setenv("HANDOFFAUDIT_KEY", server.key)
-    monkeypatch.setenv("HANDOFFAUDIT_SPOOL", str(tmp_path / "spool"))
-    monkeypatch.setattr(plugins, "_shared", [])
-    yield
-    for client in plugins._shared:
-        client.close()
-    # What the frameworks leave behind must not warn in a later test.
-    gc.collect()
-
-
-def execute(code: str, names: dict[str, object]) -> None:
-    exec(code, names)  # noqa: S102 (our own)
-    for client in plugins._shared:
-        assert client.flush()
 
 
 def test_the_lines_for_langgraph(server: FakeServer) -> None:

@@ -19,7 +19,7 @@ from tests.conftest import REQUIRED
 from tests.running.conftest import wait_for
 
 PYTHON = os.environ.get("HANDOFFAUDIT_TEST_FRAMEWORKS_PYTHON", "")
-CREWAI_PYTHON = os.environ.get("HANDOFFAUDIT_TEST_CREWAI_PYTHON", "")
+MORE_FRAMEWORKS_PYTHON = os.environ.get("HANDOFFAUDIT_TEST_MORE_FRAMEWORKS_PYTHON", "")
 
 pytestmark = [
     pytest.mark.browser,
@@ -166,12 +166,12 @@ def test_a_run_ends_for_a_held_handoff_and_resumes_once_a_person_approves(open_p
     ]
 
 
-@pytest.mark.parametrize(("program", "python"), [("session.py", PYTHON), ("crew.py", CREWAI_PYTHON)])
+@pytest.mark.parametrize(("program", "python"), [("session.py", PYTHON), ("crew.py", MORE_FRAMEWORKS_PYTHON)])
 def test_a_run_waits_for_a_held_handoff_and_goes_on_once_a_person_approves(
     open_page, sender, start, held_type, program, python
 ):
     if not python and not REQUIRED:
-        pytest.skip("HANDOFFAUDIT_TEST_CREWAI_PYTHON is not set")
+        pytest.skip("HANDOFFAUDIT_TEST_MORE_FRAMEWORKS_PYTHON is not set")
     run = start(program, python)
     wait_for(lambda: find_held(sender) or run.poll() is not None)
     assert run.poll() is None, run.communicate()

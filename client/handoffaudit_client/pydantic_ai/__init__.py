@@ -14,33 +14,18 @@
 
 The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
 
-What is captured: calls of the tools that are named with their target agents, and what other tools return. The source
-is the name of the agent. The data are the arguments of the tool; if it has none, the last text that the agent said or
-got. The trace is the surrounding `with client.trace()`, else the `conversation_id`; agents that a tool runs are in its
-trace.
-
-What the gate can do: it stops a handoff before the tool runs, and tells the LLM why; it waits for a person
-(`policy="block"`), or ends the run with `DeferredToolRequests` until one has decided (`policy="interrupt"`). What it
-can't do: stop an agent that your program runs by itself, between runs or in an output function; call `Client.gate`
-there.
-
+What is captured, and what the gate can and cannot do, is on the page `docs/connect-pydantic-ai.md`.
 Importing this package loads no framework before one of its names is used.
 """
 
 from __future__ import annotations
 
+from handoffaudit_client.plugins import lazy
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from handoffaudit_client.pydantic_ai.capability import HandoffCapability
 
-_HOMES = {"HandoffCapability": "capability"}
-
 __all__ = ["HandoffCapability"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy(__name__, {"HandoffCapability": "capability"})

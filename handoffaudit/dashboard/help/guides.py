@@ -79,6 +79,7 @@ ELSEWHERE: Final = {
     "connect.md": "connect",
     "api.md": "help_api",
     "submit.md": "help_api",
+    "formats.md": "help_api",
     "hooks.md": "help_api",
     "alerts.md": "alerts",
     "groups.md": "groups",

@@ -72,6 +72,11 @@ class Way:
         return "\n".join([f"pip install {' '.join(self.packages)}", *lines])
 
     @property
+    def from_checkout(self) -> str:
+        """Return what pip installs of this way from a checkout of handoffaudit."""
+        return "./client" if CLIENT in self.packages else "".join(self.packages).replace("handoffaudit", ".")
+
+    @property
     def observes(self) -> bool:
         """Return whether this way captures what tools return."""
         return Scope.OBSERVE in self.scopes

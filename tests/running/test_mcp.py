@@ -240,8 +240,13 @@ def test_the_configurations_of_the_page_start_the_command(running: Up, key: str,
     page = (DOCS / "mcp.md").read_text()
     configurations = [json.loads(one) for one in re.findall(r"^```json\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)]
     assert len(configurations) == 3
+    # The page Connect has the same.
+    examples = DOCS / "examples" / "connect"
+    configurations.append(json.loads((examples / "mcp.json").read_text()))
+    command = (examples / "mcp.sh").read_text()
     line = re.search(r"^ *claude mcp add .* -- (.*)$", page, re.MULTILINE)
     assert line
+    assert line[0].split() == command.replace("\\\n", " ").split()
     assert line[1] == "handoffaudit mcp"
     # What the page calls the full path is that of this environment.
     program = Path(sys.executable).parent / "handoffaudit"

@@ -1,5 +1,7 @@
 """`handoffaudit mcp`: serves the tools of a running server to an MCP host, over standard input and output."""
 
+import signal
+
 import click
 
 from handoffaudit.cli import Stop
@@ -31,4 +33,6 @@ def command(url: str | None, key: str | None) -> None:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise Stop(f"The MCP SDK is missing or too old: install it with pip install '{EXTRA}'.") from error
+    # The SDK reads standard input in a thread, which would keep the process until the next line comes.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     create_server(found.url, found.key).run("stdio")

@@ -252,6 +252,9 @@ def test_a_middleware_observes_any_server(server, audit):
             # Nothing of these is a message; the application answers them as it would without the middleware.
             for body in (b"", b"[]", b"{", b"[" * 5_000, b'{"method": "GetTask"}', b'{"method": {}, "params": 1}'):
                 await http.post("/", content=body, headers={"Content-Type": "application/json"})
+            # The server refuses these, so they did not happen.
+            for refused in ({**sent, "messageId": ""}, {"parts": sent["parts"]}):
+                assert (await http.post("/message:send", json={"message": refused})).status_code == 400
             large = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage"}
             large["params"] = {"message": {**sent, "messageId": "m-3", "parts": [{"text": "x" * 1_100_000}]}}
             assert "result" in (await http.post("/", content=json.dumps(large))).json()

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -220,6 +222,20 @@ def test_without_a_server_each_tool_says_what_to_check() -> None:
         assert "drop_table" in await refused(host, "drop_table")
 
     serve(NOWHERE, "ha_any", work)
+
+
+def test_control_c_ends_the_command_while_the_host_is_silent() -> None:
+    environment = clean_environment(HANDOFFAUDIT_URL=NOWHERE, HANDOFFAUDIT_KEY="ha_any")
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*PRODUCT, "mcp"], env=environment, text=True, **pipes) as process:
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "handoffaudit"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == -signal.SIGINT
+        assert process.stderr.read() == ""
 
 
 @pytest.mark.parametrize(

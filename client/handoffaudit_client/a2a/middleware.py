@@ -46,7 +46,7 @@ class HandoffMiddleware:
         self.type = type
 
     async def __call__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
-        """Pass the request on, and read a copy of its body."""
+        """Pass the request on, and read a copy of its body once the server has taken it."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
@@ -56,11 +56,15 @@ class HandoffMiddleware:
             event = await receive()
             if event["type"] == "http.request" and len(body) <= _LONGEST_BODY:
                 body.extend(event.get("body", b"")[: _LONGEST_BODY + 1])
-                if not event.get("more_body") and len(body) <= _LONGEST_BODY:
-                    self._send(scope, bytes(body))
             return event
 
-        await self.app(scope, read, send)
+        async def answer(event: Any) -> None:
+            # What the server refuses did not happen.
+            if event["type"] == "http.response.start" and event["status"] < 400 and len(body) <= _LONGEST_BODY:
+                self._send(scope, bytes(body))
+            await send(event)
+
+        await self.app(scope, read, answer)
 
     def _send(self, scope: dict[str, Any], body: bytes) -> None:
         message = _message_in(scope["path"], body)
@@ -77,10 +81,9 @@ def _message_in(path: str, body: bytes) -> dict[str, Any] | None:
         found = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if isinstance(found, dict) and "method" in found:
+        found = found.get("params") if str(found["method"]) in _METHODS else None
+    elif not path.endswith(_PATHS):
         return None
-    if found.get("method") in _METHODS if "method" in found else path.endswith(_PATHS):
-        found = found.get("params") if "method" in found else found
-        message = found.get("message") if isinstance(found, dict) else None
-        return message if isinstance(message, dict) else None
-    return None
+    message = found.get("message") if isinstance(found, dict) else None
+    return message if isinstance(message, dict) and message.get("messageId") and message.get("role") else None

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from handoffaudit_client.async_client import AsyncClient
@@ -60,6 +61,19 @@ class Memory(Generic[Key, Value]):
 
 # Handoffs that a gate of this process has submitted: an observer does not send them again.
 gated: Memory[str, bool] = Memory()
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package that loads a framework only when one of its names is used."""
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return load
 
 
 def client_of(given: Client | AsyncClient | None) -> Client:

@@ -22,9 +22,14 @@ _MOST_TRACES = 1_000
 _MOST_AGENTS = 200
 
 
+def scope_trace() -> str:
+    """Return the trace of the surrounding `with client.trace()`, else ''."""
+    return _current.get()
+
+
 def current_trace() -> str:
     """Return the trace of the surrounding `with client.trace()`, else the current OpenTelemetry trace, else ''."""
-    return _current.get() or _telemetry_trace()
+    return scope_trace() or _telemetry_trace()
 
 
 def _telemetry_trace() -> str:

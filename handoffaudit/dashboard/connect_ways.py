@@ -73,6 +73,11 @@ class Way:
         return "\n".join([f"pip install {' '.join(self.packages)}", *lines])
 
     @property
+    def from_checkout(self) -> str:
+        """Return what pip installs of this way from a checkout of handoffaudit."""
+        return "./client" if CLIENT in self.packages else "".join(self.packages).replace("handoffaudit", ".")
+
+    @property
     def observes(self) -> bool:
         """Return whether this way captures what tools return."""
         return Scope.OBSERVE in self.scopes
@@ -177,6 +182,109 @@ WAYS: Final[Sequence[Way]] = (
         ),
     ),
     Way(
+        name="pydantic-ai",
+        label="Pydantic AI",
+        scopes=_SEND_AND_OBSERVE,
+        packages=(CLIENT, "pydantic-ai"),
+        guide="connect-pydantic-ai",
+        code=(Code("connect/pydantic_ai.py", "Name each tool that hands over, with its target agent"),),
+        sees=(
+            "Each call of a tool that is named with its target agent.",
+            "Data: the arguments of the tool. If it has none, the last text that the agent said or got.",
+            "What the other tools return.",
+        ),
+        misses=(
+            "Agents that your program runs by itself, between two runs or in an output function.",
+            "Results of tools that run an agent: what an LLM says is no evidence.",
+        ),
+        gate=(
+            "Stop: a blocked handoff does not happen. The LLM reads why, and can correct the handoff.",
+            "Wait for a person: the gate waits for 300 seconds, as shipped.",
+            'Resume: HandoffCapability(…, policy="interrupt") ends the run with DeferredToolRequests, and '
+            "DeferredToolResults continues it after the decision.",
+        ),
+    ),
+    Way(
+        name="google-adk",
+        label="Google ADK",
+        scopes=_SEND_AND_OBSERVE,
+        packages=(CLIENT, "google-adk"),
+        guide="connect-google-adk",
+        code=(Code("connect/google_adk.py", "Give the plug-in to the runner"),),
+        sees=(
+            "Transfers to other agents, and agents that are called as tools.",
+            "Data: the arguments of the agent tool; of a transfer the last text and the changes of the state.",
+            "What the other tools return.",
+        ),
+        misses=("Workflow agents, such as SequentialAgent: no agent decides there.",),
+        gate=(
+            'Stop: the answer of a blocked transfer is {"error": …}. The LLM reads why, and can correct the handoff.',
+            "Wait for a person: the run waits for 300 seconds, as shipped.",
+            "Resume: the run goes on where it waited. It cannot end and be resumed later.",
+            "A transfer that a callback or a tool of your own sets is only observed.",
+        ),
+    ),
+    Way(
+        name="crewai",
+        label="CrewAI",
+        scopes=_SEND_AND_OBSERVE,
+        packages=(CLIENT, "crewai"),
+        guide="connect-crewai",
+        code=(Code("connect/crewai.py", "Create one gate, and give its guardrail to tasks"),),
+        sees=(
+            "Work and questions that an agent delegates, and results of tasks that a task of another agent gets.",
+            "What the other tools return.",
+        ),
+        misses=("Flows: their steps are your own code.", "What a coworker answers: what an LLM says is no evidence."),
+        gate=(
+            "Stop: a blocked delegation does not happen, and the LLM reads why. With the guardrail, the agent does a "
+            "blocked task again.",
+            "Wait for a person: the thread of the crew waits for 300 seconds, as shipped.",
+            "Resume: the crew goes on where it waited. It cannot end and be resumed later.",
+        ),
+    ),
+    Way(
+        name="strands",
+        label="Strands Agents",
+        scopes=_SEND_AND_OBSERVE,
+        packages=(CLIENT, "strands-agents"),
+        guide="connect-strands",
+        code=(Code("connect/strands.py", "Give the hooks to each agent"),),
+        sees=(
+            "Handoffs of a swarm, and agents that are given as tools.",
+            "Data: the message and the context of the handoff.",
+            "What the other tools return.",
+        ),
+        misses=("Edges of a Graph: no agent decides there.",),
+        gate=(
+            "Stop: the tool is cancelled. The LLM reads why, and can correct the handoff.",
+            "Wait for a person: the gate waits for 300 seconds, as shipped.",
+            'Resume: HandoffHooks(policy="interrupt") interrupts the swarm, and the answer to the interrupt continues '
+            "it after the decision.",
+        ),
+    ),
+    Way(
+        name="a2a",
+        label="A2A",
+        scopes=_SEND,
+        packages=(CLIENT, "'a2a-sdk[http-server]'"),
+        guide="connect-a2a",
+        code=(
+            Code("connect/a2a_server.py", "On the server: wrap the executor of your agent"),
+            Code("connect/a2a_client.py", "Or in the client: intercept its messages"),
+        ),
+        sees=(
+            "Each message to an agent, in the spelling of 1.x and 0.3.",
+            "Data: the text or the object of the message; of files, the names.",
+        ),
+        misses=("What an agent answers.", "Tool results: add the plug-in of the agent's framework."),
+        gate=(
+            "Stop: a rejected message is answered with a rejected task, whose message says why.",
+            "Wait for a person: the task requires input until a person has decided.",
+            "Resume: a further message with the same taskId continues the task after the decision.",
+        ),
+    ),
+    Way(
         name="curl",
         label="curl",
         scopes=_SEND,
@@ -206,6 +314,25 @@ WAYS: Final[Sequence[Way]] = (
             "Wait for a person: fetch /api/v1/handoffs/ID with Prefer: wait=60, which answers after the decision.",
             _USE,
             "While the server is away, fetch fails: your code decides, and sends the handoff again later.",
+        ),
+    ),
+    Way(
+        name="mcp",
+        label="MCP",
+        scopes=_SEND,
+        packages=("'handoffaudit[mcp]'",),
+        guide="mcp",
+        code=(
+            Code("connect/mcp.sh", "Add it to Claude Code"),
+            Code("connect/mcp.json", "Or to Cursor or Claude Desktop, in their configuration"),
+        ),
+        sees=("Each handoff that the LLM submits with a tool.",),
+        misses=("Handoffs for which the LLM calls no tool.", "Tool results."),
+        gate=(
+            "Stop: the tool answers that the next agent must not start, and why. The LLM decides what it does then.",
+            "Wait for a person: get_verdict waits for 50 seconds at a time.",
+            "Resume: get_verdict with start=true uses the approval, which works once.",
+            "While the server is away, the tools answer with an error, and nothing is sent later.",
         ),
     ),
     Way(

@@ -5,16 +5,23 @@
 These tests are skipped where the frameworks are missing; with HANDOFFAUDIT_TEST_FRAMEWORKS=required they fail.
 """
 
+import gc
 import os
+import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from handoffaudit_client import Client
+from handoffaudit_client import Client, plugins
 from handoffaudit_client.testing import FakeServer
 
 CLIENT = Path(__file__).parents[2] / "client"
+
+# CrewAI must not report its use, and keeps files of its own.
+os.environ.update(CREWAI_DISABLE_TELEMETRY="true", CREWAI_TRACING_ENABLED="false")
+_STORAGE = tempfile.TemporaryDirectory(prefix="crewai-")
+os.environ.setdefault("CREWAI_STORAGE_DIR", _STORAGE.name)
 
 # The story of all frameworks: each handoff with its source and target.
 STORY = [("triage", "researcher"), ("researcher", "writer"), ("writer", "researcher"), ("researcher", "writer")]
@@ -48,3 +55,17 @@ def routes(server: FakeServer) -> list[tuple[str, str]]:
 
 def data(server: FakeServer) -> list[object]:
     return [one["document"]["data"] for one in server.handoffs.values()]
+
+
+@pytest.fixture
+def connected(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set the variables that the pages export, and let the plug-ins create their client anew."""
+    monkeypatch.setenv("HANDOFFAUDIT_URL", server.url)
+    monkeypatch.setenv("HANDOFFAUDIT_KEY", server.key)
+    monkeypatch.setenv("HANDOFFAUDIT_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setattr(plugins, "_shared", [])
+    yield
+    for client in plugins._shared:
+        client.close()
+    # What the frameworks leave behind must not warn in a later test.
+    gc.collect()

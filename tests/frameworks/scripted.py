@@ -1,4 +1,4 @@
-"""Scripted local models: a chat model for LangChain, and the OpenAI SDK on a transport without a network."""
+"""Scripted local models for each framework: the OpenAI SDK runs on a transport without a network."""
 
 from __future__ import annotations
 
@@ -48,6 +48,106 @@ def chat_model(*script: Line) -> Any:
             return ChatResult(generations=[ChatGeneration(message=AIMessage(line.text, tool_calls=calls))])
 
     return ScriptedModel(lines=iter(script), told=[])
+
+
+def function_model(*script: Line) -> Any:
+    """Return a model for Pydantic AI that says one line of the script per turn; `told` has its inputs."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    lines, told = iter(script), []
+
+    def answer(messages: list[Any], _: Any) -> ModelResponse:
+        told.append(list(messages))
+        line = _evaluate(next(lines))
+        parts: list[Any] = [TextPart(line.text)] if line.text else []
+        return ModelResponse(parts=[*parts, ToolCallPart(line.tool, line.arguments)] if line.tool else parts)
+
+    model = FunctionModel(answer)
+    model.told = told
+    return model
+
+
+def adk_model(*script: Line) -> Any:
+    """Return a model for Google ADK that says one line of the script per turn; `told` has its inputs."""
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.genai import types
+
+    class ScriptedLlm(BaseLlm):
+        lines: Any
+        told: list[Any] = []
+
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            self.told.append(list(llm_request.contents))
+            line = _evaluate(next(self.lines))
+            parts = [types.Part(text=line.text)] if line.text else []
+            if line.tool:
+                call = types.FunctionCall(id=_call_id(), name=line.tool, args=line.arguments)
+                parts.append(types.Part(function_call=call))
+            yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+    return ScriptedLlm(model="scripted", lines=iter(script), told=[])
+
+
+def strands_model(*script: Line) -> Any:
+    """Return a model for Strands Agents that says one line of the script per turn; `told` has its inputs."""
+    from strands.models import Model
+
+    class ScriptedModel(Model):
+        def __init__(self) -> None:
+            self.lines, self.told = iter(script), []
+
+        def update_config(self, **_: Any) -> None: ...
+
+        def get_config(self) -> dict[str, Any]:
+            return {"model_id": "scripted"}
+
+        async def structured_output(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+            yield
+
+        async def stream(self, messages: list[Any], *_: Any, **__: Any) -> Any:
+            self.told.append(json.loads(json.dumps(messages)))
+            line = _evaluate(next(self.lines))
+            yield {"messageStart": {"role": "assistant"}}
+            if line.text:
+                yield {"contentBlockStart": {"start": {}}}
+                yield {"contentBlockDelta": {"delta": {"text": line.text}}}
+                yield {"contentBlockStop": {}}
+            if line.tool:
+                yield {"contentBlockStart": {"start": {"toolUse": {"name": line.tool, "toolUseId": _call_id()}}}}
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(line.arguments)}}}}
+                yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "tool_use" if line.tool else "end_turn"}}
+
+    return ScriptedModel()
+
+
+def crewai_model(*script: Line, native: bool = True) -> Any:
+    """Return an LLM for CrewAI that says one line of the script per turn; `told` has its inputs.
+
+    With `native`, it calls tools as functions; otherwise in its text.
+    """
+    from crewai import BaseLLM
+
+    class ScriptedLLM(BaseLLM):
+        def call(self, messages: Any, tools: Any = None, **_: Any) -> Any:
+            told.append(json.loads(json.dumps(messages, default=str)))
+            line = _evaluate(next(lines))
+            if not line.tool:
+                return line.text if native else f"Thought: I know it.\nFinal Answer: {line.text}"
+            if native:
+                function = {"name": line.tool, "arguments": json.dumps(line.arguments)}
+                return [{"id": _call_id(), "type": "function", "function": function}]
+            return f"Thought: I ask.\nAction: {line.tool}\nAction Input: {json.dumps(line.arguments)}"
+
+        def supports_function_calling(self) -> bool:
+            return native
+
+    lines, told = iter(script), []
+    model = ScriptedLLM(model="scripted")
+    object.__setattr__(model, "told", told)
+    return model
 
 
 def openai_model(shape: str, *script: Line) -> Any:

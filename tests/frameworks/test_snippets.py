@@ -1,56 +1,25 @@
-"""Tests that the lines for LangGraph and for OpenAI Agents run, in the documentation and on the page Connect."""
+"""Tests that the lines for each framework run, in the documentation and on the page Connect."""
 
 import asyncio
-import gc
-import re
-from collections.abc import Iterator
-from pathlib import Path
+import threading
+import time
 
 import pytest
-from handoffaudit_client import plugins
 from handoffaudit_client.testing import FakeServer
 
 from tests.frameworks.conftest import need, routes
-from tests.frameworks.scripted import Say, chat_model, openai_model
+from tests.frameworks.scripted import Say, adk_model, chat_model, function_model, openai_model, strands_model
+from tests.frameworks.snippets import blocks, example, execute
 
-DOCS = Path(__file__).parents[2] / "docs"
 FOUND = "Three suppliers deliver within a week."
 HAND_OVER = [("researcher", "writer")]
 
 # The frameworks warn of each other.
-pytestmark = pytest.mark.filterwarnings("default")
-
-
-def blocks(page: str) -> Iterator[str]:
-    return iter(re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE))
-
-
-def example(name: str) -> str:
-    return (DOCS / "examples" / "connect" / name).read_text()
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("connected")]
 
 
 def to_writer(**arguments: object) -> Say:
     return Say("", "transfer_to_writer", arguments)
-
-
-@pytest.fixture(autouse=True)
-def connected(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Set the variables that the pages export, and let the plug-ins create their client anew."""
-    monkeypatch.setenv("HANDOFFAUDIT_URL", server.url)
-    monkeypatch.setenv("HANDOFFAUDIT_KEY", server.key)
-    monkeypatch.setenv("HANDOFFAUDIT_SPOOL", str(tmp_path / "spool"))
-    monkeypatch.setattr(plugins, "_shared", [])
-    yield
-    for client in plugins._shared:
-        client.close()
-    # What the frameworks leave behind must not warn in a later test.
-    gc.collect()
-
-
-def execute(code: str, names: dict[str, object]) -> None:
-    exec(code, names)  # noqa: S102 (our own)
-    for client in plugins._shared:
-        assert client.flush()
 
 
 def test_the_lines_for_langgraph(server: FakeServer) -> None:
@@ -121,4 +90,88 @@ def test_the_lines_for_openai_agents(server: FakeServer, capsys: pytest.CaptureF
     assert sent["document"]["call_chain"] == ["researcher", "writer"]
     assert sent["reason"] == "The report lacks a source."
     assert names["result"].last_agent.name == "writer"
+    assert next(page, None) is None
+
+
+def test_the_lines_for_pydantic_ai(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    need("pydantic_ai")
+    page = blocks("connect-pydantic-ai.md")
+    first = next(page)
+    assert first == example("pydantic_ai.py")
+    ask, done = Say("", "ask_writer", {"findings": FOUND}), Say("We order.")
+    names: dict[str, object] = {"model": function_model(ask, Say(FOUND), done, ask, Say(FOUND), done)}
+    execute(first, names)
+    assert "We order." in capsys.readouterr().out
+    assert routes(server) == HAND_OVER
+    server.answer("held", target="writer")
+    execute(next(page), names)
+    assert "A person decides:" in capsys.readouterr().out
+    (held,) = names["result"].output.metadata.values()
+    server.decide(held["handoff_id"], "approved")
+    execute(next(page), names)
+    assert names["result"].output == "We order."
+    assert routes(server) == HAND_OVER * 2
+    assert next(page, None) is None
+
+
+def test_the_lines_for_a2a(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    need("a2a.client")
+    import uvicorn
+
+    from tests.frameworks.a2a_writer import WriterExecutor, card
+
+    page = blocks("connect-a2a.md")
+    gate, sender = next(page), next(page)
+    assert (gate, sender) == (example("a2a_server.py"), example("a2a_client.py"))
+    names: dict[str, object] = {"WriterExecutor": WriterExecutor, "card": card()}
+    execute(gate, names)
+    execute(next(page), names)
+    web = uvicorn.Server(uvicorn.Config(names["observed"], port=0, log_level="error"))
+    thread = threading.Thread(target=web.run)
+    thread.start()
+    try:
+        while not web.started:
+            time.sleep(0.01)
+        address = f"http://127.0.0.1:{web.servers[0].sockets[0].getsockname()[1]}"
+        names["card"].supported_interfaces[0].url = address
+        execute(sender.replace("http://127.0.0.1:9999", address), {})
+    finally:
+        web.should_exit = True
+        thread.join()
+    assert "Ordered." in capsys.readouterr().out
+    # The page says to use one of the three; here all of them see the message.
+    assert sorted(routes(server)) == [("client", "writer"), ("client", "writer"), ("triage", "writer")]
+    assert next(page, None) is None
+
+
+def test_the_lines_for_google_adk(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    need("google.adk")
+    page = blocks("connect-google-adk.md")
+    first = next(page)
+    assert first == example("google_adk.py")
+    transfer = Say(FOUND, "transfer_to_agent", {"agent_name": "writer"})
+    execute(first, {"model": adk_model(transfer, Say("We order."))})
+    assert "We order." in capsys.readouterr().out
+    assert routes(server) == HAND_OVER
+    assert next(page, None) is None
+
+
+def test_the_lines_for_strands(server: FakeServer) -> None:
+    need("strands")
+    page = blocks("connect-strands.md")
+    first = next(page)
+    assert first == example("strands.py")
+    hand_over = Say("", "handoff_to_agent", {"agent_name": "writer", "message": FOUND})
+    script = [hand_over, Say("Handed over."), Say("We order.")]
+    names: dict[str, object] = {"model": strands_model(*script)}
+    execute(first, names)
+    assert "We order." in str(names["result"].results["writer"].result)
+    server.answer("held", target="writer")
+    names["model"] = strands_model(*script)
+    execute(next(page), names)
+    (held,) = [one.reason for one in names["result"].interrupts]
+    server.decide(held["handoff_id"], "approved")
+    execute(next(page), names)
+    assert "We order." in str(names["result"].results["writer"].result)
+    assert routes(server) == HAND_OVER * 2
     assert next(page, None) is None

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from langchain.agents.middleware import AgentMiddleware
 from langgraph.types import interrupt
 
-from handoffaudit_client.langchain.questions import question_of, refuse, show
-from handoffaudit_client.plugins import client_of, gated, wait_for_decision
-from handoffaudit_client.verdict import Verdict
+from handoffaudit_client.langchain.questions import question_of, refuse
+from handoffaudit_client.plugin_gate import PluginGate, show
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
+    from handoffaudit_client.verdict import Verdict
 
     Policy = Literal["block", "interrupt", "observe"]
 
@@ -71,11 +71,8 @@ class HandoffGate(AgentMiddleware):
     ) -> None:
         """Create a gate that agents may share. Raises `ValueError` if there is no such policy, and as `Client`."""
         super().__init__()
-        self.client = client_of(client)
-        if policy not in ("block", "interrupt", "observe"):
-            raise ValueError(f'policy is {policy!r}: give "block", "interrupt" or "observe"')
-        self.policy = policy
-        self.timeout = timeout
+        self._gate = PluginGate(client, policy, timeout)
+        self.client = self._gate.client
         self.declare_chain = declare_chain
         self.reason = reason
 
@@ -83,7 +80,7 @@ class HandoffGate(AgentMiddleware):
         """Run the tool, or return why it must not run."""
         if (question := question_of(request, declare_chain=self.declare_chain, reason=self.reason)) is None:
             return handler(request)
-        verdict, pause = self._ask(question, self.timeout if self.policy == "block" else 0.0), _RESUME_SECONDS
+        verdict, pause = self._gate.ask(question), _RESUME_SECONDS
         while self._must_interrupt(request, verdict):
             interrupt(show(question, verdict))
             verdict, pause = verdict.wait(pause), 0.0
@@ -95,21 +92,12 @@ class HandoffGate(AgentMiddleware):
         """Run the tool, or return why it must not run. Other tasks go on while the gate waits."""
         if (question := question_of(request, declare_chain=self.declare_chain, reason=self.reason)) is None:
             return await handler(request)
-        verdict, pause = await asyncio.to_thread(self._ask, question), _RESUME_SECONDS
-        if self.policy == "block":
-            verdict = await wait_for_decision(verdict, self.timeout)
+        verdict, pause = await self._gate.ask_async(question), _RESUME_SECONDS
         while self._must_interrupt(request, verdict):
             interrupt(show(question, verdict))
             verdict, pause = await asyncio.to_thread(verdict.wait, pause), 0.0
         return await handler(request) if verdict else refuse(request, verdict)
 
-    def _ask(self, question: dict[str, Any], wait: float = 0.0) -> Verdict:
-        gated[question["handoff_id"]] = True
-        if self.policy == "observe":
-            return Verdict("unverified", "It is only observed.", handoff_id=self.client.send(**question))
-        return self.client.gate(**question, wait=wait)
-
     def _must_interrupt(self, request: ToolCallRequest, verdict: Verdict) -> bool:
-        # While the server is away, nobody knows whether the handoff for which the graph was interrupted is approved.
-        is_unknown = verdict.state == "unverified" and _RESUMING in request.runtime.config.get("configurable", {})
-        return self.policy == "interrupt" and (verdict.is_open or is_unknown)
+        is_resumed = _RESUMING in request.runtime.config.get("configurable", {})
+        return self._gate.must_interrupt(verdict, is_resumed=is_resumed)

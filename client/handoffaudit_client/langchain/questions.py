@@ -56,12 +56,6 @@ def _trace_of(config: Any) -> str:
     return commands.trace_of(config.get("metadata") or {})
 
 
-def show(question: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
-    """Return what an interrupt tells about a handoff that waits."""
-    names = {name: question[name] for name in ("handoff_id", "source", "target")}
-    return {**names, "state": verdict.state, "why": verdict.why, "url": verdict.url}
-
-
 def refuse(request: ToolCallRequest, verdict: Verdict) -> ToolMessage:
     """Return the answer to a call of a handoff tool that must not run."""
     call = request.tool_call

@@ -1,0 +1,109 @@
+"""Executor of an A2A server that asks for a verdict before the agent starts with a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from a2a.helpers import new_task_from_user_message
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.tasks import TaskUpdater
+from a2a.types import Part, SendMessageRequest, TaskState
+from google.protobuf.json_format import MessageToDict
+
+from handoffaudit_client.a2a.messages import question_of, source_in
+from handoffaudit_client.plugin_gate import PluginGate, show
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from a2a.server.events import EventQueue
+    from a2a.types import Message
+
+    from handoffaudit_client.async_client import AsyncClient
+    from handoffaudit_client.client import Client
+    from handoffaudit_client.verdict import Verdict
+
+# The metadata of the message with which a held handoff is answered.
+_HELD = "handoffaudit"
+
+
+class GatedExecutor(AgentExecutor):
+    """Gate around the executor of an agent, for JSON-RPC, REST and gRPC, in the spelling of 1.x and 0.3.
+
+    `target` is the agent. A rejected handoff ends its task with `TASK_STATE_REJECTED` and the reason. A held one is
+    answered `TASK_STATE_INPUT_REQUIRED`. A further message with the same `taskId` asks again, whatever it says: once a
+    person has approved, the agent gets the message that the person saw, in the same task. With `policy="block"`, the
+    request first waits at most `timeout` seconds for the person. `policy="observe"` only sends.
+
+    The source is the authenticated user, else `from` in the metadata of the message, else `source`.
+    """
+
+    def __init__(
+        self,
+        executor: AgentExecutor,
+        target: str,
+        client: Client | AsyncClient | None = None,
+        policy: Literal["interrupt", "block", "observe"] = "interrupt",
+        timeout: float = 300.0,
+        *,
+        source: str = "client",
+        type: str | None = None,  # noqa: A002 (the word of the API)
+    ) -> None:
+        """Wrap the executor of one agent. Raises `ValueError` for another policy, and as `Client`."""
+        self._gate = PluginGate(client, policy, timeout)
+        self.client = self._gate.client
+        self.executor = executor
+        self.target = target
+        self.source = source
+        self.type = type
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Let the agent start with the message, or answer why it must not."""
+        held = _held_message(context)
+        message = held if held is not None else context.message
+        plain = MessageToDict(message)
+        user = context.call_context.user
+        source = (user.user_name if user.is_authenticated else "") or source_in(plain) or self.source
+        # The id has the task, so that an approval is of no use for another task with the same message.
+        seam = f"server {context.task_id}"
+        question = question_of({**plain, "contextId": context.context_id}, source, self.target, seam, self.type)
+        verdict = await self._gate.ask_async(question)
+        is_open = verdict.is_open or self._gate.must_interrupt(verdict, is_resumed=held is not None)
+        if verdict and not is_open:
+            await self.executor.execute(_with_message(context, held) if held is not None else context, event_queue)
+        else:
+            await _answer(context, event_queue, question, verdict, is_open=is_open)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Cancel the task of the agent."""
+        await self.executor.cancel(context, event_queue)
+
+
+async def _answer(
+    context: RequestContext, event_queue: EventQueue, question: dict[str, Any], verdict: Verdict, *, is_open: bool
+) -> None:
+    if context.current_task is None:
+        await event_queue.enqueue_event(new_task_from_user_message(context.message))
+    updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+    held = {**show(question, verdict), "message_id": context.message.message_id}
+    if (before := _held_message(context)) is not None:
+        held["message_id"] = before.message_id
+    told = updater.new_agent_message([Part(text=verdict.why)], metadata={_HELD: held})
+    await (updater.requires_input(told) if is_open else updater.reject(told))
+
+
+def _held_message(context: RequestContext) -> Message | None:
+    """Return the message for which the task waits for a person; None if it does not wait for one."""
+    task = context.current_task
+    if task is None or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
+        return None
+    held = MessageToDict(task.status.message.metadata).get(_HELD)
+    message_id = held.get("message_id") if isinstance(held, dict) else None
+    return next((one for one in task.history if one.message_id == message_id), None) if message_id else None
+
+
+def _with_message(context: RequestContext, message: Message) -> RequestContext:
+    request = SendMessageRequest(message=message, configuration=context.configuration)
+    request.metadata.update(context.metadata)
+    known = {"task_id": context.task_id, "context_id": context.context_id, "task": context.current_task}
+    return RequestContext(context.call_context, request, related_tasks=context.related_tasks, **known)

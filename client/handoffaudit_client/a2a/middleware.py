@@ -1,0 +1,89 @@
+"""ASGI middleware that observes the messages to an A2A server, whatever the server is written with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from handoffaudit_client.a2a.messages import question_of, source_in
+from handoffaudit_client.plugins import client_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from handoffaudit_client.async_client import AsyncClient
+    from handoffaudit_client.client import Client
+
+_METHODS = {"SendMessage", "SendStreamingMessage", "message/send", "message/stream"}
+_PATHS = ("/message:send", "/message:stream")
+
+# The server takes documents of at most 1 MiB, and a message is kept in memory until it is read.
+_LONGEST_BODY = 1024 * 1024
+
+
+class HandoffMiddleware:
+    """Sends each message to an agent as a handoff, and changes neither requests nor answers.
+
+    JSON-RPC and REST are read, in the spelling of 1.x and 0.3; bodies of more than 1 MiB are not. The source is the
+    user that an authentication outside has put into the scope, else `from` in the metadata of the message, else
+    `source`. A gate needs `GatedExecutor`, because only the agent's own tasks can be resumed.
+    """
+
+    def __init__(
+        self,
+        app: Callable[..., Awaitable[None]],
+        target: str,
+        client: Client | AsyncClient | None = None,
+        *,
+        source: str = "client",
+        type: str | None = None,  # noqa: A002 (the word of the API)
+    ) -> None:
+        """Wrap the application of one agent, whose name is `target`. Raises `ValueError` as `Client`."""
+        self.app = app
+        self.target = target
+        self.client = client_of(client)
+        self.source = source
+        self.type = type
+
+    async def __call__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
+        """Pass the request on, and read a copy of its body once the server has taken it."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+        body = bytearray()
+
+        async def read() -> Any:
+            event = await receive()
+            if event["type"] == "http.request" and len(body) <= _LONGEST_BODY:
+                body.extend(event.get("body", b"")[: _LONGEST_BODY + 1])
+            return event
+
+        async def answer(event: Any) -> None:
+            # What the server refuses did not happen.
+            if event["type"] == "http.response.start" and event["status"] < 400 and len(body) <= _LONGEST_BODY:
+                self._send(scope, bytes(body))
+            await send(event)
+
+        await self.app(scope, read, answer)
+
+    def _send(self, scope: dict[str, Any], body: bytes) -> None:
+        message = _message_in(scope["path"], body)
+        if message is not None:
+            user: Any = scope.get("user")
+            name = user.display_name if getattr(user, "is_authenticated", False) else ""
+            source = name or source_in(message) or self.source
+            self.client.send(**question_of(message, source, self.target, "server", self.type))
+
+
+def _message_in(path: str, body: bytes) -> dict[str, Any] | None:
+    """Return the message of a request; None if the request sends none."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(found, dict) and "method" in found:
+        found = found.get("params") if str(found["method"]) in _METHODS else None
+    elif not path.endswith(_PATHS):
+        return None
+    message = found.get("message") if isinstance(found, dict) else None
+    return message if isinstance(message, dict) and message.get("messageId") and message.get("role") else None

@@ -1,0 +1,58 @@
+"""Reading of crews: who delegates what to whom, and what a task gets from other tasks."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_DELEGATIONS = {"delegate_work_to_coworker": "task", "ask_question_to_coworker": "question"}
+
+_FAILED = "Error executing tool"
+
+
+def role_of(agent: Any) -> str:
+    """Return the role of an agent, by which crews know it."""
+    return str(getattr(agent, "role", None) or "agent").strip()
+
+
+def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
+    """Return the target and the data of a delegation; the target is None if the tool delegates nothing."""
+    name = _DELEGATIONS.get(call.tool_name)
+    if name is None:
+        return None, {}
+    given = call.tool_input if isinstance(call.tool_input, dict) else {}
+    coworker = str(given.get("coworker") or given.get("co_worker") or "").strip()
+    data = {key: given[key] for key in (name, "context") if given.get(key)}
+    roles = {_plain(role_of(agent)): role_of(agent) for agent in getattr(call.crew, "agents", None) or ()}
+    # A delegation to somebody else fails, and is no handoff.
+    return roles.get(_plain(coworker)) if roles else coworker or None, data
+
+
+def inputs_of(task: Any, crew: Any) -> Iterator[Any]:
+    """Yield the tasks whose outputs a task gets: those of its `context`, else the task before it in a sequence."""
+    if isinstance(task.context, list):
+        found = task.context
+    else:
+        tasks = list(getattr(crew, "tasks", None) or ())
+        at = next((number for number, one in enumerate(tasks) if one is task), 0)
+        found = tasks[max(at - 1, 0) : at] if task.context is not None else []
+    yield from (one for one in found if one.output is not None)
+
+
+def data_of(output: Any) -> Any:
+    """Return the output of a task: its model, else its JSON, else its text."""
+    if output.pydantic is not None:
+        return output.pydantic
+    return output.json_dict if output.json_dict is not None else output.raw
+
+
+def result_of(call: Any) -> Any:
+    """Return what a tool returned, or how it failed."""
+    is_failed = isinstance(call.tool_result, str) and call.tool_result.startswith(_FAILED)
+    return {"error": call.tool_result} if is_failed else call.raw_tool_result
+
+
+def _plain(role: str) -> str:
+    return " ".join(role.split()).replace('"', "").casefold()

@@ -1,0 +1,27 @@
+"""Plug-in for Google ADK: `HandoffPlugin` observes the handoffs and tools of a runner, and can stop handoffs.
+
+    from google.adk import Agent
+    from google.adk.runners import InMemoryRunner
+    from handoffaudit_client.google_adk import HandoffPlugin
+
+    writer = Agent(name="writer", model=model, description="Writes reports.")
+    researcher = Agent(name="researcher", model=model, sub_agents=[writer])
+    runner = InMemoryRunner(researcher, app_name="orders", plugins=[HandoffPlugin()])
+
+The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
+
+What is captured, and what the gate can and cannot do, is on the page `docs/connect-google-adk.md`.
+Importing this package loads no framework before one of its names is used.
+"""
+
+from __future__ import annotations
+
+from handoffaudit_client.plugins import lazy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from handoffaudit_client.google_adk.plugin import HandoffPlugin
+
+__all__ = ["HandoffPlugin"]
+
+__getattr__ = lazy(__name__, {"HandoffPlugin": "plugin"})

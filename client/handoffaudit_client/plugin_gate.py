@@ -1,0 +1,67 @@
+"""Gate that the plug-ins share: a policy by name, and the question about one handoff, in threads and under asyncio."""
+
+from __future__ import annotations
+
+from handoffaudit_client.plugins import client_of, gated, wait_for_decision
+from handoffaudit_client.verdict import Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from handoffaudit_client.async_client import AsyncClient
+    from handoffaudit_client.client import Client
+
+POLICIES = ("block", "interrupt", "observe")
+
+
+class PluginGate:
+    """Asks for verdicts by a policy: `block` waits for a person, `interrupt` never waits, `observe` only sends."""
+
+    def __init__(
+        self,
+        client: Client | AsyncClient | None,
+        policy: str,
+        timeout: float,
+        policies: Sequence[str] = POLICIES,
+    ) -> None:
+        """Raise `ValueError` if the framework has no such policy, and as `Client`."""
+        if policy not in policies:
+            named = ", ".join(f'"{one}"' for one in policies)
+            raise ValueError(f"policy is {policy!r}: give one of {named}")
+        self.client = client_of(client)
+        self.policy = policy
+        self.timeout = timeout
+
+    def ask(self, question: Mapping[str, Any]) -> Verdict:
+        """Submit the handoff and return the verdict; with `block`, wait in this thread for a person."""
+        verdict = self._submit(question)
+        return verdict.wait(self.timeout) if self.policy == "block" else verdict
+
+    async def ask_async(self, question: Mapping[str, Any]) -> Verdict:
+        """Submit the handoff and return the verdict; with `block`, wait for a person while other tasks go on."""
+        import asyncio
+
+        verdict = await asyncio.to_thread(self._submit, question)
+        return await wait_for_decision(verdict, self.timeout) if self.policy == "block" else verdict
+
+    def must_interrupt(self, verdict: Verdict, *, is_resumed: bool) -> bool:
+        """Return whether a run has to end or pause until a person has decided.
+
+        While the server is away, nobody knows whether the handoff for which a run was interrupted is approved.
+        """
+        is_unknown = is_resumed and verdict.state == "unverified"
+        return self.policy == "interrupt" and (verdict.is_open or is_unknown)
+
+    def _submit(self, question: Mapping[str, Any]) -> Verdict:
+        gated[question["handoff_id"]] = True
+        if self.policy == "observe":
+            return Verdict("unverified", "It is only observed.", handoff_id=self.client.send(**question))
+        return self.client.gate(**question)
+
+
+def show(question: Mapping[str, Any], verdict: Verdict) -> dict[str, str]:
+    """Return what a program needs to know about a handoff that waits for a person."""
+    names = {name: str(question[name]) for name in ("handoff_id", "source", "target")}
+    return {**names, "state": verdict.state, "why": verdict.why, "url": verdict.url}

@@ -1,0 +1,31 @@
+"""Plug-in for Pydantic AI: `HandoffCapability` observes the handoffs and tools of an agent, and can stop handoffs.
+
+    from handoffaudit_client.pydantic_ai import HandoffCapability
+    from pydantic_ai import Agent
+
+    writer = Agent(model, name="writer", capabilities=[HandoffCapability()])
+    researcher = Agent(model, name="researcher", capabilities=[HandoffCapability({"ask_writer": "writer"})])
+
+    @researcher.tool_plain
+    async def ask_writer(task: str) -> str:
+        return (await writer.run(task)).output
+
+    print(researcher.run_sync("Who can deliver 40 chairs?").output)
+
+The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
+
+What is captured, and what the gate can and cannot do, is on the page `docs/connect-pydantic-ai.md`.
+Importing this package loads no framework before one of its names is used.
+"""
+
+from __future__ import annotations
+
+from handoffaudit_client.plugins import lazy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from handoffaudit_client.pydantic_ai.capability import HandoffCapability
+
+__all__ = ["HandoffCapability"]
+
+__getattr__ = lazy(__name__, {"HandoffCapability": "capability"})

@@ -1,0 +1,120 @@
+"""Capability of an agent that observes its handoffs and tools, and asks for a verdict before a handoff."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import ApprovalRequired, CallDeferred, ToolReturn
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import SkipToolExecution, ToolFailed, ToolRetryError
+
+from handoffaudit_client.plugin_gate import PluginGate, show
+from handoffaudit_client.plugins import reason_of
+from handoffaudit_client.pydantic_ai.calls import question_of
+from handoffaudit_client.traces import current_trace, scope_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import Literal
+
+    from pydantic_ai import RunContext, ToolCallPart, ToolDefinition
+
+    from handoffaudit_client.async_client import AsyncClient
+    from handoffaudit_client.client import Client
+
+# The agents whose tools run around the current task, and the calls, which are marked once an agent runs inside.
+_chain: ContextVar[tuple[str, ...]] = ContextVar("handoffaudit_chain", default=())
+_calls: ContextVar[tuple[dict[str, bool], ...]] = ContextVar("handoffaudit_calls", default=())
+# No result of a tool, and no failure.
+_CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution, ToolRetryError)
+
+
+class HandoffCapability(AbstractCapability[Any]):
+    """Sends or gates the handoffs of an agent; give it to `Agent(capabilities=[...])`.
+
+    `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
+    failed call. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
+    `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types; their
+    `metadata` has `handoff_id`, `source`, `target`, `why` and `url`. Resume with the message history and
+    `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on the server counts, and
+    without one the run ends in the same way again. `policy="observe"` only sends.
+
+    `type` is the handoff type. With `declare_chain`, the handoff declares all agents whose tools have led here. The
+    reason is `reason` or `handoff_reason` among the arguments, else the parameter. The result of a tool inside which an
+    agent with this capability runs is not captured.
+    """
+
+    def __init__(
+        self,
+        targets: Mapping[str, str] | None = None,
+        client: Client | AsyncClient | None = None,
+        policy: Literal["block", "interrupt", "observe"] = "block",
+        timeout: float = 300.0,
+        *,
+        type: str | None = None,  # noqa: A002 (the word of the API)
+        declare_chain: bool = False,
+        reason: str | None = None,
+    ) -> None:
+        """Create a capability that agents may share. Raises `ValueError` for another policy, and as `Client`."""
+        self._gate = PluginGate(client, policy, timeout)
+        self.client = self._gate.client
+        self.targets = dict(targets or {})
+        self.type = type
+        self.declare_chain = declare_chain
+        self.reason = reason
+
+    async def before_run(self, ctx: RunContext[Any]) -> None:
+        """Mark the calls of tools inside which this agent runs."""
+        for call in _calls.get():
+            call["runs_agent"] = True
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        """Ask whether a handoff may happen, run the tool, and capture what it returns."""
+        source = (ctx.agent.name if ctx.agent else None) or "agent"
+        trace = scope_trace() or ctx.conversation_id or current_trace()
+        chain = _chain.get() if _chain.get()[-1:] == (source,) else (*_chain.get(), source)
+        target = self.targets.get(call.tool_name)
+        if target is not None:
+            await self._ask(ctx, question_of(ctx, call, source, target, args, trace), args, chain)
+        mark = {"runs_agent": target is not None}
+        tokens = _chain.set(chain), _calls.set((*_calls.get(), mark))
+        try:
+            with self.client.trace(trace or None) as trace:
+                result = await handler(args)
+        except Exception as error:
+            if not isinstance(error, _CONTROL):
+                self._record(call, source, args, {"error": f"{type(error).__name__}: {error}"}, trace, mark)
+            raise
+        finally:
+            _chain.reset(tokens[0])
+            _calls.reset(tokens[1])
+        self._record(call, source, args, result, trace, mark)
+        return result
+
+    async def _ask(
+        self, ctx: RunContext[Any], question: dict[str, Any], args: dict[str, Any], chain: tuple[str, ...]
+    ) -> None:
+        declared = list(chain) if self.declare_chain else None
+        question |= {"type": self.type, "call_chain": declared, "reason": reason_of(args, self.reason)}
+        verdict = await self._gate.ask_async(question)
+        if self._gate.must_interrupt(verdict, is_resumed=ctx.tool_call_approved):
+            raise ApprovalRequired(metadata=show(question, verdict))
+        if not verdict:
+            raise ToolFailed(verdict.why)
+
+    def _record(
+        self, call: ToolCallPart, source: str, args: dict[str, Any], result: Any, trace: str, mark: dict[str, bool]
+    ) -> None:
+        if not mark["runs_agent"]:
+            found = result.return_value if isinstance(result, ToolReturn) else result
+            known = {"call_id": call.tool_call_id, "agent": source, "trace": trace}
+            self.client.tool_result(call.tool_name, found, arguments=args, **known)

@@ -1,0 +1,237 @@
+"""Tests of the lines for frameworks without a plug-in, with the real frameworks and scripted models."""
+
+import asyncio
+import itertools
+import json
+
+import pytest
+
+from tests.frameworks.conftest import STORY, data, need, routes
+from tests.frameworks.scripted import Say
+from tests.frameworks.snippets import blocks
+
+for framework in ("agno", "autogen_agentchat", "llama_index.core", "smolagents"):
+    need(framework)
+
+import agno.agent
+import agno.models.base
+import agno.models.response
+import agno.team
+import smolagents
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.teams import Swarm
+from autogen_core import FunctionCall
+from autogen_core.models import ChatCompletionClient, CreateResult, RequestUsage
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
+from llama_index.core.llms import MockFunctionCallingLLM
+
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("connected")]
+
+QUESTION = "Who delivers within a week?"
+FOUND = "Acme: 60 chairs a week."
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def lines(server):
+    """Return a function that runs the lines of the page for a framework, and returns their names."""
+    used = []
+
+    def run(number):
+        names = {"__name__": "lines"}
+        exec(list(blocks("connect-events.md"))[number], names)  # noqa: S102 (our own)
+        used.append(names["audit"])
+        return names
+
+    yield run
+    for audit in used:
+        audit.close()
+
+
+def find(query: str) -> str:
+    """Find suppliers."""
+    return FOUND
+
+
+class AutogenModel(ChatCompletionClient):
+    component_type = "model"
+    model_info = {"vision": False, "function_calling": True, "json_output": False, "family": "unknown"}
+    capabilities = model_info
+
+    def __init__(self, *script):
+        self.lines = iter(script)
+
+    async def create(self, messages, **_):
+        line = next(self.lines)
+        call = [FunctionCall(id=f"call_{next(_numbers)}", name=line.tool, arguments=json.dumps(line.arguments))]
+        content, reason = (call, "function_calls") if line.tool else (line.text, "stop")
+        return CreateResult(finish_reason=reason, content=content, usage=RequestUsage(0, 0), cached=False)
+
+    def create_stream(self, messages, **_):
+        raise NotImplementedError
+
+    async def close(self):
+        pass
+
+    def actual_usage(self):
+        return RequestUsage(0, 0)
+
+    total_usage = actual_usage
+
+    def count_tokens(self, messages, **_):
+        return 0
+
+    def remaining_tokens(self, messages, **_):
+        return 1_000
+
+
+def test_autogen(server, lines):
+    names = lines(0)
+    to = {name: Say("", f"transfer_to_{name}") for name in ("researcher", "writer")}
+    scripts = {
+        "triage": [to["researcher"]],
+        "researcher": [Say("", "find", {"query": "chairs"}), Say(FOUND), to["writer"], to["writer"]],
+        "writer": [to["researcher"], Say("Done.")],
+    }
+    agents = [
+        AssistantAgent(name, AutogenModel(*script), handoffs=[one for one in scripts if one != name], tools=[find])
+        for name, script in scripts.items()
+    ]
+    team = Swarm(agents, termination_condition=MaxMessageTermination(20) | _says("Done."))
+    result = asyncio.run(names["observe"](team, QUESTION, "order-17"))
+    assert names["audit"].flush()
+    assert result.messages[-1].content == "Done."
+    assert routes(server) == STORY
+    assert {one["trace_id"] for one in server.handoffs.values()} == {"order-17"}
+    assert all(data(server))
+    (found,) = server.tool_results["order-17"]
+    assert (found["tool"], found["agent"], found["result"]) == ("find", "researcher", FOUND)
+
+
+def _says(text):
+    from autogen_agentchat.conditions import TextMentionTermination
+
+    return TextMentionTermination(text)
+
+
+def llama(*script):
+    lines = iter(script)
+
+    def answer(*_, **__):
+        line = next(lines)
+        blocks = [TextBlock(text=line.text)] if line.text else []
+        if line.tool:
+            call = {"tool_call_id": f"call_{next(_numbers)}", "tool_name": line.tool, "tool_kwargs": line.arguments}
+            blocks.append(ToolCallBlock(**call))
+        return ChatMessage(role="assistant", blocks=blocks)
+
+    return MockFunctionCallingLLM(response_generator=answer)
+
+
+def test_llama_index(server, lines):
+    names = lines(1)
+
+    def to(target, reason):
+        return Say("", "handoff", {"to_agent": target, "reason": reason})
+
+    scripts = {
+        "triage": [to("researcher", "Find suppliers.")],
+        "researcher": [Say("", "find", {"query": "chairs"}), to("writer", FOUND), to("writer", "Acme has 60.")],
+        "writer": [to("researcher", "Check the stock."), Say("Done.")],
+    }
+    agents = [
+        FunctionAgent(name=name, description=name, llm=llama(*script), tools=[find], streaming=False)
+        for name, script in scripts.items()
+    ]
+    workflow = AgentWorkflow(agents=agents, root_agent="triage")
+    result = asyncio.run(names["observe"](workflow, QUESTION, "order-18"))
+    assert names["audit"].flush()
+    assert str(result) == "Done."
+    assert routes(server) == STORY
+    assert data(server) == ["Find suppliers.", FOUND, "Check the stock.", "Acme has 60."]
+    (found,) = server.tool_results["order-18"]
+    assert (found["tool"], found["agent"], found["arguments"]) == ("find", "researcher", {"query": "chairs"})
+
+
+class AgnoModel(agno.models.base.Model):
+    def __init__(self, *script):
+        super().__init__(id="scripted")
+        self.lines = iter(script)
+        self.told = []
+
+    def invoke(self, messages, **_):
+        self.told.append([message.content for message in messages])
+        line = next(self.lines)
+        function = {"name": line.tool, "arguments": json.dumps(line.arguments)}
+        calls = [{"id": f"call_{next(_numbers)}", "type": "function", "function": function}] if line.tool else []
+        return agno.models.response.ModelResponse(role="assistant", content=line.text or None, tool_calls=calls)
+
+    async def ainvoke(self, messages, **more):
+        return self.invoke(messages, **more)
+
+    def invoke_stream(self, messages, **more):
+        yield self.invoke(messages, **more)
+
+    async def ainvoke_stream(self, messages, **more):
+        yield self.invoke(messages, **more)
+
+    def _parse_provider_response(self, response, **_):
+        return response
+
+    _parse_provider_response_delta = _parse_provider_response
+
+
+@pytest.mark.parametrize(("state", "starts"), [("accepted", 1), ("rejected", 0)])
+def test_agno(server, lines, state, starts):
+    server.answer(state, target="writer", message="The total is missing.")
+    names = lines(2)
+    delegate = Say("", "delegate_task_to_member", {"member_id": "writer", "task": "Order from Acme."})
+    model, theirs = AgnoModel(Say("", "find", {"query": "chairs"}), delegate, Say("Done.")), AgnoModel(Say("Ordered."))
+    writer = agno.agent.Agent(name="writer", id="writer", model=theirs, telemetry=False)
+    options = {"tools": [find], "tool_hooks": [names["watch"]], "telemetry": False}
+    team = agno.team.Team(name="desk", members=[writer], model=model, **options)
+    with names["audit"].trace("order-19"):
+        assert team.run(QUESTION).content.endswith("Done.")
+    assert names["audit"].flush()
+    assert routes(server) == [("desk", "writer")]
+    assert data(server) == ["Order from Acme."]
+    assert len(theirs.told) == starts
+    assert ("The total is missing." in str(model.told[-1])) == (state == "rejected")
+    (found,) = server.tool_results["order-19"]
+    assert (found["tool"], found["result"], found["arguments"]) == ("find", FOUND, {"query": "chairs"})
+
+
+class SmolModel(smolagents.Model):
+    def __init__(self, *script):
+        super().__init__(model_id="scripted")
+        self.lines = iter(script)
+        self.told = []
+
+    def generate(self, messages, **_):
+        self.told.append(str(messages))
+        line = next(self.lines)
+        function = smolagents.models.ChatMessageToolCallFunction(name=line.tool, arguments=line.arguments)
+        call = smolagents.models.ChatMessageToolCall(function=function, id=f"call_{next(_numbers)}", type="function")
+        return smolagents.ChatMessage(role="assistant", content=line.text, tool_calls=[call])
+
+
+@pytest.mark.parametrize(("state", "starts"), [("accepted", 1), ("rejected", 0)])
+def test_smolagents(server, lines, state, starts):
+    server.answer(state, target="writer", message="The total is missing.")
+    names = lines(3)
+
+    def done(text):
+        return Say("", "final_answer", {"answer": text})
+
+    theirs = SmolModel(done("Ordered."))
+    writer = names["GatedAgent"](tools=[], model=theirs, name="writer", description="Writes.", verbosity_level=0)
+    model = SmolModel(Say("", "writer", {"task": "Order from Acme."}), done("Done."))
+    manager = smolagents.ToolCallingAgent(tools=[], model=model, managed_agents=[writer], verbosity_level=0)
+    with names["audit"].trace("order-20"):
+        assert manager.run(QUESTION) == "Done."
+    assert routes(server) == [("manager", "writer")]
+    assert data(server) == ["Order from Acme."]
+    assert len(theirs.told) == starts
+    assert ("The total is missing." in model.told[-1]) == (state == "rejected")

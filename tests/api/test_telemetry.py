@@ -175,6 +175,30 @@ def test_traces_of_one_conversation_are_one_trace(api: httpx.Client) -> None:
     assert Handoff.objects.get().trace_id == "order-17"
 
 
+def test_a_long_conversation_loses_no_trace(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its traces do not fit into memory together."""
+    monkeypatch.setattr(assembly, "_MOST_BYTES_AT_ONCE", 2_000)
+    named = {"gen_ai__conversation__id": "order-17"}
+    for number in range(1, 31):
+        spans = agent(1, "triage", at=number, **named), tool(2, f"transfer_to_writer{number}", 1, at=number)
+        send_spans(api, *(span | {"traceId": f"{number:032x}"} for span in spans))
+    wait(11)
+    assert sorted(ends()) == sorted(("triage", f"writer{number}") for number in range(1, 31))
+
+
+def test_what_there_is_no_time_for_is_given_back(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    send_spans(api, agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5))
+    ticks = iter([0.0, 0.0, 10.0, 10.0])
+    monkeypatch.setattr(assembly.time, "monotonic", lambda: next(ticks))
+    wait(11)
+    monkeypatch.undo()
+    assert ends() == []
+    row = TelemetryTrace.objects.get()
+    assert (row.claim, row.tries) == (None, 0)
+    wait(11)
+    assert ends() == [("triage", "writer")]
+
+
 def test_results_of_tools_become_tool_results_with_the_grade_of_the_key(tenant: Tenant) -> None:
     spans = [
         agent(1, "triage"),

@@ -6,14 +6,16 @@ Each look finds everything again. What is stored already stays as it is.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Final
 
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from handoffaudit.accounts.keys import KeyIdentity, identity_of
@@ -36,6 +38,8 @@ log = structlog.get_logger(__name__)
 
 # Other periodic jobs wait for this one, so it stops after a while and goes on in the next round.
 _MOST_SECONDS: Final = 5.0
+_TRACES_AT_ONCE: Final = 50
+_MOST_BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 _REMOVED_AT_ONCE: Final = 20
 _MOST_TRIES: Final = 5
 # The newest traces of a conversation.
@@ -70,27 +74,45 @@ class _Stage:
 def look_for_traces() -> None:
     """Make the handoffs of all traces that are due, for a few seconds at most."""
     end = time.monotonic() + _MOST_SECONDS
-    while time.monotonic() < end and (row := _take()):
-        # An exception here is a bug of this product. It must not affect the other traces.
-        try:
-            _assemble(row)
-        except Exception:
-            log.exception("the handoffs of a trace could not be made", trace=row.trace_id, tenant=row.tenant_id)
-            leases.release(leases.filter_held(TelemetryTrace, row.pk, row.claim), row.tries)
+    while time.monotonic() < end and (rows := _take()):
+        for lot in _split(rows):
+            if time.monotonic() < end:
+                _assemble(lot)
+            else:
+                _give_back(lot)
     _remove_exhausted()
 
 
-def _take() -> TelemetryTrace | None:
+def _take() -> list[TelemetryTrace]:
     with transaction.atomic():
         _, rows = leases.take_first(
             TelemetryTrace,
             "claim_expires_at < %s AND tries < %s",
             [timezone.now(), _MOST_TRIES],
             order="claim_expires_at",
-            limit=1,
+            limit=_TRACES_AT_ONCE,
             changes="tries = tries + 1",
         )
-    return rows[0] if rows else None
+    return rows
+
+
+def _give_back(rows: Sequence[TelemetryTrace]) -> None:
+    for row in rows:
+        leases.end(leases.filter_held(TelemetryTrace, row.pk, row.claim), at=timezone.now(), tries=F("tries") - 1)
+
+
+def _split(rows: Sequence[TelemetryTrace]) -> Iterator[list[TelemetryTrace]]:
+    """Yield the traces in lots whose spans fit into memory together."""
+    lot: list[TelemetryTrace] = []
+    size = 0
+    for row in sorted(rows, key=lambda row: (row.tenant_id, row.conversation)):
+        if lot and size + row.size > _MOST_BYTES_AT_ONCE:
+            yield lot
+            lot, size = [], 0
+        lot.append(row)
+        size += row.size
+    if lot:
+        yield lot
 
 
 def _remove_exhausted() -> None:
@@ -101,27 +123,65 @@ def _remove_exhausted() -> None:
             remove_traces(row.tenant_id, [row.trace_id])
 
 
-def _assemble(row: TelemetryTrace) -> None:
-    now = timezone.now()
-    joined = _list_joined(row)
-    stages = {one.trace_id: _Stage.of(one, now) for one in joined}
-    spans = load_spans(row.tenant_id, stages)
+@dataclass(slots=True)
+class _Look:
+    """What one look at some traces of one conversation found: the new handoffs by key, and the stages."""
+
+    rows: Sequence[TelemetryTrace]
+    stages: Mapping[str, _Stage]
+    keys: Mapping[int, KeyIdentity]
+    submissions: Mapping[int, Sequence[Submission]]
+
+
+def _assemble(rows: Sequence[TelemetryTrace]) -> None:
+    """Make the handoffs of some traces, with few commits."""
+    works: dict[tuple[int, str], list[TelemetryTrace]] = defaultdict(list)
+    for row in rows:
+        works[(row.tenant_id, row.conversation or row.trace_id)].append(row)
+    # An exception here is a bug of this product. It must not affect the other traces.
+    try:
+        looks = [_look(some) for some in works.values()]
+        _store_handoffs(looks)
+        _finish(looks)
+    except Exception:
+        if len(rows) > 1:
+            for row in rows:
+                _assemble([row])
+            return
+        (row,) = rows
+        log.exception("the handoffs of a trace could not be made", trace=row.trace_id, tenant=row.tenant_id)
+        leases.release(leases.filter_held(TelemetryTrace, row.pk, row.claim), row.tries)
+
+
+def _look(rows: Sequence[TelemetryTrace]) -> _Look:
+    """Find the handoffs of some traces of one tenant and one conversation, and store the results of their tools."""
+    now, tenant_id = timezone.now(), rows[0].tenant_id
+    joined = _list_joined(rows)
+    stages = {one.trace_id: _Stage.of(one, now) for one in (*rows, *joined)}
+    # The traces that are due come first, whatever else is in their conversation.
+    parts = (load_spans(tenant_id, [one.trace_id for one in some]) for some in (rows, joined))
+    spans = [span for part in parts for span in part]
     tree, found = Tree(spans), find_handoffs(spans)
     due = [one for one in found if stages[one.span.trace_id].allows(one)]
-    keys = _load_keys(row.tenant_id, {span.sender for span in spans})
+    keys = _load_keys(tenant_id, {span.sender for span in spans})
     quiet = {trace_id for trace_id, stage in stages.items() if stage.is_quiet}
     # Results come before the handoffs that rest on them.
-    tool_calls.store_results(row.tenant_id, tree, found, quiet, keys)
-    _store_handoffs(row.tenant_id, tree, due, keys)
-    _finish(row, stages[row.trace_id])
+    tool_calls.store_results(tenant_id, tree, found, quiet, keys)
+    by_key: dict[int, list[Submission]] = defaultdict(list)
+    for one in _list_new(tenant_id, due):
+        by_key[one.span.sender].append(_make_submission(tree, one))
+    return _Look(rows, stages, keys, by_key)
 
 
-def _list_joined(row: TelemetryTrace) -> list[TelemetryTrace]:
-    """Return the trace and the newest others of its conversation."""
-    if not row.conversation:
-        return [row]
-    others = TelemetryTrace.objects.filter(tenant=row.tenant_id, conversation=row.conversation).exclude(pk=row.pk)
-    return [row, *others.order_by("-since")[:_MOST_JOINED]]
+def _list_joined(rows: Sequence[TelemetryTrace]) -> list[TelemetryTrace]:
+    """Return the newest other traces of the conversation of some traces, as far as there is room for their spans."""
+    first = rows[0]
+    if not first.conversation:
+        return []
+    others = TelemetryTrace.objects.filter(tenant=first.tenant_id, conversation=first.conversation)
+    found = list(others.exclude(pk__in=[row.pk for row in rows]).order_by("-since")[:_MOST_JOINED])
+    sizes = accumulate(row.size for row in found)
+    return [row for row, size in zip(found, sizes, strict=True) if size <= _MOST_BYTES_AT_ONCE]
 
 
 def _load_keys(tenant_id: int, numbers: set[int]) -> dict[int, KeyIdentity]:
@@ -130,30 +190,30 @@ def _load_keys(tenant_id: int, numbers: set[int]) -> dict[int, KeyIdentity]:
     return {key.pk: identity_of(key) for key in found}
 
 
-def _store_handoffs(tenant_id: int, tree: Tree, found: Sequence[Found], keys: dict[int, KeyIdentity]) -> None:
-    """Store the handoffs that are new, in the name of the keys that sent their spans."""
-    by_key: dict[int, list[Found]] = defaultdict(list)
-    for one in found:
-        by_key[one.span.sender].append(one)
-    for number, some in by_key.items():
-        if key := keys.get(number):
-            tenant = Tenant(pk=tenant_id, slug=key.tenant_slug)
-            for part in _split_new(tenant_id, some):
-                submissions = [_make_submission(tree, one) for one in part]
-                receipts = ingest.accept_many(tenant, Actor.key(key.name, key.agents), submissions, key.grade)
-                for receipt in receipts:
-                    if receipt.status not in (200, 202):
-                        log.warning("a handoff of a trace was refused", status=receipt.status, detail=receipt.detail)
+def _store_handoffs(looks: Sequence[_Look]) -> None:
+    """Store the new handoffs in the name of the keys that sent their spans."""
+    by_key: dict[KeyIdentity, list[Submission]] = defaultdict(list)
+    for look in looks:
+        for number, some in look.submissions.items():
+            if number in look.keys:
+                by_key[look.keys[number]] += some
+    for key, submissions in by_key.items():
+        tenant, sender = Tenant(pk=key.tenant_id, slug=key.tenant_slug), Actor.key(key.name, key.agents)
+        for start in range(0, len(submissions), _HANDOFFS_AT_ONCE):
+            part = submissions[start : start + _HANDOFFS_AT_ONCE]
+            for receipt in ingest.accept_many(tenant, sender, part, key.grade):
+                if receipt.status not in (200, 202):
+                    log.warning("a handoff of a trace was refused", status=receipt.status, detail=receipt.detail)
 
 
-def _split_new(tenant_id: int, found: Sequence[Found]) -> Iterator[list[Found]]:
+def _list_new(tenant_id: int, found: Sequence[Found]) -> Iterator[Found]:
+    """Yield the handoffs that are not stored yet."""
     for start in range(0, len(found), _HANDOFFS_AT_ONCE):
         some = {_name_of(one): one for one in found[start : start + _HANDOFFS_AT_ONCE]}
         stored = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=some)
         for name in stored.values_list("handoff_id", flat=True):
             del some[name]
-        if some:
-            yield list(some.values())
+        yield from some.values()
 
 
 def _name_of(found: Found) -> str:
@@ -173,13 +233,18 @@ def _make_submission(tree: Tree, found: Found) -> Submission:
     )
 
 
-def _finish(row: TelemetryTrace, stage: _Stage) -> None:
-    """End the lease until the next look, or remove a trace whose time is over, unless more spans came meanwhile."""
-    held = leases.filter_held(TelemetryTrace, row.pk, row.claim)
+def _finish(looks: Sequence[_Look]) -> None:
+    """End the leases until the next looks, and remove the traces whose time is over.
+
+    A trace that got more spans meanwhile is due as its last export says.
+    """
     with transaction.atomic():
-        if not held.filter(since=row.since).select_for_update().exists():
-            held.update(claim=None, tries=0)
-        elif stage.is_over:
-            remove_traces(row.tenant_id, [row.trace_id])
-        else:
-            leases.end(held, at=stage.next_look, tries=0)
+        for look in looks:
+            for row in look.rows:
+                held, stage = leases.filter_held(TelemetryTrace, row.pk, row.claim), look.stages[row.trace_id]
+                if not held.filter(since=row.since).select_for_update().exists():
+                    held.update(claim=None, tries=0)
+                elif stage.is_over:
+                    remove_traces(row.tenant_id, [row.trace_id])
+                else:
+                    leases.end(held, at=stage.next_look, tries=0)

@@ -1,7 +1,7 @@
 """Storage of the facts of spans, before an export is answered, and their loading."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -134,13 +134,18 @@ def _take(row: TelemetryTrace, some: Sequence[_WrittenSpan]) -> list[_WrittenSpa
     return taken
 
 
-def load_spans(tenant_id: int, trace_ids: Iterable[str]) -> list[Span]:
-    """Return the spans of some traces in the order of their arrival, up to the limits of one trace."""
-    rows = TelemetrySpan.objects.filter(tenant=tenant_id, trace_id__in=list(trace_ids)).order_by("id")
+def load_spans(tenant_id: int, trace_ids: Sequence[str]) -> list[Span]:
+    """Return the spans of some traces in the order of their arrival, up to twice the limits of one trace.
+
+    Exports at the same time may have stored more than one trace can have.
+    """
+    if not trace_ids:
+        return []
+    rows = TelemetrySpan.objects.filter(tenant=tenant_id, trace_id__in=trace_ids).order_by("id")
     names = ("trace_id", "span_id", "parent_id", "name", "started", "ended", "conversation", "facts", "key")
     found: list[Span] = []
     size = 0
-    for row in rows.values_list(*names)[:MOST_SPANS_OF_TRACE].iterator(chunk_size=500):
+    for row in rows.values_list(*names)[: 2 * MOST_SPANS_OF_TRACE].iterator(chunk_size=500):
         trace_id, span_id, parent_id, name, started, ended, conversation, facts, key = row
         size += _ROW_BYTES + len(facts)
         if size > 2 * MOST_BYTES_OF_TRACE:

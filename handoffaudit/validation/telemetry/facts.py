@@ -26,8 +26,9 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
     `kind` is agent, tool, llm, handoff or node. `agent` is the name that the span gives itself. `source` and `target`
     are stated by attributes of a handoff. `arguments` and `result` are JSON or text. `said` and `calls` are the output
     of an LLM: its text, and its tool calls with name and arguments. `actor`, `destination` and `namespace` are
-    LangChain's metadata. `goto` are the nodes that a node goes to, `update` is what it hands them, and `to_parent` says
-    that they are in the graph above. `current` is the agent that the state of the run names as the current one.
+    LangChain's metadata. `goto` are the nodes that a node goes to. If the output of the node says so (`is_command`),
+    `update` is what it hands them, and `to_parent` says that they are in the graph above. `current` is the agent that
+    the state of the run names as the current one.
     """
 
     kind: str = ""
@@ -48,6 +49,7 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
     namespace: str = ""
     goto: list[str] = []
     update: str = ""
+    is_command: bool = False
     to_parent: bool = False
     current: str = ""
 
@@ -313,6 +315,7 @@ def _read_goto(facts: Facts, roles: Roles) -> None:
     command = outputs.find_command(output) if '"goto"' in output else None
     if command is not None:
         facts.goto = [_short(one) for one in outputs.goto_of(command)][:_MOST_GOTO]
+        facts.is_command = True
         facts.update = _text(command.get("update"))
         facts.to_parent = command.get("graph") == "__parent__"
 

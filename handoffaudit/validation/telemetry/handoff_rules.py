@@ -109,7 +109,9 @@ def _by_goto(tree: Tree, span: Span) -> Iterator[Found]:
     if not facts.goto or facts.kind == "llm":
         return
     nodes = namespace_of(span) or next((at for one in tree.ancestors_of(span) if (at := namespace_of(one))), [])
-    source = (nodes[-2] if facts.to_parent and len(nodes) > 1 else nodes[0]) if nodes else span.name
+    # Without metadata, the span of a node has the node's name.
+    otherwise = span.name if facts.is_command and facts.kind == "node" else ""
+    source = (nodes[-2] if facts.to_parent and len(nodes) > 1 else nodes[0]) if nodes else otherwise
     for target in facts.goto:
         # A node inside an agent goes to other parts of the same agent.
         is_inside = len(nodes) > 1 and not facts.to_parent and slug(target) not in tree.names
@@ -183,9 +185,13 @@ def _infer_targets(tree: Tree, candidates: list[Found]) -> None:
         later = tree.next_agent(found.span)
         if later is not None and (later.trace_id, later.span_id) not in taken:
             taken.add((later.trace_id, later.span_id))
+            if slug(later.facts.agent) == slug(found.source):
+                # The agent that took over is not there, or nobody took over.
+                continue
             found.target, found.inferred["target"] = later.facts.agent, "next_agent"
             is_sibling = later.parent_id and later.parent_id in _parents_above(tree, found.span)
-            found.is_open = not (is_sibling or tree.is_rooted(later))
+            is_whole = is_sibling or tree.is_rooted(later)
+            found.is_open = not is_whole or tree.has_orphan_between(found.span, later)
 
 
 def _parents_above(tree: Tree, span: Span) -> set[str]:

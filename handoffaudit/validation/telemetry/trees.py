@@ -70,9 +70,19 @@ class Tree:
 
         return self.inherit(self._rooted, span, decide)
 
-    def is_complete(self) -> bool:
-        """Return whether no parent of a span is missing."""
-        return all(not span.parent_id or self.parent_of(span) is not None for span in self.spans)
+    @cached_property
+    def _orphans(self) -> dict[str, list[int]]:
+        """Return when the spans began whose parents are missing, by trace."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for span in self.spans:
+            if span.parent_id and self.parent_of(span) is None:
+                found[span.trace_id].append(span.started)
+        return found
+
+    def has_orphan_between(self, before: Span, after: Span) -> bool:
+        """Return whether something began between two spans whose parent is missing, which may be an agent."""
+        starts = self._orphans.get(before.trace_id, [])
+        return bisect_right(starts, before.started) < bisect_left(starts, after.started)
 
     @cached_property
     def agents(self) -> list[Span]:

@@ -57,12 +57,14 @@ def test_json_gives_the_same_spans_as_protobuf(run: str) -> None:
 
 
 def test_nothing_is_settled_that_a_missing_span_would_change() -> None:
-    """Each half of a run finds, among what it calls settled, only handoffs of the whole run."""
+    """Some of the spans of a run give, among what they call settled, only handoffs of the whole run."""
+    chance = random.Random(3)  # noqa: S311 -- no secret
     for run in RUNS:
         spans = spans_of(run)
         whole = {str(one) for one in shown(find_handoffs(spans))}
-        for half in (spans[: len(spans) // 2], spans[len(spans) // 2 :]):
-            settled = [one for one in find_handoffs(half) if one.is_settled]
+        for _ in range(10):
+            some = chance.sample(spans, chance.randint(1, len(spans)))
+            settled = [one for one in find_handoffs(some) if one.is_settled]
             assert {str(one) for one in shown(settled)} <= whole, run
 
 

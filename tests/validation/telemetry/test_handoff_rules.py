@@ -220,6 +220,24 @@ def test_a_circle_of_parents_ends() -> None:
     assert ends_in(agent(1, "triage", 3), tool(2, "transfer_to_writer", 1), one(3, "step", 2)) == ENDS
 
 
+def test_nobody_takes_over_from_itself_by_inference() -> None:
+    assert ends_in(*below_triage(tool(2, "transfer_to_agent", 1, at=10)), agent(3, "triage", at=2000)) == []
+
+
+def test_an_inferred_target_is_open_while_another_agent_may_be_missing() -> None:
+    spans = below_triage(tool(2, "transfer_to_agent", 1, at=10)), agent(4, "writer", at=2000)
+    (found,) = found_in(*spans[0], one(3, "chat", 9, at=1500), spans[1])
+    assert (found.target, found.is_open) == ("writer", True)
+    (found,) = found_in(*spans[0], agent(9, "researcher", at=1400), one(3, "chat", 9, at=1500), spans[1])
+    assert (found.target, found.is_open) == ("researcher", False)
+
+
+def test_a_goto_without_its_node_has_no_source() -> None:
+    assert (
+        ends_in(one(2, "goto writer", 1, gen_ai__operation__name="goto", langgraph__command__goto_node="writer")) == []
+    )
+
+
 def test_an_inferred_end_is_open_while_a_span_is_missing() -> None:
     """The writer's span may have ended before those of the agent that started it."""
     (found,) = found_in(*below_triage(tool(2, "transfer_to_agent", 1, at=10)), agent(4, "writer", 9, at=50))

@@ -155,6 +155,7 @@ def test_deep_nesting_is_left_out() -> None:
     assert len(read(span, text).spans) == 2
 
 
+@pytest.mark.nightly
 def test_a_chain_of_ten_thousand_spans_is_searched_in_seconds() -> None:
     chain = [tool(number, "transfer_to_writer", number - 1, at=number) for number in range(1, 10_001)]
     spans = read(*chain).spans
@@ -163,6 +164,7 @@ def test_a_chain_of_ten_thousand_spans_is_searched_in_seconds() -> None:
     assert time.monotonic() - begin < 20
 
 
+@pytest.mark.nightly
 def test_ten_thousand_handoffs_side_by_side_are_found_in_seconds() -> None:
     spans = read(agent(1, "triage"), *(tool(number, "transfer_to_writer", 1) for number in range(2, 10_000))).spans
     begin = time.monotonic()

@@ -28,7 +28,7 @@ from handoffaudit.handoffs.models import (
     State,
     Verdict,
 )
-from handoffaudit.handoffs.transitions import REVIEWABLE
+from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE
 from handoffaudit.handoffs.verdicts import is_asked_again
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.remediation import Action
@@ -68,7 +68,8 @@ def filter_decided_by(rows: "QuerySet[Handoff]", tenant: Tenant, name: str, *, r
     )
     if len(found) <= rare:
         return rows.filter(pk__in=found)
-    made = decision_events(tenant).filter(handoff=OuterRef("pk"), actor=name)
+    made = Event.objects.filter(handoff=OuterRef("pk"), actor=name, to_state__in=DECIDED)
+    made = made.exclude(from_state=F("to_state"))
     return rows.filter(Exists(exclude_undone(made)))
 
 

@@ -6,6 +6,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Comment
 from tests.api.support import problem
+from tests.handoffs.review.support import colleague
 from tests.handoffs.support import held, judged, payload
 
 pytestmark = pytest.mark.django_db
@@ -14,9 +15,9 @@ pytestmark = pytest.mark.django_db
 def test_comments_are_added_and_listed(api: httpx.Client, tenant: Tenant) -> None:
     handoff = judged(tenant, payload())
     address = f"/handoffs/{handoff.pk}/comments"
-    made = api.post(address, json={"text": "Looks right."})
+    made = api.post(address, json={"text": "Checked with the desk."})
     assert made.status_code == 201
-    assert api.post(address, json={"text": "Looks right."}).json()["id"] == made.json()["id"]
+    assert api.post(address, json={"text": "Checked with the desk."}).json()["id"] == made.json()["id"]
     second = api.post(address, json={"text": "Not quite."}).json()
     first_page = api.get(address, params={"limit": 1}).json()
     assert [one["id"] for one in first_page["items"]] == [second["id"]]
@@ -50,3 +51,10 @@ def test_a_handoff_is_assigned_to_a_reviewer_and_to_nobody(
         assert api.post(address, json={"to": None}).json()["passed_on"] is None
         assert api.post(address, json={"to": None}).json()["version"] == handoff.version + 2
         problem(api.post(address, json={}), 422)
+
+
+def test_the_documented_example_assigns(api: httpx.Client, tenant: Tenant) -> None:
+    colleague(tenant, "ada")
+    address = f"/handoffs/{judged(tenant, payload()).pk}/assign"
+    given = api.post(address, json={"to": "ada", "note": "You know this customer."}).json()
+    assert (given["passed_on"]["to"], given["state"]) == ("ada", "accepted")

@@ -36,7 +36,7 @@ from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import assignments
-from handoffaudit.handoffs.review.base import last_event
+from handoffaudit.handoffs.review.base import last_change
 from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.validation.formats import framework, handoff_file
@@ -189,7 +189,7 @@ def handoff(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespon
 def page_context(request: HttpRequest, who: TenantMembership, shown: Handoff) -> dict[str, Any]:
     body, verdict = sections.body_of(shown), queries.current_verdict(shown)
     document = choose_document(body, verdict)
-    latest = find_decision(shown) or last_event(shown)
+    latest = find_decision(shown) or last_change(shown)
     facts = verdict or {}
     is_full = request.GET.get("chain") == "full"
     issues = _issues(request, shown, document.found)
@@ -278,8 +278,9 @@ def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespon
         passed = _named(who, request.GET["with"]) if request.GET.get("with") else None
     except FilterError as bad:
         return render(request, "dashboard/handoff/pair_page.html", context | {"bad": bad}, status=400)
+    context["is_named"] = passed is not None
     passed = passed or find_accepted(shown)
-    context |= {"pair": attempts.Pair.of(passed, shown) if passed else None}
+    context["pair"] = attempts.Pair.of(passed, shown) if passed else None
     return render(request, "dashboard/handoff/pair_page.html", context)
 
 

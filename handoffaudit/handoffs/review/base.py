@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from django.db import transaction
+from django.db.models import F
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import long_poll, queries, transitions
@@ -211,3 +212,9 @@ def stale_error(handoff: Handoff) -> Stale:
 
 def last_event(handoff: Handoff) -> Event | None:
     return Event.objects.filter(handoff=handoff.pk).order_by("-id").first()
+
+
+def last_change(handoff: Handoff) -> Event | None:
+    """Return the last event that is no remark of a person or a key, such as an assignment."""
+    rows = Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id")
+    return rows.exclude(from_state=F("to_state"), actor_kind__in=(ActorKind.PERSON, ActorKind.KEY)).first()

@@ -91,7 +91,7 @@ EVENT_TEXTS: Final = {
         "a week is over: the compliance report, on Monday at 06:00 UTC",
         "`report`: `week` (its Monday), `acceptance_rate` and `file_compliance` (`part`, `total`, `percent`, "
         "`percent_before`, `agents`: at most 20), `link`",
-        "Each report is sent once ([compliance](diagnostics.md#the-report-of-the-week)).",
+        "Each report is sent once to each receiver.",
     ),
 }
 

@@ -162,6 +162,15 @@ def test_a_decided_handoff_still_says_who_decided(ada: Client, reviewer: Person,
     assert "Next step." not in opened(ada, held).text("why")
 
 
+def test_a_superseded_handoff_still_says_why(ada: Client, tenant: Tenant, handoff: Handoff) -> None:
+    store(tenant, payload(handoff_id="again"), retry_of=handoff.handoff_id)
+    handoff.refresh_from_db()
+    assert handoff.state == "superseded"
+    before = opened(ada, handoff).text("why")
+    ada.post(address(handoff, "assign/"), {"to": "reviewer", "note": "Look.", "version": handoff.version})
+    assert opened(ada, handoff).text("why") == before
+
+
 def test_the_open_handoff_in_review_is_live(ada: Client, admin: Person, handoff: Handoff) -> None:
     page = ada.get(f"/t/acme/review/{handoff.pk}/")
     seen = "&".join(attributes(page, "[data-live-seen]", "data-live-seen"))

@@ -91,7 +91,9 @@ def test_another_one_is_named_and_must_be_of_the_tenant(
     vik: Client, tenant: Tenant, other_tenant: Tenant, text: str
 ) -> None:
     handoff, other = failed(tenant), passed(tenant, "named", target_agent_id="editor")
-    assert "named" in vik.get(address(handoff, "compare/"), {"with": str(other.pk)}).text
+    page = vik.get(address(handoff, "compare/"), {"with": str(other.pk)})
+    assert "The handoff that the address names" in page.text
+    assert texts(page, "table.pair-table thead th")[1] == "named"
     theirs = store(other_tenant, payload(handoff_id="theirs", tenant_id=other_tenant.slug))
     for reference in (text, str(theirs.pk)):
         refused = vik.get(address(handoff, "compare/"), {"with": reference})

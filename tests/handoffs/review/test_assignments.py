@@ -131,6 +131,10 @@ def test_an_assignment_of_a_decided_handoff_is_no_decision(tenant: Tenant, revie
     assert find_decision(now(handoff)).actor == "reviewer"
     assert queries.decision_events(tenant).count() == 1
     assert queue.load_progress(tenant, admin).decided_today == 0
+    for name, number in (("reviewer", 1), ("admin", 0)):
+        for rare in (0, 100):
+            found = queries.filter_decided_by(queries.of_tenant(tenant), tenant, name, rare=rare)
+            assert found.count() == number
     reopened = undo.reopen(
         tenant=tenant, reference=str(handoff.pk), note="again", actor=Actor.person(admin), seen_version=None
     )

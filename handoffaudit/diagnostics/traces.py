@@ -209,7 +209,8 @@ class ListedTrace:
 
     `is_longer` means that the trace has more handoffs. `newest_at` is the time of receipt of the newest handoff that
     matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not count
-    missing LLM checks, as on the page of the trace.
+    missing LLM checks, as on the page of the trace. `seconds` is the time from the first handoff to the last, and
+    `states` are the states of the handoffs in the order of their times.
     """
 
     trace_id: str
@@ -221,6 +222,9 @@ class ListedTrace:
     more_agents: int
     worst: str
     findings: int
+    seconds: float
+    tokens: int
+    states: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +305,7 @@ def _list_lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTr
         shown = some[:MOST_COUNTED]
         agents = tuple(dict.fromkeys(name for row in shown for name in (row[1], row[2]) if name))
         states = {row[3] for row in shown}
+        times = [row[4] for row in shown]
         yield ListedTrace(
             trace_id=trace_id,
             newest_at=newest[trace_id].at,
@@ -311,12 +316,15 @@ def _list_lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTr
             more_agents=max(len(agents) - _MOST_AGENTS, 0),
             worst=next(state.value for state in GRAVEST if state in states),
             findings=sum(found[row[0]] for row in shown),
+            seconds=(max(times) - min(times)).total_seconds(),
+            tokens=sum(row[5] or 0 for row in shown),
+            states=tuple(row[3] for row in shown),
         )
 
 
-def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str, str, datetime]]:
+def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str, str, datetime, int | None]]:
     rows = of_tenant(tenant).filter(trace_id=trace_id).order_by("id")
-    columns = rows.values_list("id", "source_agent_id", "target_agent_id", "state", _AT)
+    columns = rows.values_list("id", "source_agent_id", "target_agent_id", "state", _AT, "token_count")
     return list(columns[: MOST_COUNTED + 1])
 
 

@@ -1,12 +1,13 @@
-"""Drawing of handoffs on a real time axis: when each came, with how many tokens, and how long the pauses were."""
+"""Drawings of handoffs in time: a real time axis with tokens and pauses, and the strip of states of a list."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from handoffaudit.drawing.svg import Drawing, element, frame, text
+from handoffaudit.drawing.svg import FILLS, Drawing, element, frame, text
 from handoffaudit.validation.text import pluralize
 
 _LEFT: Final = 58.0
@@ -69,6 +70,41 @@ def draw_time_axis(moments: Sequence[Moment], *, width: float, prefix: str = "ti
         description=" ".join(words),
         prefix=prefix,
         class_="drawing time-axis",
+    )
+    return Drawing(svg=svg, text=words)
+
+
+# The height of a state in a strip. States differ by it, and not only by their colours.
+_TALL: Final = {"rejected": 14, "declined": 14, "held": 11, "approved": 8, "accepted": 8}
+_STRIP_HEIGHT: Final = 16
+_MOST_CELLS: Final = 40
+_GRAVEST: Final = ("rejected", "declined", "held", "received", "validating", "approved", "accepted", "superseded")
+
+
+def draw_strip(states: Sequence[str], *, width: int = 120, prefix: str = "strip") -> Drawing:
+    """Draw the states of handoffs in their order, a bar each; a bar of several handoffs has their gravest state."""
+    counts = Counter(states)
+    words = (f"{', '.join(f'{counts[state]:,} {state}' for state in _GRAVEST if counts[state]) or 'no handoffs'}.",)
+    each = -(-len(states) // _MOST_CELLS) or 1
+    cells = [min(states[at : at + each], key=_GRAVEST.index) for at in range(0, len(states), each)]
+    pitch = min(width / max(len(cells), 1), 8.0)
+    paths: dict[str, list[str]] = {}
+    for number, state in enumerate(cells):
+        tall = _TALL.get(state, 4)
+        place = f"M{number * pitch:.1f} {_STRIP_HEIGHT}v-{tall}h{max(pitch - 1, 1):.1f}v{tall}Z"
+        paths.setdefault(state, []).append(place)
+    parts = [
+        element("path", d="".join(drawn), fill=FILLS.get(state, _INK), class_=f"fill-{state}")
+        for state, drawn in paths.items()
+    ]
+    svg = frame(
+        *parts,
+        width=width,
+        height=_STRIP_HEIGHT,
+        title="States",
+        description=words[0],
+        prefix=prefix,
+        class_="drawing strip",
     )
     return Drawing(svg=svg, text=words)
 

@@ -1,5 +1,7 @@
 """Tests of the list of traces, read from the newest handoff."""
 
+from datetime import timedelta
+
 import pytest
 
 from handoffaudit.accounts.models import Tenant
@@ -106,3 +108,17 @@ def test_a_long_trace_is_counted_up_to_a_bound(tenant: Tenant, monkeypatch: pyte
 def test_a_cursor_that_is_none_is_told(tenant: Tenant) -> None:
     with pytest.raises(FilterError):
         list_traces(tenant, ALL, cursor="x")
+
+
+def test_the_list_has_duration_tokens_and_states_in_order(tenant: Tenant) -> None:
+    for _ in range(3):
+        judged(tenant, payload(), trace_id="a")
+    rows = list(Handoff.objects.order_by("id"))
+    for number, row in enumerate(rows):
+        moment = rows[0].received_at + timedelta(seconds=30 * number)
+        state = ["accepted", "rejected", "held"][number]
+        Handoff.objects.filter(pk=row.pk).update(
+            received_at=moment, sent_at=None, token_count=number or None, state=state
+        )
+    (line,) = list_traces(tenant, ALL).items
+    assert (line.seconds, line.tokens, line.states) == (60.0, 3, ("accepted", "rejected", "held"))

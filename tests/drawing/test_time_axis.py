@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handoffaudit.drawing.time_axis import Moment, draw_time_axis
+from handoffaudit.drawing.time_axis import Moment, draw_strip, draw_time_axis
 
 START = datetime(2026, 2, 12, 9, 30, tzinfo=UTC)
 
@@ -48,3 +48,18 @@ def test_a_thousand_handoffs_are_one_shape_for_each_state() -> None:
 
 def test_nothing_is_drawn_of_nothing() -> None:
     assert draw_time_axis([], width=340).svg == ""
+
+
+def test_a_strip_has_a_bar_for_each_handoff_and_says_how_many_of_each_state() -> None:
+    drawn = draw_strip(["accepted", "rejected", "accepted"])
+    assert drawn.text == ("1 rejected, 2 accepted.",)
+    assert drawn.svg.count("Z") == 3
+    assert "1 rejected, 2 accepted." in drawn.svg
+
+
+def test_a_long_strip_keeps_the_gravest_state_of_each_bar() -> None:
+    drawn = draw_strip(["accepted"] * 199 + ["rejected"], prefix="s")
+    assert drawn.svg.count("Z") == 40
+    assert drawn.svg.count("fill-rejected") == 1
+    assert len(drawn.svg) < 2_000
+    assert draw_strip([]).text == ("no handoffs.",)

@@ -19,6 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 from handoffaudit.dashboard.live import token_of
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.ui import gravity, icon, option, options
+from handoffaudit.drawing.time_axis import draw_strip
 from handoffaudit.filter_fields import ChoiceFilter, FilterField, Order
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
@@ -220,6 +221,13 @@ def queue_age(since: datetime) -> SafeString:
         f'<time class="queue-age" datetime="{since.isoformat()}" title="{since:%Y-%m-%d %H:%M:%S} UTC">'
         f"{format_wait(since)}</time>"
     )
+
+
+@register.simple_tag
+def state_strip(states: Sequence[str], number: int) -> SafeString:
+    """Render the states of a trace as a strip: `{% state_strip trace.states forloop.counter %}`."""
+    # The drawing contains only names of states.
+    return mark_safe(draw_strip(states, prefix=f"strip-{number}").svg)  # noqa: S308
 
 
 @register.simple_tag

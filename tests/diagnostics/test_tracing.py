@@ -5,7 +5,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import traces
 from handoffaudit.diagnostics.traces import load_trace
 from tests.diagnostics.trace_support import handed, made_up
 from tests.handoffs.support import circular, judged, submit
@@ -61,10 +60,9 @@ def test_what_cannot_be_read_or_is_not_judged_is_there_without_findings(tenant: 
     assert trace.first is None
 
 
-def test_of_a_long_trace_the_first_part_is_read(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "MOST_HANDOFFS", 3)
+def test_of_a_long_trace_the_first_part_is_read(tenant: Tenant) -> None:
     made_up(tenant)
-    trace = load_trace(tenant, "work/1")
+    trace = load_trace(tenant, "work/1", 3)
     assert trace is not None
     assert (len(trace.handoffs), trace.has_more) == (3, True)
 

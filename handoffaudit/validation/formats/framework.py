@@ -164,7 +164,7 @@ FORMAT: Final = Format(
         protected=fields(
             *("object", "data", "span_data", "type", "source", "target", "content", "context", "author", "actions"),
             *("jsonrpc", "method", "params", "message", "event", "metadata", "inputs", "output", "agent_role"),
-            *("trace_id", "span_id", "span_name", "started_at", "rule", "inferred", "handoff_type", "target"),
+            *("trace_id", "span_id", "span_name", "started_at", "rule", "inferred", "handoff_type"),
             *("tool_name", "tool_args", "tool_kwargs", "tool_calls", "current_agent_name", "value"),
         ),
     ),

@@ -15,7 +15,7 @@ from handoffaudit.handoffs.filters import CURSOR_REMEDY
 from handoffaudit.handoffs.models import Handoff
 
 # A page looks at no more handoffs. If few of them match, the next page continues from there.
-MOST_STEPS: Final = 20_000
+MOST_STEPS: Final = 5_000
 
 _AT_ONCE: Final = 500
 

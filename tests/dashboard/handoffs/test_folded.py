@@ -60,7 +60,7 @@ def test_equal_findings_are_one_entry_with_each_finding_folded_in_it(browser: Cl
     assert text_of(entry, ".issue-message") == f'{title}"1" "2" "3" "4" "5" and 39 more'
     assert text_of(entry, ".issue-hint") == f"Better: {HINT}"
     assert text_of(entry, ".issue-where").startswith("data.rows[1] data.rows[2] data.rows[3] and 41 more places")
-    (folded,) = select(entry, "details:not([open])")
+    (folded,) = select(entry, "details.issue-each:not([open])")
     assert text_of(folded, "summary") == f"All 44 findings of {NUMBER.title}"
     assert attributes(folded, "li[id]", "id") == [f"issue-{number}" for number in range(1, 45)]
     assert "data.rows[44] gives the number 44, which is in no source." in text_of(folded, "#issue-44")
@@ -79,7 +79,7 @@ def test_one_finding_with_many_values_lists_each_with_the_closest(browser: Clien
     handoff = found(tenant, [issue(1, metadata={"values": values, "count": 31})], handoff_id="h-2")
     (entry,) = select(browser.get(address(handoff)).text, "#why .issues > li")
     assert text_of(entry, ".issue-message").startswith("data.rows[1] gives the number 1")
-    (folded,) = select(entry, "details:not([open])")
+    (folded,) = select(entry, "details.issue-each:not([open])")
     assert text_of(folded, "summary") == f"All 31 values of {NUMBER.title}"
     assert texts(folded, "li")[:2] == ["2000", "2001 closest: 2024"]
     assert texts(folded, "li")[-1] == "and 11 more"

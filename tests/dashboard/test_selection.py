@@ -56,15 +56,20 @@ def test_selected_handoffs_are_assigned_after_a_page_that_names_the_number(
     page = browser.post(f"{HANDOFFS}assign/", {"select": rows(held, accepted), "query": "sort=oldest&source=planner"})
     assert texts(page, "form.confirm h2") == ["2 selected"]
     assert not PassedOn.objects.exists()
-    without = browser.post(f"{HANDOFFS}assign/", confirmed(page) | {"to": reviewer.username, "note": " "})
+    without = browser.post(f"{HANDOFFS}assign/", confirmed(page) | {"to": "", "note": " "})
     assert without.status_code == 400
     assert "what the next person must know" in texts(without, "#confirm-error")[0]
-    assert texts(without, "option[selected]") == [reviewer.username]
-    done = browser.post(f"{HANDOFFS}assign/", confirmed(page) | {"to": reviewer.username, "note": "Ask."}, follow=True)
+    done = browser.post(f"{HANDOFFS}assign/", confirmed(page) | {"to": reviewer.username, "note": ""}, follow=True)
     assert done.redirect_chain[-1][0] == "/t/acme/handoffs/?source=planner&sort=oldest"
-    assert f"1 handoff assigned to {reviewer.username}." in done.text
+    assert f"2 handoffs assigned to {reviewer.username}." in done.text
+    assert [one.to for one in PassedOn.objects.select_related("to")] == [reviewer, reviewer]
+
+
+def test_only_a_waiting_handoff_is_set_aside_for_nobody(browser: Client, submit: Submit) -> None:
+    page = browser.post(f"{HANDOFFS}assign/", {"select": rows(submit(call_chain=LONG_CHAIN), submit())})
+    done = browser.post(f"{HANDOFFS}assign/", confirmed(page) | {"to": "", "note": "Ask."}, follow=True)
     assert "1 handoff left unchanged: This handoff is accepted" in done.text
-    assert [one.to for one in PassedOn.objects.select_related("to")] == [reviewer]
+    assert PassedOn.objects.count() == 1
 
 
 def test_a_handoff_that_changed_since_is_left_as_it_is(browser: Client, submit: Submit) -> None:

@@ -15,7 +15,7 @@ from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Nullable, Second, answer, at
 from handoffaudit.diagnostics.agents import load_agents
-from handoffaudit.handoffs.agent_roles import load_roles, stamp_rows
+from handoffaudit.handoffs.agent_roles import load_roles
 from handoffaudit.handoffs.filters import SOURCE, TARGET
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
@@ -245,7 +245,7 @@ def put_agent_roles(request: HttpRequest, declared: RolesIn) -> HttpResponse:
     saved = kinds.roles.save(
         tenant=who.tenant,
         base_version=declared.base_version,
-        rows=stamp_rows(who.tenant, kinds.roles.parse(declared.rows), who.named),
+        rows=kinds.stamp_roles(who.tenant, kinds.roles.parse(declared.rows), who.named),
         actor=who.named,
         note=declared.note,
     )

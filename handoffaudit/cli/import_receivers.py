@@ -33,7 +33,13 @@ BUSY = {429, 502, 503, 504}
 
 
 class Server:
-    """Client of a server. The client repeats a request while the server is busy or cannot be reached."""
+    """Client of a server. The client repeats a request while the server is busy or cannot be reached.
+
+    `scope` is the scope that the key needs, and `again` names the action to repeat, both for errors.
+    """
+
+    scope = "ingest"
+    again = "import again"
 
     def __init__(self, url: str, key: str) -> None:
         parts = urlsplit(url)
@@ -49,6 +55,11 @@ class Server:
         self._connection.close()
 
     def post(self, path: str, body: bytes, content_type: str, **headers: str) -> tuple[int, dict[str, Any]]:
+        return self.request("POST", path, body, content_type, **headers)
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json", **headers: str
+    ) -> tuple[int, dict[str, Any]]:
         """Send a request, and return the status and the answer. Raises `Stop` if another try would not help.
 
         `path` is relative to the base address of the API.
@@ -61,19 +72,19 @@ class Server:
         pause = FIRST_PAUSE
         for is_last in (False,) * (TRIES - 1) + (True,):
             try:
-                self._connection.request("POST", self._base + path, body, sent)
+                self._connection.request(method, self._base + path, body, sent)
                 response = self._connection.getresponse()
                 status, content, retry_after = response.status, response.read(), response.headers.get("Retry-After")
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
                 if is_last:
-                    raise Stop(f"{self._url} can't be reached ({error}): check it, then import again.", 1) from error
+                    raise Stop(f"{self._url} can't be reached ({error}): check it, then {self.again}.", 1) from error
             else:
                 if status not in BUSY:
                     return status, self._check(status, content)
                 if is_last:
                     raise Stop(
-                        f"{self._url} is busy ({describe_refusal(status, _parse(content))}): import again later.", 1
+                        f"{self._url} is busy ({describe_refusal(status, _parse(content))}): {self.again} later.", 1
                     )
                 pause = max(pause, _parse_seconds(retry_after))
             time.sleep(pause)
@@ -84,7 +95,9 @@ class Server:
         parsed = _parse(body)
         if status in {401, 403} and "issues" not in parsed:
             raise Stop(
-                f"{self._url} refuses the key ({describe_refusal(status, parsed)}): give one with the scope ingest.", 1
+                f"{self._url} refuses the key ({describe_refusal(status, parsed)}): give one with the scope"
+                f" {self.scope}.",
+                1,
             )
         if status == 404 or not parsed:
             raise Stop(f"{self._url} answers with {status} and is not a handoffaudit server: check --url.", 1)

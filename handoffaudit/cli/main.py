@@ -15,6 +15,7 @@ COMMANDS = {
     "import": ("import_files", "Import handoffs from files."),
     "import-log": ("import_log", "Import log lines."),
     "export": ("upkeep.export", "Export stored handoffs as submissions."),
+    "policy": ("policy", "Export, compare and apply policies as a file."),
     "validate": ("validate", "Judge handoffs in files, without a server."),
     "repair": ("repair", "Repair a rejected handoff."),
     "hook": ("hook", "Check an event of an agent host against the server."),

@@ -68,15 +68,3 @@ def withdraw_role(tenant: Tenant, agent: str, actor: str, note: str = "") -> Tab
     if table.row(agent) is None:
         return table
     return kinds.roles.delete_row(tenant=tenant, base_version=table.version, name=agent, actor=actor, note=note)
-
-
-def stamp_rows(tenant: Tenant, rows: Iterable[DeclaredRole], actor: str) -> list[DeclaredRole]:
-    """Return rows that `actor` sent, with the actor and the time for each role that changes."""
-    current = kinds.roles.current(tenant)
-    now = timezone.now()
-    stamped = []
-    for row in rows:
-        before = current.row(row.agent)
-        is_same = before is not None and before.role is row.role
-        stamped.append(before if before and is_same else agent_roles.declare(row.agent, row.role.value, actor, now))
-    return stamped

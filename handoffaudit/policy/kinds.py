@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import connection
+from django.utils import timezone
 
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.policy import agent_roles, handoff_files
 from handoffaudit.policy import agents as policy_agents
 from handoffaudit.policy import alert_rules as watching
@@ -125,6 +127,18 @@ retention: Versions[Retention] = Versions(
     compared=to_plain,
 )
 KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules, schemas, prompts, agents, roles)}
+
+
+def stamp_roles(tenant: Tenant, rows: Iterable[DeclaredRole], actor: str) -> list[DeclaredRole]:
+    """Return rows that `actor` sent, with the actor and the time for each role that changes."""
+    current = roles.current(tenant)
+    now = timezone.now()
+    stamped = []
+    for row in rows:
+        before = current.row(row.agent)
+        is_same = before is not None and before.role is row.role
+        stamped.append(before if before and is_same else agent_roles.declare(row.agent, row.role.value, actor, now))
+    return stamped
 
 
 MOST_TENANTS = 256

@@ -165,7 +165,7 @@ def test_keys_lead_from_page_to_page_and_are_silent_while_typing(open_page, defa
     page.goto(default.pages)
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keys")
-    expect(dialog.get_by_text("Handoffs")).to_be_visible()
+    expect(dialog.get_by_text("Handoffs", exact=True)).to_be_visible()
     # Typed without a pause: too long after `g` a key stands for itself.
     page.keyboard.type("gh")
     page.keyboard.press("Escape")

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from difflib import get_close_matches
 from functools import lru_cache
 from heapq import nsmallest
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_TEXT = 200
 # The reason of a handoff is cut to this many characters.
@@ -32,6 +32,55 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _FORMLESS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
+
+
+# Format characters and formless signs, which split a value without showing. U+FE0F also follows signs such as ©.
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+# Full-width signs, and digits of any script except ASCII.
+_DISGUISED = re.compile(r"[\uff01-\uff5e]|(?![0-9])\d")
+_FULL_WIDTH = 0xFEE0
+# Texts of Latin letters and usual punctuation have none of these characters, and one search is faster than two.
+_SUSPECT = re.compile("[\u00ad\u034f\u0600-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2c00-\U0010ffff]")
+
+
+class PlainText(NamedTuple):
+    """A text without hidden characters, and the place of each of its characters in the original text.
+
+    `places` is None if the two texts have the same length.
+    """
+
+    text: str
+    places: list[int] | None = None
+
+    @classmethod
+    def of(cls, text: str) -> "PlainText":
+        """Return the text as a reader sees it: without hidden characters, and with ASCII signs and digits."""
+        if text.isascii() or not _SUSPECT.search(text):
+            return cls(text)
+        text = _DISGUISED.sub(_undisguise, text)
+        if not _HIDDEN.search(text):
+            return cls(text)
+        places: list[int] = []
+        at = 0
+        for match in _HIDDEN.finditer(text):
+            places.extend(range(at, match.start()))
+            at = match.end()
+        places.extend(range(at, len(text)))
+        return cls(_HIDDEN.sub("", text), places)
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span of the original text from the first to the last character of a span of the plain text."""
+        if self.places is None or start >= end:
+            return start, end
+        return self.places[start], self.places[end - 1] + 1
+
+
+def _undisguise(match: re.Match[str]) -> str:
+    char = match.group()
+    return str(unicodedata.decimal(char)) if char.isdecimal() else chr(ord(char) - _FULL_WIDTH)
 
 
 def is_blank(text: str) -> bool:

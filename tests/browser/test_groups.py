@@ -22,7 +22,9 @@ def test_a_finding_is_looked_into_muted_and_unmuted(open_page, product):
     page.set_viewport_size({"width": 390, "height": 844})
     assert overflow(page) == 0
     page.get_by_label("Comes back with").select_option("double")
-    page.locator("form").filter(has=page.get_by_label("Comes back with")).get_by_label("Why").fill("Known; the new prompt goes out on Monday.")
+    page.locator("form").filter(has=page.get_by_label("Comes back with")).get_by_label("Why").fill(
+        "Known; the new prompt goes out on Monday."
+    )
     page.get_by_role("button", name="Mute").click()
     expect(page.get_by_text("Known; the new prompt goes out on Monday.")).to_be_visible()
     assert violations(page) == []

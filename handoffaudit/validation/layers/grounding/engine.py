@@ -19,6 +19,7 @@ from handoffaudit.validation.layers.grounding.values import (
 )
 from handoffaudit.validation.layers.grounding.wording_judge import judge_wording
 from handoffaudit.validation.layers.grounding.wording_text import speaks
+from handoffaudit.validation.text import PlainText
 
 _KINDS: dict[ValueKind, Kind] = {
     "number": "number",
@@ -63,6 +64,16 @@ def ground(
     the sources. At most `most` values are looked up. Without `statements`, statements about structured data are not
     judged. `is_own` is true if the text is known to be the agent's own, even if the text is JSON.
     """
+    plain = PlainText.of(text)
+    marks = _ground(plain.text, index, most, statements=statements, is_own=is_own)
+    return marks if plain.places is None else [_replace_span(mark, plain.span(mark.start, mark.end)) for mark in marks]
+
+
+def _replace_span(mark: Mark, span: tuple[int, int]) -> Mark:
+    return mark._replace(start=span[0], end=span[1])
+
+
+def _ground(text: str, index: SourceIndex, most: int, *, statements: bool, is_own: bool) -> list[Mark]:
     whole = is_json(text)
     text = text if whole else blank_escapes(text)
     values = values_in(text, quotes=not whole, most=most)

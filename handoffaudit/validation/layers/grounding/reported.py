@@ -19,6 +19,7 @@ from handoffaudit.validation.layers.grounding.values import (
     values_in,
 )
 from handoffaudit.validation.layers.grounding.vocabulary import days_of, minutes_of
+from handoffaudit.validation.text import PlainText
 
 # One handoff reports at most this many keys, and a handoff is compared with at most this many keys of its trace.
 MOST_KEYS: Final = 500
@@ -78,6 +79,8 @@ def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
     sources for texts that have no finding anyway.
     """
     marks = []
+    plain = PlainText.of(text)
+    text = plain.text
     for value in values_in(text, quotes=text.lstrip()[:1] not in ("{", "["), most=most):
         number = number_of(value) if value.kind == "number" else None
         at, size = _find(value, number, index)
@@ -86,7 +89,9 @@ def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
         kind: Kind = "date" if value.kind == "time" else value.kind
         written = text[value.start : value.end]
         where = (index.where(at, size),) if at >= 0 else ()
-        marks.append(Mark(kind, value.start, value.end, written, "grounded" if where else "reported", where))
+        marks.append(
+            Mark(kind, *plain.span(value.start, value.end), written, "grounded" if where else "reported", where)
+        )
     return marks
 
 

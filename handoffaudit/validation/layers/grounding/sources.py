@@ -28,12 +28,8 @@ from handoffaudit.validation.layers.grounding.values import (
     readings_of,
     scaled_numbers_in,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import (
-    Day,
-    KnownDays,
-    days_of,
-    minutes_of,
-)
+from handoffaudit.validation.layers.grounding.vocabulary import Day, KnownDays, days_of, minutes_of
+from handoffaudit.validation.text import PlainText
 
 _COUNTRIES = """
 AD Andorra|AE United Arab Emirates|AF Afghanistan|AG Antigua and Barbuda|AL Albania|AM Armenia|AO Angola|AR Argentina
@@ -118,7 +114,7 @@ class SourceIndex:
     def __init__(self, sources: Sequence[Source], names: SourceNames | None = None) -> None:
         self.sources = sources
         self.names = names or SourceNames()
-        self._texts = [source.text for source in sources]
+        self._texts = [PlainText.of(source.text).text for source in sources]
         self.text = _SEPARATOR.join(self._texts)
         if "\\u" in self.text or "\\x" in self.text:
             self._texts = [_unescape(text) for text in self._texts]

@@ -84,6 +84,29 @@ def test_what_stands_nowhere_is_ungrounded_with_its_span(claim: str, kind: str, 
     assert mark.closest == closest
 
 
+@pytest.mark.parametrize(
+    ("claim", "written", "text"),
+    [
+        ("Revenue was 47\u200b11 euros", "47\u200b11", "4711"),
+        ("Revenue was \u2060\uff14\uff17\uff11\uff11\u2060 euros", "\uff14\uff17\uff11\uff11", "4711"),
+        ("Revenue was 1\u00ad,\u200d300.50 euros", "1\u00ad,\u200d300.50", "1,300.50"),
+        ("Revenue was \u0664\u0667\u0661\u0661 euros", "\u0664\u0667\u0661\u0661", "4711"),
+    ],
+)
+def test_hidden_characters_and_other_digits_hide_no_value(claim: str, written: str, text: str) -> None:
+    (mark,) = values(claim)
+    assert (mark.status, mark.text, claim[mark.start : mark.end]) == ("ungrounded", text, written)
+
+
+def test_hidden_characters_are_removed_in_time_in_proportion_to_the_text() -> None:
+    assert grows_linearly(lambda size: partial(ground, "4\u200b\uff11" * (size // 3), INDEX), 8_000)
+
+
+def test_hidden_characters_of_a_source_hide_no_value() -> None:
+    index = SourceIndex.of([Source("context.page", "Revenue was 4\u200b7\ufeff11 euros, \uff13\uff15 in May.")])
+    assert [mark.status for mark in values("It was 4711 euros, 35 in May", index)] == ["grounded", "grounded"]
+
+
 def test_grounded_says_where() -> None:
     (mark,) = values("he paid 1,200.50")
     (where,) = mark.where

@@ -78,7 +78,7 @@ def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> 
     kept = []
     for span in export.spans:
         facts = span.facts
-        named = (facts.agent if facts.kind == "agent" else "", facts.source, facts.actor)
+        named = (facts.agent if facts.kind == "agent" else "", facts.source, facts.actor, facts.caller)
         foreign = next((agent for agent in named if agent and not key.agents.allows(agent)), "")
         if not foreign:
             kept.append(span)

@@ -129,10 +129,12 @@ _ROLES: Final[dict[str, str]] = {
     "content": "content",
     "message": "message",
 }
+# Money and files are transferred, too, so that word needs an agent beside it.
+_HANDING: Final = r"(?:(?:^|\.)hand_?off|^(?:gen_ai\.|agent\.|(?:.+\.)?agent\.)(?:.+\.)?transfer)"
 # The ends of names that instrumentations put below a prefix of their own.
 _ENDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
-    (re.compile(r"(?:^|\.)(?:hand_?off|transfer)[._](?:to|target|destination)(?:[._]?agent)?(?:[._]name)?$"), "target"),
-    (re.compile(r"(?:^|\.)(?:hand_?off|transfer)[._](?:from|source)(?:[._]?agent)?(?:[._]name)?$"), "source"),
+    (re.compile(_HANDING + r"[._](?:to|target|destination)(?:[._]?agent)?(?:[._]name)?$"), "target"),
+    (re.compile(_HANDING + r"[._](?:from|source)(?:[._]?agent)?(?:[._]name)?$"), "source"),
     (re.compile(r"^(?!tool\.)(?:.+\.)?to_agent$"), "target"),
     (re.compile(r"^(?!tool\.)(?:.+\.)?from_agent$"), "source"),
     (re.compile(r"(?:^|\.)goto_nodes?$"), "goto"),

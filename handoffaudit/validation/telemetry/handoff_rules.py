@@ -41,14 +41,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A way to find handoffs: `text` says it to people. `may_repeat` holds for spans that may state a handoff again."""
+    """A way to find handoffs: `text` says it to people."""
 
     name: str
     text: str
     find: Callable[[Tree, Span], Iterator[Found]]
 
 
-_TRANSFER: Final = re.compile(r"(?:^|_)(?:transfer|hand_?off|hand_?over)(?:_control)?(?:_back)?_to_(.+)$")
+_TRANSFER: Final = re.compile(r"^(?:transfer|hand_?off|hand_?over)(?:_control)?(?:_back)?_to_(.+)$")
 _HANDING_OUT: Final = re.compile(r"(?:^|_)(?:delegate|assign|route)(?:_(?:task|work))?_to_(.+)$")
 _GENERIC: Final = frozenset(
     {"agent", "another_agent", "next_agent", "member", "members", "coworker", "co_worker", "subagent", "sub_agent"}

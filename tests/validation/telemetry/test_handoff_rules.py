@@ -183,6 +183,9 @@ def test_one_agent_span_takes_over_once() -> None:
     [
         below_triage(tool(2, "get_order", 1)),
         below_triage(tool(2, "assign_to_shelf", 1), tool(3, "route_to_warehouse", 1)),
+        below_triage(tool(2, "bank_transfer_to_account", 1), tool(3, "data_transfer_to_s3", 1)),
+        below_triage(one(2, "pay", 1, bank__transfer__to="Mia", payment__transfer__destination="savings")),
+        below_triage(one(2, "copy", 1, file__transfer__source="a", file__transfer__target="b", smtp__transfer_to="c")),
         below_triage(tool(2, "Task", 1), tool(3, "agent", 1)),
         below_triage(tool(2, "handoff", 1)),
         # Two instrumentations write the same agent.

@@ -4,6 +4,7 @@ Spans are decoded one by one. An export with millions of empty messages would ta
 were decoded as a whole.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -76,7 +77,7 @@ def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
     """Return the spans of an export. Raise `BadExport` if the export itself cannot be read."""
     export = Export([])
     # All spans are counted before the first one is decoded, and none of them is copied.
-    parts: list[_Part] = list(_split_protobuf(body) if content_type == PROTOBUF else _split_json(body))
+    parts: list[_Part] = list(_split_protobuf(body) if content_type == PROTOBUF else _split_json(_replace_halves(body)))
     read = _read_protobuf if content_type == PROTOBUF else _read_json
     for number, part in enumerate(parts):
         try:
@@ -236,6 +237,23 @@ _RESOURCES: Final = msgspec.json.Decoder(_Resources)
 _SCOPES: Final = msgspec.json.Decoder(_Scopes)
 _SPANS: Final = msgspec.json.Decoder(_Spans)
 _UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
+# An escaped backslash, a whole surrogate pair, or one half of a pair.
+_HALF: Final = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+_SIZE_OF_HALF: Final = 6
+
+
+def _replace_halves(body: bytes) -> bytes:
+    """Return JSON with U+FFFD for each lone half of a surrogate pair.
+
+    JavaScript writes such a half where a text was cut inside a sign, and one of them would make the export unreadable.
+    """
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body
+    return _HALF.sub(lambda match: rb"\ufffd" if len(match[0]) == _SIZE_OF_HALF else match[0], body)
 
 
 def _split_json(body: bytes) -> Iterator[bytes]:

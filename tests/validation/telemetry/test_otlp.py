@@ -1,5 +1,6 @@
 """Exports are read span by span: a bad span is rejected with its reason, and no input costs more than its size."""
 
+import json
 import time
 import tracemalloc
 from typing import Any
@@ -82,6 +83,23 @@ def test_a_span_with_a_wrong_field_is_rejected(fields: dict[str, Any], reason: s
 def test_a_wrong_type_in_json_rejects_its_span_alone(wrong: dict[str, Any]) -> None:
     found = read(one(1, "a") | wrong, one(2, "b"))
     assert ([span.name for span in found.spans], found.rejected) == (["b"], 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"cut \ud83d", "cut \ufffd"),
+        (r"\uDE00 and \ud83d\ude00", "\ufffd and \U0001f600"),
+        (r"\\ud83d", r"\ud83d"),
+    ],
+)
+def test_half_a_surrogate_pair_spoils_no_export(written: str, read: str) -> None:
+    attribute = {"key": "gen_ai.agent.name", "value": {"stringValue": "WRITTEN"}}
+    span = {"traceId": "a" * 32, "spanId": "b" * 16, "name": "invoke_agent", "attributes": [attribute]}
+    span |= {"startTimeUnixNano": str(BEGIN), "endTimeUnixNano": str(BEGIN + 1)}
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).replace("WRITTEN", written)
+    export = read_export(body.encode(), JSON)
+    assert (export.message, [one.facts.agent for one in export.spans]) == ("", [read])
 
 
 def test_attributes_of_wrong_types_are_left_out() -> None:

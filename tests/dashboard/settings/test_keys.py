@@ -12,6 +12,7 @@ from tests.access.support import scopes_of_api
 NAMED = {
     "agents": "declared routes",
     "handoff-files": "handoff files",
+    "policies": "all policies",
     "prompts": "prompts",
     "retention": "retention",
     "rules": "rules",

@@ -11,6 +11,7 @@ from handoffaudit.process import drop_empty
 # Module, or module and function, and help text by command, in the order in which a user needs the commands.
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
+    "demo": ("demo", "Watch agents hand over work, on a server of its own."),
     "key": ("key", "Create, list and revoke API keys."),
     "import": ("import_files", "Import handoffs from files."),
     "import-log": ("import_log", "Import log lines."),

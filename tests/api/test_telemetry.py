@@ -21,7 +21,7 @@ from handoffaudit.handoffs.telemetry import assembly
 from handoffaudit.handoffs.telemetry import store as spans_store
 from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF
 from tests.api.support import client, make_key
-from tests.validation.telemetry.support import BEGIN, RUNS, SWARM, TRACE, agent, bodies, export, one, tool
+from tests.validation.telemetry.support import BEGIN, RUNS, SWARM, TRACE, agent, bodies, export, one, tool, transfer
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "http://testserver/v1/traces"
@@ -180,14 +180,14 @@ def test_a_long_conversation_loses_no_trace(api: httpx.Client, monkeypatch: pyte
     monkeypatch.setattr(assembly, "_MOST_BYTES_AT_ONCE", 2_000)
     named = {"gen_ai__conversation__id": "order-17"}
     for number in range(1, 31):
-        spans = agent(1, "triage", at=number, **named), tool(2, f"transfer_to_writer{number}", 1, at=number)
+        spans = agent(1, "triage", at=number, **named), transfer(2, f"writer{number}", 1, at=number)
         send_spans(api, *(span | {"traceId": f"{number:032x}"} for span in spans))
     wait(11)
     assert sorted(ends()) == sorted(("triage", f"writer{number}") for number in range(1, 31))
 
 
 def test_what_there_is_no_time_for_is_given_back(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    send_spans(api, agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5))
+    send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5))
     ticks = iter([0.0, 0.0, 10.0, 10.0])
     monkeypatch.setattr(assembly.time, "monotonic", lambda: next(ticks))
     wait(11)
@@ -205,7 +205,7 @@ def test_results_of_tools_become_tool_results_with_the_grade_of_the_key(tenant: 
         tool(2, "get_order", 1, at=5, gen_ai__tool__call__id="call_7", gen_ai__tool__call__result={"total": 54.2}),
         tool(3, "ask_writer", 1, at=6, gen_ai__tool__call__result="An LLM said so."),
         agent(4, "writer", 3, at=7),
-        tool(5, "transfer_to_writer", 1, at=10, output__value="Transferred."),
+        transfer(5, "writer", 1, at=10, output__value="Transferred."),
         tool(6, "", 1, at=10, output__value="no name"),
     ]
     with client(make_key(tenant, "ingest", "observe")) as api:
@@ -289,7 +289,7 @@ def test_another_type_is_refused(api: httpx.Client) -> None:
 
 def test_a_key_of_an_agent_speaks_for_no_other_agent(tenant: Tenant) -> None:
     with client(make_key(tenant, "ingest", agents=["triage"])) as api:
-        spans = [agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5), tool(3, "transfer_to_triage", 4, at=6)]
+        spans = [agent(1, "triage"), transfer(2, "writer", 1, at=5), transfer(3, "triage", 4, at=6)]
         answered = send_spans(api, *spans, agent(4, "writer"), tool(5, "Agent", subagent_type="writer"))
     assert answered["partialSuccess"]["rejectedSpans"] == "1"
     assert "names the agent 'writer'" in answered["partialSuccess"]["errorMessage"]
@@ -304,18 +304,18 @@ def test_a_tenant_never_reads_the_spans_of_another(tenant: Tenant, other_tenant:
     named = {"gen_ai__conversation__id": "order-17"}
     with client(make_key(tenant, "ingest")) as mine, client(make_key(other_tenant, "ingest", name="theirs")) as theirs:
         send_spans(mine, agent(1, "triage", **named))
-        send_spans(theirs, tool(2, "transfer_to_writer", 1, at=5, **named))
+        send_spans(theirs, transfer(2, "writer", 1, at=5, **named))
         wait(11)
         wait(301)
         assert Handoff.objects.count() == 0
-        send_spans(mine, tool(2, "transfer_to_writer", 1, at=5, **named))
+        send_spans(mine, transfer(2, "writer", 1, at=5, **named))
         wait(11)
     assert [(row.tenant_id, row.source_agent_id) for row in Handoff.objects.all()] == [(tenant.pk, "triage")]
 
 
 def test_a_trace_that_fails_holds_up_no_other(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    send_spans(api, agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5))
-    send_spans(api, *(span | {"traceId": "9" * 32} for span in (agent(1, "a"), tool(2, "transfer_to_b", 1, at=5))))
+    send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5))
+    send_spans(api, *(span | {"traceId": "9" * 32} for span in (agent(1, "a"), transfer(2, "b", 1, at=5))))
     find = assembly.find_handoffs
 
     def fail(spans: list[Any]) -> Any:
@@ -353,7 +353,7 @@ def test_spans_that_come_during_a_look_are_looked_at_again(api: httpx.Client, mo
 
     def find_late(spans: list[Any]) -> Any:
         monkeypatch.setattr(assembly, "find_handoffs", find)
-        send_spans(api, tool(2, "transfer_to_writer", 1, at=5))
+        send_spans(api, transfer(2, "writer", 1, at=5))
         return find(spans)
 
     monkeypatch.setattr(assembly, "find_handoffs", find_late)

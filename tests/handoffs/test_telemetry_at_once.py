@@ -13,7 +13,7 @@ from handoffaudit.handoffs.telemetry import assembly
 from handoffaudit.handoffs.telemetry.store import store_export
 from handoffaudit.validation.telemetry.otlp import JSON, read_export
 from tests.handoffs.support import at_once
-from tests.validation.telemetry.support import agent, export, tool
+from tests.validation.telemetry.support import agent, export, tool, transfer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NAMED = {"gen_ai__conversation__id": "order-17"}
@@ -26,9 +26,9 @@ def test_exports_and_workers_at_once_lose_nothing_and_double_nothing(tenant: Ten
     def send(number: int) -> None:
         """Send a trace with one handoff and one tool result, in two exports of which the second comes twice."""
         trace = {"traceId": f"{number + 1:032x}"}
-        transfer = tool(2, "transfer_to_writer", 1, at=5, input__value='{"text": "It is done."}')
+        handoff = transfer(2, "writer", 1, at=5, input__value='{"text": "It is done."}')
         parts = [
-            [transfer | trace],
+            [handoff | trace],
             [agent(1, "triage", **NAMED) | trace, tool(3, "get", 1, output__value="7") | trace],
         ]
         for part in (*parts, parts[1]):

@@ -239,6 +239,17 @@ def test_a_trace_takes_a_limited_number_of_spans(api: httpx.Client, monkeypatch:
     assert TelemetrySpan.objects.count() == 4
 
 
+def test_a_span_that_is_sent_again_counts_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans_store, "MOST_SPANS_OF_TRACE", 3)
+    spans = agent(1, "a"), agent(2, "b"), agent(2, "b")
+    for _ in range(4):
+        assert send_spans(api, *spans) == {}
+    assert send_spans(api, agent(1, "a") | {"traceId": "2" * 32}, agent(3, "c")) == {}
+    assert send_spans(api, *spans, agent(3, "c"), agent(4, "d"))["partialSuccess"]["rejectedSpans"] == "1"
+    rows = TelemetryTrace.objects.order_by("trace_id").values_list("spans", flat=True)
+    assert (list(rows), TelemetrySpan.objects.count()) == ([3, 1], 4)
+
+
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
 def test_errors_have_the_form_of_the_protocol(
     api: httpx.Client, content_type: str, settings: Any, monkeypatch: pytest.MonkeyPatch
@@ -297,6 +308,82 @@ def test_a_key_of_an_agent_speaks_for_no_other_agent(tenant: Tenant) -> None:
     wait(301)
     assert ends() == [("triage", "writer")]
     assert {entry.target for entry in AuditEntry.objects.filter(action="key.refuse")} == {"writer", "main"}
+
+
+def test_a_key_of_an_agent_names_no_other_agent_as_a_caller(tenant: Tenant) -> None:
+    with client(make_key(tenant, "ingest", agents=["writer"])) as api:
+        answered = send_spans(api, agent(1, "writer", gen_ai__caller__name="triage"))
+    assert "names the agent 'triage'" in answered["partialSuccess"]["errorMessage"]
+    with client(make_key(tenant, "ingest", agents=["writer", "triage"], name="both")) as api:
+        assert send_spans(api, agent(1, "writer", gen_ai__caller__name="triage")) == {}
+    wait(11)
+    assert ends() == [("triage", "writer")]
+
+
+STATE = {"openinference.span.kind": "CHAIN", "output.value": '{"current_agent": "triage"}'}
+NODE = {"openinference.span.kind": "CHAIN", "metadata": '{"langgraph_checkpoint_ns": "triage:1|model:2"}'}
+GOTO = {"openinference.span.kind": "TOOL", "output.value": '{"goto": "writer", "graph": "__parent__"}'}
+
+
+@pytest.mark.parametrize(
+    ("span", "later"),
+    [
+        (one(1, "run", attributes=STATE), transfer(2, "writer", at=2000)),
+        (one(1, "step", attributes=NODE), one(2, "step", 1, at=5, attributes=GOTO)),
+    ],
+    ids=["state", "namespace"],
+)
+def test_a_key_of_an_agent_makes_no_other_agent_a_source_of_what_others_send(
+    tenant: Tenant, span: dict[str, Any], later: dict[str, Any]
+) -> None:
+    """A trace can have spans of several keys, and the rules read the source from other spans than the handoff's."""
+    for trace, agents in (("1" * 32, ["researcher"]), ("2" * 32, ["triage", "model"])):
+        bound, free = (make_key(tenant, "ingest", agents=some, name=f"{trace}{some}") for some in (agents, []))
+        for secret, sent in ((bound, span), (free, later)):
+            with client(secret) as api:
+                assert send_spans(api, sent | {"traceId": trace}) == {}
+    wait(11)
+    wait(301)
+    assert [(row.handoff_id[0], row.source_agent_id) for row in Handoff.objects.all()] == [("2", "triage")]
+
+
+def test_a_refused_handoff_is_not_offered_again_and_its_reason_is_in_the_audit_log(
+    api: httpx.Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MAX_BODY_BYTES = 1_000
+    given = {"gen_ai__tool__call__arguments": {"text": "x" * 1_000}}
+    small = transfer(3, "writer", 1, at=900, gen_ai__tool__call__arguments={"text": "y"})
+    send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5, **given), small)
+    offered: list[int] = []
+    accept = assembly.ingest.accept_many
+
+    def count(tenant: Tenant, sender: Any, submissions: Any, grade: Any) -> Any:
+        offered.append(len(submissions))
+        return accept(tenant, sender, submissions, grade)
+
+    monkeypatch.setattr(assembly.ingest, "accept_many", count)
+    for _ in range(3):
+        wait(11)
+    assert offered == [2]
+    assert [row.handoff_id[-1] for row in Handoff.objects.all()] == ["3"]
+    entry = AuditEntry.objects.get(action="trace.refuse")
+    assert (entry.actor, entry.target, entry.detail["handoffs"]) == ("key sender", TRACE, 1)
+    assert "at most 1,000 are allowed" in entry.detail["reason"]
+
+
+def test_refused_handoffs_fill_neither_their_trace_nor_the_audit_log(
+    api: httpx.Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MAX_BODY_BYTES = 10
+    monkeypatch.setattr(assembly, "_MOST_REFUSED", 2)
+    for number in range(1, 31):
+        spans = agent(1, "triage"), *(transfer(at, "writer", 1, at=at) for at in range(2, 6))
+        send_spans(api, *(span | {"traceId": f"{number:032x}"} for span in spans))
+    for _ in range(2):
+        wait(11)
+    assert not Handoff.objects.exists()
+    assert {len(row.refused) for row in TelemetryTrace.objects.all()} == {2}
+    assert AuditEntry.objects.filter(action="trace.refuse").count() == 20
 
 
 def test_a_tenant_never_reads_the_spans_of_another(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -47,6 +47,7 @@ ACTIONS: Final = {
     "key.revoke": "revoked the key",
     "key.bind": "changed the agents of the key",
     "key.refuse": "was refused for the agent",
+    "trace.refuse": "was refused handoffs of the trace",
     "strictness.save": "saved strictness",
     "rules.save": "saved rules",
     "schemas.save": "saved schemas",
@@ -90,6 +91,7 @@ KINDS: Final = {
     "view": "Shared views",
     "subscriber": "Webhooks and e-mail",
     "retention": "Retention",
+    "trace": "Traces",
     "tenant": "The tenant",
     "sample": "Sample data",
 }

@@ -108,6 +108,12 @@ def remove_factors(person: Person) -> int:
     return removed
 
 
+def find_protected(tenant: Tenant) -> set[int]:
+    """Return the primary keys of the members who have a second factor or a passkey."""
+    of_members = Authenticator.objects.filter(user__membership__tenant=tenant)
+    return set(of_members.values_list("user_id", flat=True))
+
+
 def _refuse_member_elsewhere(tenant: Tenant, person: Person) -> None:
     if person.tenants.exclude(pk=tenant.pk).exclude(is_sample=True).exists():
         # Otherwise, one tenant's administrator could sign in to another tenant as this person. Sample tenants hold no

@@ -12,6 +12,7 @@ from handoffaudit.process import drop_empty
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "key": ("key", "Create, list and revoke API keys."),
+    "sign-in-link": ("upkeep.sign_in_link", "Make a one-time link for a person who cannot sign in."),
     "import": ("import_files", "Import handoffs from files."),
     "import-log": ("import_log", "Import log lines."),
     "export": ("upkeep.export", "Export stored handoffs as submissions."),

@@ -142,7 +142,7 @@ class ChangePasswordForm(NewPasswordForm):
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
-def welcome(request: HttpRequest, uidb64: str, token: str) -> HttpResponse:
+def welcome(request: HttpRequest, uidb64: str, token: str) -> Any:
     person = people.find_by_link(uidb64, token)
     if person is None:
         return render(request, "account/dead_link.html", status=410)

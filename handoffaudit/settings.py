@@ -130,7 +130,8 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "handoffaudit.accounts.adapter.AccountAdapter"
 # Failures are counted by address and by user name. "login" would count successes too and answer with a bare page.
-ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key", "oidc_start": "30/m/ip"}
+# "begin_sign_in" is ours.
+ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key", "begin_sign_in": "30/m/ip"}
 ACCOUNT_SESSION_REMEMBER = True
 
 # Sign-in with OpenID Connect, and the other ways to sign in.

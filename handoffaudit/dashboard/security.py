@@ -29,6 +29,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from handoffaudit.accounts import second_factor
 from handoffaudit.accounts.models import Membership, Role
+from handoffaudit.dashboard.sign_in import refuse_many
 
 LONGEST_CREDENTIAL = 20_000
 
@@ -145,6 +146,9 @@ class PasskeySignIn(passkey_views.LoginWebAuthnView):  # type: ignore[misc]
         if not settings.PASSWORD_SIGN_IN:
             raise Http404("Sign-in with a passkey is switched off, as sign-in with a password is.")
         return super().dispatch(request, *args, **kwargs)
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        return refuse_many(request) or super().get(request, *args, **kwargs)
 
     def form_valid(self, form: forms.Form) -> Any:
         passkey = form.cleaned_data["credential"]

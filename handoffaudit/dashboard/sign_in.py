@@ -9,7 +9,7 @@ from allauth.account.internal.flows.login import perform_password_login
 from allauth.account.models import Login
 from allauth.account.utils import get_next_redirect_url
 from allauth.account.views import LoginView, LogoutView
-from allauth.core import ratelimit
+from allauth.core.internal import ratelimit
 from allauth.socialaccount.adapter import get_adapter as get_social_adapter
 from allauth.socialaccount.helpers import render_authentication_error
 from allauth.socialaccount.providers.base import AuthProcess, ProviderException
@@ -73,6 +73,14 @@ class SignOut(LogoutView):  # type: ignore[misc]
     http_method_names = ["get", "post"]
 
 
+def refuse_many(request: HttpRequest) -> HttpResponse | None:
+    """Return a refusal if one address begins too many sign-ins, because each of them makes a session."""
+    refused: HttpResponse | None = ratelimit.consume_or_429(
+        request, app="allauth.account", action="begin_sign_in", limit_get=True
+    )
+    return refused
+
+
 @never_cache
 @require_GET
 def start_oidc(request: HttpRequest) -> Any:
@@ -85,7 +93,7 @@ def start_oidc(request: HttpRequest) -> Any:
         raise Http404("Sign-in with OpenID Connect is not set up.")
     if request.user.is_authenticated:
         return redirect("home")
-    if refused := ratelimit.consume_or_429(request, action="oidc_start"):
+    if refused := refuse_many(request):
         return refused
     provider = get_social_adapter(request).get_provider(request, PROVIDER)
     state = get_random_string(32)

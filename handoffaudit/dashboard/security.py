@@ -20,7 +20,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import RequestDataTooBig, ValidationError
 from django.http import Http404, HttpRequest
 from django.shortcuts import redirect
 from django.urls import path, reverse_lazy
@@ -91,6 +91,13 @@ class _PasskeyForm(forms.Form):
 
     def _clean_form(self) -> None:
         self._refuse_unreadable(super()._clean_form)  # type: ignore[misc]
+
+    def clean(self) -> Any:
+        try:
+            return super().clean()
+        except ValidationError as error:
+            self.add_error("credential", error)
+            return self.cleaned_data
 
     def _refuse_unreadable(self, clean: Any) -> None:
         try:

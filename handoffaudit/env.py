@@ -2,6 +2,7 @@
 
 import contextlib
 import ipaddress
+import json
 import os
 import secrets
 from dataclasses import dataclass
@@ -124,6 +125,24 @@ def folders(name: str) -> list[Path]:
             raise ImproperlyConfigured(
                 f"{name} names {str(folder)!r}: name folders of handoff files, not the whole disk."
             )
+    return found
+
+
+def lists_by_name(name: str) -> dict[str, list[str]]:
+    """Return lists of texts by name from a JSON object, whose values are texts or lists of texts."""
+    given = os.environ.get(name, "").strip()
+    try:
+        found = {
+            key: [value] if isinstance(value, str) else list(value) for key, value in json.loads(given or "{}").items()
+        }
+        readable = all(isinstance(text, str) for texts in found.values() for text in texts)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        readable = False
+    if not readable:
+        raise ImproperlyConfigured(
+            f"{name} cannot be read: write it as a JSON object of texts, such as "
+            '{"audit-admins": "admin", "crew": "reviewer@acme"}.'
+        )
     return found
 
 

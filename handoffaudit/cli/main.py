@@ -13,6 +13,7 @@ COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "demo": ("demo", "Watch agents hand over work, on a server of its own."),
     "key": ("key", "Create, list and revoke API keys."),
+    "sign-in-link": ("upkeep.sign_in_link", "Make a one-time link for a person who cannot sign in."),
     "import": ("import_files", "Import handoffs from files."),
     "import-log": ("import_log", "Import log lines."),
     "export": ("upkeep.export", "Export stored handoffs as submissions."),

@@ -46,6 +46,24 @@ TABLE = {
     "account_logout": Row(SIGNED_IN),
     "welcome": Row(PUBLIC, 410),
     "password": Row(SIGNED_IN),
+    # No provider is set up.
+    "oidc_start": Row(PUBLIC, 404),
+    "oidc_callback": Row(PUBLIC, 404),
+    # Nobody has entered a password before.
+    "mfa_authenticate": Row(PUBLIC, 302),
+    "mfa_login_webauthn": Row(PUBLIC, 302),
+    "mfa_index": Row(SIGNED_IN),
+    "account_reauthenticate": Row(SIGNED_IN),
+    # Who has a password and no second factor confirms with the password.
+    "mfa_reauthenticate": Row(SIGNED_IN, 302),
+    "mfa_reauthenticate_webauthn": Row(SIGNED_IN, 302),
+    "mfa_activate_totp": Row(SIGNED_IN, 302),
+    "mfa_generate_recovery_codes": Row(SIGNED_IN, 302),
+    "mfa_add_webauthn": Row(SIGNED_IN, 302),
+    "mfa_remove_webauthn": Row(SIGNED_IN, 302),
+    # There are none.
+    "mfa_deactivate_totp": Row(SIGNED_IN, 404),
+    "mfa_view_recovery_codes": Row(SIGNED_IN, 404),
     "help_codes": Row(PUBLIC),
     "help_code": Row(PUBLIC),
     "help_problems": Row(PUBLIC),
@@ -199,6 +217,7 @@ TABLE = {
     "dashboard:settings_invite": post(Role.ADMIN, name="grace", role="viewer"),
     "dashboard:settings_link": post(Role.ADMIN, about="person"),
     "dashboard:settings_role": post(Role.ADMIN, about="person", role="reviewer"),
+    "dashboard:settings_reset_factors": post(Role.ADMIN, about="person"),
     "dashboard:settings_remove": post(Role.ADMIN, about="person"),
     "dashboard:settings_keys": Row(Role.ADMIN),
     "dashboard:settings_key_create": post(Role.ADMIN, 400, name=""),

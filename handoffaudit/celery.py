@@ -22,8 +22,19 @@ BINDING_TRIES = 20
 BINDING_PAUSE_SECONDS = 0.01
 
 
+def make_queue_folders() -> None:
+    """Create the folders of the queue, which the filesystem transport needs. With Redis there are none."""
+    if not settings.REDIS_URL:
+        for folder in ("messages", "control"):
+            (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+
+
 class Channel(filesystem.Channel):
     """A channel that publishes messages by a rename, which is atomic on a file system."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        make_queue_folders()
+        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]
 
     def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
         folder = Path(self.data_folder_out)
@@ -57,11 +68,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
 app = Celery("handoffaudit")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["handoffaudit.handoffs", "handoffaudit.diagnostics"])
-
-if not settings.REDIS_URL:
-    # The filesystem transport does not create its folders.
-    for folder in ("messages", "control"):
-        (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
 
 # Besides its tasks, a worker has threads for its periodic jobs, for the work that these find, and for the dispatch and
 # delivery of webhooks.

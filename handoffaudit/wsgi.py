@@ -19,7 +19,9 @@ from handoffaudit import request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
+from handoffaudit.handoffs import totals  # noqa: E402
 from handoffaudit.handoffs.db import limit_waits, release_connection, replace_closed  # noqa: E402
+from handoffaudit.handoffs.totals import Total  # noqa: E402
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
 from handoffaudit.validation.telemetry import otlp  # noqa: E402
 
@@ -87,6 +89,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         with request_bodies.read_by_view(environ, sender, is_form=not for_api):
             return handler(environ, start_response)
     except request_bodies.TooManyBodiesError as error:
+        totals.add(Total.REFUSALS, "too-many-bodies")
         busy, said, retry = "503 Service Unavailable", f"{error}. Try again.", ("Retry-After", "1")
         if path != TELEMETRY:
             return request_bodies.refuse(start_response, busy, said, retry)

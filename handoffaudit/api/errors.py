@@ -17,8 +17,10 @@ from handoffaudit import problem_types
 from handoffaudit.accounts import Refused
 from handoffaudit.database_faults import Fault, fault_of, page
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs import totals
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review.base import ReviewError, Stale, WrongInput
+from handoffaudit.handoffs.totals import Total
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
@@ -162,6 +164,14 @@ API_PREFIX = "/api/"
 # Exporters of OpenTelemetry post to `/v1/traces`, which `handoffaudit.wsgi` leads here.
 TELEMETRY = "/api/v1/otlp/traces"
 
+# The calls that submit handoffs. The metrics count the refusals of these calls by the type of the problem.
+INGEST: Final = frozenset(
+    (
+        *("/api/v1/handoffs", "/api/v1/handoffs/batch", TELEMETRY),
+        *("/api/v1/openai-agents/traces", "/api/v1/hooks/post-tool-use"),
+    )
+)
+
 
 class Problem(Exception):
     """A refused request. `members` are added to the problem document, `headers` to the response."""
@@ -276,6 +286,8 @@ class ProblemMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self._answer(request)
+        if response.status_code >= 400 and request.method == "POST" and request.path_info in INGEST:
+            _count_refusal(response)
         if response.status_code >= 400 and request.path_info == TELEMETRY:
             return _as_rpc_status(request, response)
         return response
@@ -300,6 +312,13 @@ class ProblemMiddleware:
         if isinstance(exception, _DJANGOS) or not request.path_info.startswith(API_PREFIX):
             return None
         return answer_broken(request, exception)
+
+
+def _count_refusal(response: HttpResponse) -> None:
+    """Count a refused submission. A stored submission that cannot be read has a receipt instead of a problem."""
+    if response.get("Content-Type") == CONTENT_TYPE:
+        title = orjson.loads(response.content)["title"]
+        totals.add(Total.REFUSALS, problem_types.name_of(title, response.status_code))
 
 
 def _as_rpc_status(request: HttpRequest, response: HttpResponse) -> HttpResponse:

@@ -12,12 +12,16 @@ from typing import Any
 
 import orjson
 from celery import Celery
-from celery.signals import worker_init
+from celery.signals import task_postrun, task_prerun, worker_init
 from django.conf import settings
 from django.db import connection
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem
 
+from handoffaudit import request_ids
+
+# The header of a message with the ids of the requests that caused it.
+REQUEST_IDS = "handoffaudit_request_ids"
 BINDING_TRIES = 20
 BINDING_PAUSE_SECONDS = 0.01
 
@@ -86,3 +90,15 @@ def have_connections(sender: Any, **_: Any) -> None:
         connection.close()
         connection.close_pool()  # type: ignore[attr-defined]
         pool["max_size"] = max(pool["max_size"], sender.concurrency + OWN_THREADS)
+
+
+@task_prerun.connect  # type: ignore[untyped-decorator]
+def begin_task(task: Any, **_: Any) -> None:
+    """Let each log line of the task name the task and the requests that caused it."""
+    given = (task.request.headers or {}).get(REQUEST_IDS)
+    request_ids.begin_task(task.name, given if isinstance(given, list) else ())
+
+
+@task_postrun.connect  # type: ignore[untyped-decorator]
+def end_task(**_: Any) -> None:
+    request_ids.end_task()

@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
-from handoffaudit import request_bodies  # noqa: E402 -- needs the apps loaded
+from handoffaudit import request_bodies, request_ids  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
@@ -63,6 +63,16 @@ connection_created.connect(limit_lock_waits)
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer a request. The id of the request is in the answer, in problem documents and in each log line."""
+    request_id = request_ids.begin_request(environ)
+
+    def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+        return start_response(status, [*headers, (request_ids.HEADER, request_id)], *rest)
+
+    return _answer(environ, start)
+
+
+def _answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     path = environ.get("PATH_INFO", "")
     if path in ALIASES:
         path = environ["PATH_INFO"] = ALIASES[path]

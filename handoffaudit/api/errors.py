@@ -1,6 +1,5 @@
 """Problem documents (RFC 9457) for every error of the API, with one form for refused values."""
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -13,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from handoffaudit import problem_types
+from handoffaudit import problem_types, request_ids
 from handoffaudit.accounts import Refused
 from handoffaudit.database_faults import Fault, fault_of, page
 from handoffaudit.filter_fields import FilterError
@@ -189,6 +188,8 @@ class Problem(Exception):
 
 def problem_response(status: int, title: str, detail: str, **members: Any) -> HttpResponse:
     document = {"type": type_of(title), "title": title, "status": status, "detail": detail, **members}
+    if request_id := request_ids.current_id():
+        document["request_id"] = request_id
     return HttpResponse(orjson.dumps(document, default=str), status=status, content_type=CONTENT_TYPE)
 
 
@@ -315,10 +316,11 @@ class ProblemMiddleware:
 
 
 def _count_refusal(response: HttpResponse) -> None:
-    """Count a refused submission. A stored submission that cannot be read has a receipt instead of a problem."""
+    """Count a refused submission. A submission that cannot be read is stored, and its problem has its state."""
     if response.get("Content-Type") == CONTENT_TYPE:
-        title = orjson.loads(response.content)["title"]
-        totals.add(Total.REFUSALS, problem_types.name_of(title, response.status_code))
+        document = orjson.loads(response.content)
+        if not (response.status_code == HTTPStatus.UNPROCESSABLE_ENTITY and "state" in document):
+            totals.add(Total.REFUSALS, problem_types.name_of(document["title"], response.status_code))
 
 
 def _as_rpc_status(request: HttpRequest, response: HttpResponse) -> HttpResponse:
@@ -346,14 +348,9 @@ def answer_unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:
 
 def answer_broken(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 500 for a bug of our own, with an id to find the error in the logs and without details."""
-    request_id = str(uuid.uuid4())
-    log.error("the API failed", request_id=request_id, path=request.path_info, exc_info=exception)
-    return problem_response(
-        500,
-        "Our mistake",
-        f"The request failed through no fault of yours. Give the operator the request id {request_id}.",
-        request_id=request_id,
-    )
+    log.error("the API failed", path=request.path_info, exc_info=exception)
+    said = f"The request failed through no fault of yours. Give the operator the request id {request_ids.current_id()}."
+    return problem_response(500, "Our mistake", said)
 
 
 def _translate(request: HttpRequest, response: HttpResponse) -> HttpResponse:

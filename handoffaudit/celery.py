@@ -5,6 +5,7 @@ into a file that readers may already take, and half a message ends the worker th
 """
 
 import os
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -18,7 +19,7 @@ from django.db import connection
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem
 
-from handoffaudit import request_ids
+from handoffaudit import otel, request_ids
 
 # The header of a message with the ids of the requests that caused it.
 REQUEST_IDS = "handoffaudit_request_ids"
@@ -92,13 +93,25 @@ def have_connections(sender: Any, **_: Any) -> None:
         pool["max_size"] = max(pool["max_size"], sender.concurrency + OWN_THREADS)
 
 
+@worker_init.connect  # type: ignore[untyped-decorator]
+def start_traces(**_: Any) -> None:
+    otel.start("worker")
+
+
+# The span of the task that a thread runs.
+_spans = threading.local()
+
+
 @task_prerun.connect  # type: ignore[untyped-decorator]
 def begin_task(task: Any, **_: Any) -> None:
     """Let each log line of the task name the task and the requests that caused it."""
     given = (task.request.headers or {}).get(REQUEST_IDS)
     request_ids.begin_task(task.name, given if isinstance(given, list) else ())
+    _spans.begun = otel.begin_task(task.name)
 
 
 @task_postrun.connect  # type: ignore[untyped-decorator]
-def end_task(**_: Any) -> None:
+def end_task(state: str | None = None, **_: Any) -> None:
+    otel.end_task(getattr(_spans, "begun", None), failed=state == "FAILURE")
+    _spans.begun = None
     request_ids.end_task()

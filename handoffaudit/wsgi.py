@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
-from handoffaudit import request_bodies, request_ids  # noqa: E402 -- needs the apps loaded
+from handoffaudit import otel, request_bodies, request_ids  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
@@ -56,6 +56,7 @@ class ApiHandler(WSGIHandler):
 
 _api = ApiHandler()
 _pages = WSGIHandler()
+otel.start("web")
 freeze_startup_objects()
 limit_waits()
 connection_created.connect(replace_closed)
@@ -69,7 +70,8 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
         return start_response(status, [*headers, (request_ids.HEADER, request_id)], *rest)
 
-    return _answer(environ, start)
+    with otel.trace_request(environ, start) as traced:
+        return _answer(environ, traced)
 
 
 def _answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -94,6 +94,20 @@ def web_address(name: str) -> str:
     return value
 
 
+LEAST_TOKEN = 24
+
+
+def token(name: str) -> str:
+    """Return a secret of at least `LEAST_TOKEN` characters, or an empty text if none is set."""
+    value = os.environ.get(name, "").strip()
+    if value and (len(value) < LEAST_TOKEN or not value.isascii() or not value.isprintable() or " " in value):
+        raise ImproperlyConfigured(
+            f"{name} has {len(value)} characters: set it to {LEAST_TOKEN} ASCII characters or more, without spaces,"
+            " e.g. to what this prints: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
+    return value
+
+
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     value = os.environ.get(name, default)
     if value not in allowed:

@@ -22,6 +22,7 @@ from handoffaudit.env import (
     positive,
     private_targets,
     secret_key,
+    token,
     web_address,
 )
 from handoffaudit.logging import configure_logs
@@ -306,6 +307,8 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_TIMEZONE = "UTC"
 
+# The bearer token of `/metrics`. Without a token, the address does not exist.
+METRICS_TOKEN = token("HANDOFFAUDIT_METRICS_TOKEN")
 EVENTS_FILE = file_or_none("HANDOFFAUDIT_EVENTS_FILE")
 LOG_FORMAT = choice("HANDOFFAUDIT_LOG_FORMAT", "text" if DEBUG else "json", ("text", "json"))
 LOG_LEVEL = choice("HANDOFFAUDIT_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))

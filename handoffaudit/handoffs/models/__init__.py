@@ -1,6 +1,6 @@
 """The Django models of handoffs, their verdicts, reviews, counts, LLM calls, tool results, hook events and webhooks."""
 
-from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal, MetricTotal
 from handoffaudit.handoffs.models.handoff import (
     WAITING_STATES,
     ActorKind,
@@ -67,6 +67,7 @@ __all__ = [
     "HourlyCount",
     "HourlyTotal",
     "LateResults",
+    "MetricTotal",
     "ModelAnswer",
     "ModelBreaker",
     "ModelCall",

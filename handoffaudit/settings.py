@@ -53,6 +53,7 @@ INSTALLED_APPS = [
     "handoffaudit.accounts",
     "handoffaudit.policy",
     "handoffaudit.handoffs",
+    "handoffaudit.trust",
     "handoffaudit.diagnostics",
     "handoffaudit.dashboard",
 ]
@@ -203,6 +204,7 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_blocked",
     "handoffaudit.diagnostics.tasks.look_for_reports",
     "handoffaudit.diagnostics.tasks.look_for_ended_mutes",
+    "handoffaudit.trust.seals.seal_due",
 )
 # Traces of OpenTelemetry: handoffs are made after so many seconds without a new span. Spans are removed later, because
 # the spans of agents that are still at work come last.

@@ -24,7 +24,8 @@ COMMANDS = {
     "watch": ("watch", "Report handoff files as agents write them."),
     "eval": ("eval", "Measure layers on labelled data."),
     "recount": ("upkeep.recount", "Check stored counts and correct differences."),
-    "verify-log": ("upkeep.verify_log", "Verify the integrity of the audit log."),
+    "verify-log": ("trust.verify_log", "Verify the audit log and the seals of decisions and verdicts."),
+    "seal-key": ("trust.seal_key", "Show or change the key that signs seals."),
     "backup": ("upkeep.backup", "Back up the embedded database to a file."),
     "manage": ("upkeep.manage", "Run one of Django's own commands."),
 }

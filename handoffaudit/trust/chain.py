@@ -6,7 +6,7 @@ The verification reads each seal and each sealed row once, and holds one part of
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from django.utils import timezone
@@ -182,8 +182,7 @@ def _list_removals(tenant: Tenant) -> list[_Removal]:
 
 def _covers(removal: _Removal, sealed: Sealed) -> bool:
     """Return whether the retention run removes the row, by the time in the id of its handoff."""
-    received = datetime.fromtimestamp((sealed.handoff >> 80) / 1000, UTC)
-    return sealed.kind in removal.kinds and received < removal.before
+    return sealed.kind in removal.kinds and sealed.handoff >> 80 < removal.before.timestamp() * 1000
 
 
 def _find_added_events(tenant: Tenant, reached: int, report: Report) -> None:
@@ -204,7 +203,7 @@ def _find_added_verdicts(tenant: Tenant, reached: int, report: Report) -> None:
     after = uuid.UUID(int=0)
     while True:
         found = Verdict.objects.filter(tenant=tenant, id__gt=after).order_by("id")
-        part = {pk: (handoff, at) for pk, handoff, at in found.values_list("id", "handoff", "validated_at")[:PART]}
+        part = {pk: (handoff, at) for pk, handoff, at in found.values_list("id", "handoff_id", "validated_at")[:PART]}
         if not part:
             return
         first, after = min(part), max(part)

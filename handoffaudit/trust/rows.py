@@ -23,6 +23,7 @@ _VERDICT: Final = (
     "handoff__content_hash",
 )
 _POLICY: Final = ("id", "tenant_id", "kind", "number", "content", "changed_by", "changed_at", "note")
+_TOO_LARGE: Final = 2**63
 
 
 def sealed_events() -> "QuerySet[Event]":
@@ -75,14 +76,20 @@ def read_rows(sealed: Iterable[Sealed]) -> dict[tuple[int, int], Row]:
     """Return the stored rows of a seal's list by kind and id. A row that is gone is missing in the result."""
     ids: dict[int, list[int]] = {EVENT: [], VERDICT: [], POLICY: []}
     for one in sealed:
-        ids[one.kind].append(one.number)
+        # A list that somebody changed may have numbers that no column holds.
+        if one.kind == VERDICT or one.number < _TOO_LARGE:
+            ids[one.kind].append(one.number)
     found: dict[tuple[int, int], Row] = {}
-    readers = (
-        (EVENT, lambda some: read_events(Event.objects.filter(pk__in=some))),
-        (VERDICT, lambda some: read_verdicts(Verdict.objects.filter(pk__in=[uuid.UUID(int=one) for one in some]))),
-        (POLICY, lambda some: read_policies(PolicyVersion.objects.filter(pk__in=some))),
-    )
-    for kind, read in readers:
-        for start in range(0, len(ids[kind]), 500):
-            found |= {(kind, row.sealed.number): row for row in read(ids[kind][start : start + 500])}
+    for kind, numbers in ids.items():
+        for start in range(0, len(numbers), 500):
+            some = _read_kind(kind, numbers[start : start + 500])
+            found |= {(kind, row.sealed.number): row for row in some}
     return found
+
+
+def _read_kind(kind: int, numbers: list[int]) -> Iterator[Row]:
+    if kind == EVENT:
+        return read_events(Event.objects.filter(pk__in=numbers))
+    if kind == VERDICT:
+        return read_verdicts(Verdict.objects.filter(pk__in=[uuid.UUID(int=one) for one in numbers]))
+    return read_policies(PolicyVersion.objects.filter(pk__in=numbers))

@@ -108,6 +108,11 @@ def read_public_key(text: str) -> str:
     return text
 
 
+def is_set() -> bool:
+    """Return whether the environment has the key, instead of the data folder."""
+    return bool(os.environ.get(VARIABLE))
+
+
 def find_key(folder: Path) -> SealKey | None:
     """Return the key of `HANDOFFAUDIT_SEAL_KEY` or of the data folder, or None if there is none. Raise `WrongKey`."""
     if given := os.environ.get(VARIABLE):

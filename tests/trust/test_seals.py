@@ -323,6 +323,6 @@ def test_verifying_names_a_bounded_number_of_problems(tenant: Tenant) -> None:
 
 def test_lists_of_rows_that_cannot_be_read_are_a_problem(tenant: Tenant) -> None:
     sealed_history(tenant)
-    for packed in (b"\x00", b"\x09" * 65, b""):
+    for packed in (b"\x00", b"\x09" * 65, b"\x01" + b"\xff" * 64, b"\x02" + b"\xff" * 64, b""):
         Seal.objects.filter(number=1).update(rows=packed)
         assert any(one.startswith("seal 1: ") for one in verify(tenant).problems)

@@ -115,6 +115,12 @@ _TYPES = (
         "Refer to files instead of including them.",
     ),
     ProblemType(
+        "Bundle too large",
+        413,
+        "The period or trace has more handoffs, or larger documents, than an evidence bundle takes.",
+        "Choose a shorter period, or get a bundle for each trace or handoff.",
+    ),
+    ProblemType(
         "Too many items", 413, "The batch has more items than the limit.", "Send the items in several batches."
     ),
     ProblemType(
@@ -142,6 +148,12 @@ _TYPES = (
         "The body is no ExportTraceServiceRequest of OpenTelemetry.",
         "Send what an exporter of OpenTelemetry posts, and check Content-Type.",
         known_as="the-traces",
+    ),
+    ProblemType(
+        "No bundle now",
+        503,
+        "The server already makes as many evidence bundles as it may, or its seal key cannot be used.",
+        "Try again in a minute. If the detail names the key, tell the operator.",
     ),
     ProblemType("An empty batch", 422, "The batch has no items.", "Send at least one item."),
     ProblemType(

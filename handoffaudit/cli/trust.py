@@ -1,4 +1,4 @@
-"""Commands that check what was recorded: `verify-log` and `seal-key`."""
+"""Commands that prove what was recorded: `verify-log`, `seal-key`, `evidence` and `verify-bundle`."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import find_tenant, start_with_database
-from handoffaudit.cli.options import data_folder, data_option, example, json_option
+from handoffaudit.cli.options import data_folder, data_option, example, json_option, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
@@ -168,3 +168,87 @@ def rotate(*, lost: bool) -> None:
     else:
         click.echo(new.secret)
     click.echo(f"{number:,} chains of seals go on with the key {new.key_id}.", err=True)
+
+
+@click.command(
+    name="evidence",
+    epilog=example(
+        "handoffaudit evidence --handoff 0191f0c2-… --output evidence.zip",
+        "handoffaudit evidence --since 2026-11-01 --until 2026-11-02 --output day.zip",
+    ),
+)
+@click.option("--handoff", metavar="ID", help="The handoff, with its other attempts.")
+@click.option("--trace", metavar="TRACE", help="All handoffs of this trace.")
+@click.option("--since", metavar="TIME", help="All handoffs received since: 24h, 7d, a date, or a date and time.")
+@click.option("--until", metavar="TIME", help="With --since: received before this time (exclusive). Default: now.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", required=True, help="The new file.")
+@tenant_option
+@data_option
+def evidence(
+    handoff: str | None, trace: str | None, since: str | None, until: str | None, output: Path, tenant: str
+) -> None:
+    """Write a signed evidence bundle about a handoff, a trace or a period into FILE, which must not exist."""
+    asked = {"handoff": handoff, "trace": trace, "since": since, "until": until}
+    if [handoff, trace, since].count(None) != 2 or (until is not None and since is None):
+        raise click.UsageError("Give one of --handoff, --trace and --since.")
+    start_with_database()
+    from django.conf import settings
+
+    from handoffaudit.cli.bootstrap import actor_name
+    from handoffaudit.filter_fields import FilterError
+    from handoffaudit.handoffs.models import Handoff
+    from handoffaudit.trust import bundle, signatures
+
+    try:
+        subject = bundle.find_subject(find_tenant(tenant), {name: value for name, value in asked.items() if value})
+        key = signatures.load_key(settings.DATA_FOLDER)
+        with output.open("xb") as file:
+            try:
+                for part in bundle.build(subject, key, by=actor_name(), with_audit=True):
+                    file.write(part)
+            except BaseException:
+                output.unlink()
+                raise
+    except FileExistsError as error:
+        raise Stop(f"{output} is there already: name a new file.") from error
+    except OSError as error:
+        raise Stop(f"{output} can't be written ({error.strerror}).") from error
+    except (bundle.TooLarge, bundle.NothingFound, FilterError, signatures.WrongKey, Handoff.DoesNotExist) as error:
+        raise Stop(str(error)) from error
+    click.echo(f"{output}: {len(subject.handoffs):,} handoffs, {output.stat().st_size:,} bytes.", err=True)
+
+
+@click.command(name="verify-bundle", epilog=example("handoffaudit verify-bundle evidence.zip --key seal-key.pub"))
+@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--key", metavar="PUBLIC", help="The public key of the server, or a file with it (seal-key show).")
+@json_option
+def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
+    """Check an evidence bundle offline. Exits with 1 if the bundle was changed or is signed with another key.
+
+    Without --key, the command trusts the key inside the bundle, which anybody can put there.
+    """
+    from handoffaudit.trust import bundle_check, signatures
+
+    try:
+        result = bundle_check.check(file, signatures.read_public_key(key) if key is not None else None)
+    except signatures.WrongKey as error:
+        raise Stop(str(error)) from error
+    except bundle_check.WrongBundle as error:
+        if as_json:
+            click.echo(json.dumps({"intact": False, "problems": [str(error)], "notes": []}))
+        else:
+            click.echo(f"{file.name}: broken. {error}")
+        sys.exit(1)
+    found = {name: result.manifest[name] for name in ("tenant", "subject", "made_at", "made_by", "public_key")}
+    found |= {name: getattr(result, name) for name in ("files", "seals", "entries", "problems", "notes")}
+    found |= {"intact": not result.problems, "sealed_rows": result.sealed}
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        click.echo(f"{file.name}: {'broken' if result.problems else 'intact'}, {result.files:,} files, made at")
+        rows = f"{result.sealed:,} sealed rows, {result.seals:,} seals"
+        click.echo(f"  {found['made_at']} by {found['made_by']}, {rows}.")
+        for line in (*result.problems, *(f"note: {note}" for note in result.notes)):
+            click.echo(f"  {line}")
+    if result.problems:
+        sys.exit(1)

@@ -149,12 +149,6 @@ _TYPES = (
         "Send what an exporter of OpenTelemetry posts, and check Content-Type.",
         known_as="the-traces",
     ),
-    ProblemType(
-        "No bundle now",
-        503,
-        "The server already makes as many evidence bundles as it may, or its seal key cannot be used.",
-        "Try again in a minute. If the detail names the key, tell the operator.",
-    ),
     ProblemType("An empty batch", 422, "The batch has no items.", "Send at least one item."),
     ProblemType(
         "The batch can't be read",
@@ -247,6 +241,12 @@ _TYPES = (
         503,
         "The server already judges as many documents on request as it may at once.",
         "Try again in a second, or submit the document, so that it waits in the queue.",
+    ),
+    ProblemType(
+        "No bundle now",
+        503,
+        "The server already makes as many evidence bundles as it may, or its seal key cannot be used.",
+        "Try again in a minute. If the detail names the key, tell the operator.",
     ),
 )
 

@@ -245,6 +245,23 @@ def private_targets(name: str) -> PrivateTargets:
     return PrivateTargets(hosts=frozenset(hosts), networks=tuple(networks))
 
 
+def checkpoint_places(name: str, folder: Path) -> list[str]:
+    """Return where checkpoints are written: files, web addresses, or `-` for standard output; `off` for nowhere.
+
+    The default is a file in the data folder.
+    """
+    given = [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
+    if given == ["off"]:
+        return []
+    for part in given:
+        if part != "-" and not part.startswith(("https://", "http://")) and not Path(part).is_absolute():
+            raise ImproperlyConfigured(
+                f"{name} has {part!r}: set it to off, or to absolute paths of files, web addresses, and - for standard"
+                " output, with commas between."
+            )
+    return given or [str(folder / "checkpoints.jsonl")]
+
+
 def mail_server(name: str) -> dict[str, Any]:
     """Return Django's EMAIL_ settings from a URL, and no settings without a URL.
 

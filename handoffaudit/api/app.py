@@ -11,6 +11,7 @@ from handoffaudit.api import (
     agents,
     batch,
     errors,
+    evidence,
     file_reports,
     groups,
     handoffs,
@@ -147,6 +148,7 @@ for router in (
     agents.declared_router,
     diagnostics_router,
     retention.router,
+    evidence.router,
     webhooks.router,
     policies.published_router,
 ):

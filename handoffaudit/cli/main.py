@@ -27,7 +27,10 @@ COMMANDS = {
     "eval": ("eval", "Measure layers on labelled data."),
     "doctor": ("doctor", "Check the installation and say what to do."),
     "recount": ("upkeep.recount", "Check stored counts and correct differences."),
-    "verify-log": ("upkeep.verify_log", "Verify the integrity of the audit log."),
+    "verify-log": ("trust.verify_log", "Verify the audit log and the seals of decisions and verdicts."),
+    "seal-key": ("trust.seal_key", "Show or change the key that signs seals."),
+    "evidence": ("trust.evidence", "Write a signed evidence bundle."),
+    "verify-bundle": ("trust.verify_bundle", "Check an evidence bundle, offline."),
     "backup": ("upkeep.backup", "Back up the embedded database to a file."),
     "manage": ("upkeep.manage", "Run one of Django's own commands."),
 }

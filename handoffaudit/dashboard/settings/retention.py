@@ -20,7 +20,17 @@ from handoffaudit.dashboard.policies.forms import Line, number
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.retention_run import Count, Standing
 from handoffaudit.policy.kinds import retention
-from handoffaudit.policy.retention import KIND_TEXTS, LEAST, MOST, Data, KindText, Retention, RetentionModel, parse_row
+from handoffaudit.policy.retention import (
+    KIND_TEXTS,
+    LEAST,
+    MOST,
+    Data,
+    KindText,
+    Retention,
+    RetentionModel,
+    parse_row,
+    warning_of,
+)
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
 from handoffaudit.validation.text import pluralize
@@ -80,6 +90,12 @@ class Card:
     def kept(self) -> str:
         days = self.standing.rule.days
         return FOR_GOOD if days is None else f"kept for {_days(days)}"
+
+    @property
+    def warning(self) -> str:
+        """Return the warning for the entered days, or else for the days in force."""
+        rule = self.standing.rule
+        return warning_of(rule if self.preview is None else Retention(rule.name, self.preview.days))
 
     @property
     def there(self) -> str:

@@ -10,11 +10,13 @@ from ninja.openapi.schema import OpenAPISchema
 from handoffaudit.api import (
     agents,
     batch,
+    erasures,
     errors,
     file_reports,
     groups,
     handoffs,
     hooks,
+    legal_holds,
     llm_health,
     logs,
     policies,
@@ -147,6 +149,8 @@ for router in (
     agents.declared_router,
     diagnostics_router,
     retention.router,
+    legal_holds.router,
+    erasures.router,
     webhooks.router,
     policies.published_router,
 ):

@@ -23,6 +23,7 @@ COMMANDS = {
     "report-file": ("report_file", "Report the result of a handoff file check."),
     "watch": ("watch", "Report handoff files as agents write them."),
     "eval": ("eval", "Measure layers on labelled data."),
+    "retention": ("retention", "Preview deletion, place legal holds, erase a person's data."),
     "recount": ("upkeep.recount", "Check stored counts and correct differences."),
     "verify-log": ("upkeep.verify_log", "Verify the integrity of the audit log."),
     "backup": ("upkeep.backup", "Back up the embedded database to a file."),

@@ -233,6 +233,7 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_thresholds",
     "handoffaudit.diagnostics.tasks.look_for_samples",
     "handoffaudit.diagnostics.tasks.look_for_old",
+    "handoffaudit.diagnostics.tasks.look_for_erasures",
     "handoffaudit.diagnostics.tasks.look_for_blocked",
     "handoffaudit.diagnostics.tasks.look_for_reports",
     "handoffaudit.diagnostics.tasks.look_for_ended_mutes",

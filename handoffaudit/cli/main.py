@@ -26,6 +26,7 @@ COMMANDS = {
     "watch": ("watch", "Report handoff files as agents write them."),
     "eval": ("eval", "Measure layers on labelled data."),
     "doctor": ("doctor", "Check the installation and say what to do."),
+    "retention": ("retention", "Preview deletion, place legal holds, erase a person's data."),
     "recount": ("upkeep.recount", "Check stored counts and correct differences."),
     "verify-log": ("trust.verify_log", "Verify the audit log and the seals of decisions and verdicts."),
     "seal-key": ("trust.seal_key", "Show or change the key that signs seals."),

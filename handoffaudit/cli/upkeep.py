@@ -105,9 +105,9 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()
     from handoffaudit.diagnostics import attribution
-    from handoffaudit.handoffs import counts
+    from handoffaudit.handoffs.recount import recount as recount_counts
 
-    found = counts.recount(repair=not check)
+    found = recount_counts(repair=not check)
     gone_over = attribution.rebuild() if agents else None
     if as_json:
         result = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}

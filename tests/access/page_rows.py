@@ -36,7 +36,7 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("view", "handoff", "trial", "file_report", "tool_result")
+BY_PK = ("view", "handoff", "trial", "file_report", "tool_result", "hold", "erasure")
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
@@ -248,6 +248,13 @@ TABLE = {
     "dashboard:retention_history": Row(Role.VIEWER),
     "dashboard:retention_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:retention_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:holds": Row(Role.ADMIN),
+    "dashboard:hold_place": post(Role.ADMIN, scope="tenant", reason="a case"),
+    "dashboard:hold_lift": post(Role.ADMIN, about="hold", reason="it is over"),
+    "dashboard:erasures": Row(Role.ADMIN),
+    "dashboard:erasure_request": post(Role.ADMIN, value="ada@example.com", reason="she asked"),
+    "dashboard:erasure_confirm": post(Role.ADMIN, about="erasure"),
+    "dashboard:erasure_cancel": post(Role.ADMIN, about="erasure"),
     "dashboard:settings_audit": Row(Role.ADMIN),
     "dashboard:settings_audit_entry": Row(Role.ADMIN),
 }

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('handoffs', '0020_chat_kinds'),
+        ('handoffs', '0021_telemetry_refusals'),
     ]
 
     operations = [

@@ -16,6 +16,8 @@ from typing import Any
 
 import structlog
 
+from handoffaudit import request_ids
+
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
@@ -319,6 +321,7 @@ def drop(environ: dict[str, Any]) -> None:
 def refuse(start_response: Callable[..., Any], status: str, said: str, *headers: tuple[str, str]) -> Iterable[bytes]:
     """Answer with a problem document before Django sees the request."""
     number, _, title = status.partition(" ")
-    body = f'{{"type":"about:blank","title":"{title}","status":{number},"detail":"{said}"}}'.encode()
+    members = f'"status":{number},"detail":"{said}","request_id":"{request_ids.current_id()}"'
+    body = f'{{"type":"about:blank","title":"{title}",{members}}}'.encode()
     start_response(status, [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body))), *headers])
     return [body]

@@ -3,12 +3,14 @@
 import difflib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
 
+from handoffaudit.accounts import Refused, single_sign_on
 from handoffaudit.process import PREFIX
 
 TAG = "handoffaudit"
@@ -157,6 +159,66 @@ def postgresql_without_redis(**_: object) -> list[CheckMessage]:
             id="handoffaudit.W009",
         )
     ]
+
+
+@register(TAG)
+def single_sign_on_is_usable(**_: object) -> list[CheckMessage]:
+    """Check the settings of sign-in with OpenID Connect, without asking the provider."""
+    found = list(_oidc_flaws()) if settings.OIDC_ISSUER else []
+    if not settings.PASSWORD_SIGN_IN and not settings.OIDC_ISSUER:
+        found.append(
+            Error(
+                "HANDOFFAUDIT_PASSWORD_SIGN_IN is off and HANDOFFAUDIT_OIDC_ISSUER is not set: nobody could sign in.",
+                hint="Set HANDOFFAUDIT_OIDC_ISSUER, or unset HANDOFFAUDIT_PASSWORD_SIGN_IN.",
+                id="handoffaudit.E010",
+            )
+        )
+    return found
+
+
+def _oidc_flaws() -> Iterator[CheckMessage]:
+    issuer = urlsplit(settings.OIDC_ISSUER)
+    if issuer.scheme == "http" and issuer.hostname not in LOOPBACK | {"::1"}:
+        yield Error(
+            f"HANDOFFAUDIT_OIDC_ISSUER is {settings.OIDC_ISSUER}: secrets and tokens would travel unencrypted.",
+            hint="Write the address with https://.",
+            id="handoffaudit.E011",
+        )
+    if not settings.OIDC_CLIENT_ID:
+        yield Error(
+            "HANDOFFAUDIT_OIDC_ISSUER is set, but HANDOFFAUDIT_OIDC_CLIENT_ID is not.",
+            hint="Register the server at the provider, and set HANDOFFAUDIT_OIDC_CLIENT_ID.",
+            id="handoffaudit.E012",
+        )
+    if bool(settings.OIDC_ROLE_CLAIM) != bool(settings.OIDC_ROLES):
+        yield Error(
+            "HANDOFFAUDIT_OIDC_ROLE_CLAIM and HANDOFFAUDIT_OIDC_ROLES need each other: one names the claim, the other"
+            " the roles for its values.",
+            hint="Set both, or neither.",
+            id="handoffaudit.E013",
+        )
+    yield from _role_flaws()
+
+
+def _role_flaws() -> Iterator[CheckMessage]:
+    try:
+        managed = single_sign_on.managed_slugs()
+    except Refused as refused:
+        hint = "Correct HANDOFFAUDIT_OIDC_ROLES or HANDOFFAUDIT_OIDC_DEFAULT_ROLE."
+        yield Error(refused.message, hint=hint, id="handoffaudit.E014")
+        return
+    if settings.OIDC_DEFAULT_ROLE and not settings.OIDC_ALLOWED_DOMAINS:
+        yield Warning(
+            "HANDOFFAUDIT_OIDC_DEFAULT_ROLE lets everybody in whom the provider knows.",
+            hint="Name your domains in HANDOFFAUDIT_OIDC_ALLOWED_DOMAINS, unless only your people have accounts there.",
+            id="handoffaudit.W015",
+        )
+    if not managed:
+        yield Warning(
+            "HANDOFFAUDIT_OIDC_ISSUER is set, but no role is: nobody new can sign in through the provider.",
+            hint="Set HANDOFFAUDIT_OIDC_ROLE_CLAIM and HANDOFFAUDIT_OIDC_ROLES, or HANDOFFAUDIT_OIDC_DEFAULT_ROLE.",
+            id="handoffaudit.W016",
+        )
 
 
 def known_names() -> set[str]:

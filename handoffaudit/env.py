@@ -2,6 +2,7 @@
 
 import contextlib
 import ipaddress
+import json
 import os
 import secrets
 from dataclasses import dataclass
@@ -141,6 +142,24 @@ def folders(name: str) -> list[Path]:
     return found
 
 
+def lists_by_name(name: str) -> dict[str, list[str]]:
+    """Return lists of texts by name from a JSON object, whose values are texts or lists of texts."""
+    given = os.environ.get(name, "").strip()
+    try:
+        found = {
+            key: [value] if isinstance(value, str) else list(value) for key, value in json.loads(given or "{}").items()
+        }
+        readable = all(isinstance(text, str) for texts in found.values() for text in texts)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        readable = False
+    if not readable:
+        raise ImproperlyConfigured(
+            f"{name} cannot be read: write it as a JSON object of texts, such as "
+            '{"audit-admins": "admin", "crew": "reviewer@acme"}.'
+        )
+    return found
+
+
 def file_or_none(name: str) -> Path | None:
     """Return the file to write to, None if none is set. Its folder must exist."""
     given = os.environ.get(name)
@@ -224,6 +243,23 @@ def private_targets(name: str) -> PrivateTargets:
                 ) from None
             hosts.add(part)
     return PrivateTargets(hosts=frozenset(hosts), networks=tuple(networks))
+
+
+def checkpoint_places(name: str, folder: Path) -> list[str]:
+    """Return where checkpoints are written: files, web addresses, or `-` for standard output; `off` for nowhere.
+
+    The default is a file in the data folder.
+    """
+    given = [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
+    if given == ["off"]:
+        return []
+    for part in given:
+        if part != "-" and not part.startswith(("https://", "http://")) and not Path(part).is_absolute():
+            raise ImproperlyConfigured(
+                f"{name} has {part!r}: set it to off, or to absolute paths of files, web addresses, and - for standard"
+                " output, with commas between."
+            )
+    return given or [str(folder / "checkpoints.jsonl")]
 
 
 def mail_server(name: str) -> dict[str, Any]:

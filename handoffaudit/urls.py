@@ -5,7 +5,7 @@ from django.urls import include, path
 from handoffaudit.api.app import api
 from handoffaudit.api.health import alive, ready
 from handoffaudit.api.metrics import metrics
-from handoffaudit.dashboard import sign_in
+from handoffaudit.dashboard import security, sign_in
 from handoffaudit.dashboard.help import public_pages
 from handoffaudit.dashboard.sign_in import home
 
@@ -18,6 +18,7 @@ urlpatterns = [
     path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
     path("help/", include(public_pages.urlpatterns)),
     path("", include(sign_in.sign_in_urls)),
+    path("", include(security.urlpatterns)),
 ]
 
 handler400 = "handoffaudit.dashboard.access.bad_request"

@@ -36,7 +36,7 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("view", "handoff", "trial", "file_report", "tool_result")
+BY_PK = ("view", "handoff", "trial", "file_report", "tool_result", "hold", "erasure")
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
@@ -48,6 +48,24 @@ TABLE = {
     "account_logout": Row(SIGNED_IN),
     "welcome": Row(PUBLIC, 410),
     "password": Row(SIGNED_IN),
+    # No provider is set up.
+    "oidc_start": Row(PUBLIC, 404),
+    "oidc_callback": Row(PUBLIC, 404),
+    # Nobody has entered a password before.
+    "mfa_authenticate": Row(PUBLIC, 302),
+    "mfa_login_webauthn": Row(PUBLIC, 302),
+    "mfa_index": Row(SIGNED_IN),
+    "account_reauthenticate": Row(SIGNED_IN),
+    # Who has a password and no second factor confirms with the password.
+    "mfa_reauthenticate": Row(SIGNED_IN, 302),
+    "mfa_reauthenticate_webauthn": Row(SIGNED_IN, 302),
+    "mfa_activate_totp": Row(SIGNED_IN, 302),
+    "mfa_generate_recovery_codes": Row(SIGNED_IN, 302),
+    "mfa_add_webauthn": Row(SIGNED_IN, 302),
+    "mfa_remove_webauthn": Row(SIGNED_IN, 302),
+    # There are none.
+    "mfa_deactivate_totp": Row(SIGNED_IN, 404),
+    "mfa_view_recovery_codes": Row(SIGNED_IN, 404),
     "help_codes": Row(PUBLIC),
     "help_code": Row(PUBLIC),
     "help_problems": Row(PUBLIC),
@@ -82,6 +100,7 @@ TABLE = {
     "dashboard:comment_change": Row(Role.REVIEWER, 409, "POST", {"text": "Wrong."}, ("handoff", "comment")),
     "dashboard:assign": post(Role.REVIEWER, about="handoff", version="2", to=""),
     "dashboard:handoff_part": Row(Role.VIEWER, about=ABOUT_HANDOFF),
+    "dashboard:handoff_evidence": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_raw": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_repair": Row(Role.REVIEWER, 302, about=ABOUT_HANDOFF),
     "dashboard:handoff_again": post(Role.ADMIN, about="handoff"),
@@ -157,6 +176,7 @@ TABLE = {
     "dashboard:trial_save": post(Role.ADMIN, about="trial"),
     "dashboard:diagnostics": Row(Role.VIEWER),
     "dashboard:compliance": Row(Role.VIEWER),
+    "dashboard:compliance_evidence": Row(Role.VIEWER),
     "dashboard:compliance_json": Row(Role.VIEWER),
     "dashboard:compliance_csv": Row(Role.VIEWER),
     "dashboard:compliance_weeks_csv": Row(Role.VIEWER),
@@ -172,6 +192,7 @@ TABLE = {
     "dashboard:log_send": post(Role.REVIEWER, 400, origin="ci"),
     "dashboard:handoff_logs": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:traces": Row(Role.VIEWER),
+    "dashboard:trace_evidence": Row(Role.VIEWER, about=("trace_id",)),
     "dashboard:trace": Row(Role.VIEWER, about=("trace_id",)),
     "dashboard:tool_result": Row(Role.VIEWER, about=("tool_result",)),
     "dashboard:file_reports": Row(Role.VIEWER),
@@ -201,6 +222,7 @@ TABLE = {
     "dashboard:settings_invite": post(Role.ADMIN, name="grace", role="viewer"),
     "dashboard:settings_link": post(Role.ADMIN, about="person"),
     "dashboard:settings_role": post(Role.ADMIN, about="person", role="reviewer"),
+    "dashboard:settings_reset_factors": post(Role.ADMIN, about="person"),
     "dashboard:settings_remove": post(Role.ADMIN, about="person"),
     "dashboard:settings_keys": Row(Role.ADMIN),
     "dashboard:settings_key_create": post(Role.ADMIN, 400, name=""),
@@ -226,6 +248,13 @@ TABLE = {
     "dashboard:retention_history": Row(Role.VIEWER),
     "dashboard:retention_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:retention_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:holds": Row(Role.ADMIN),
+    "dashboard:hold_place": post(Role.ADMIN, scope="tenant", reason="a case"),
+    "dashboard:hold_lift": post(Role.ADMIN, about="hold", reason="it is over"),
+    "dashboard:erasures": Row(Role.ADMIN),
+    "dashboard:erasure_request": post(Role.ADMIN, value="ada@example.com", reason="she asked"),
+    "dashboard:erasure_confirm": post(Role.ADMIN, about="erasure"),
+    "dashboard:erasure_cancel": post(Role.ADMIN, about="erasure"),
     "dashboard:settings_audit": Row(Role.ADMIN),
     "dashboard:settings_audit_entry": Row(Role.ADMIN),
 }

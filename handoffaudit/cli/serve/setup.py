@@ -46,6 +46,7 @@ def prepare() -> Prepared:
         database.migrate()
         link = make_first_link()
     check_redis()
+    make_seal_key()
     try:
         collect_static()
     except OSError as error:
@@ -78,6 +79,18 @@ def check_redis() -> None:
             client.ping()
     except (redis.RedisError, ValueError) as error:
         raise Stop(f"Redis can't be reached ({error}): check that it runs and that REDIS_URL is right.") from error
+
+
+def make_seal_key() -> None:
+    """Make the key of seals at the first start, and refuse a key that cannot be used."""
+    from django.conf import settings
+
+    from handoffaudit.trust import signatures
+
+    try:
+        signatures.load_key(settings.DATA_FOLDER)
+    except signatures.WrongKey as error:
+        raise Stop(str(error)) from error
 
 
 def collect_static() -> None:

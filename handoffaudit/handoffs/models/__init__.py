@@ -30,6 +30,7 @@ from handoffaudit.handoffs.models.integrations import (
     TraceFact,
     ValidationState,
 )
+from handoffaudit.handoffs.models.removal import HoldScope, LegalHold, RemovedHandoffs
 from handoffaudit.handoffs.models.reviews import (
     Alert,
     Approval,
@@ -63,10 +64,12 @@ __all__ = [
     "HandedOut",
     "Handoff",
     "HandoffBody",
+    "HoldScope",
     "HookEvent",
     "HourlyCount",
     "HourlyTotal",
     "LateResults",
+    "LegalHold",
     "MetricTotal",
     "ModelAnswer",
     "ModelBreaker",
@@ -77,6 +80,7 @@ __all__ = [
     "Proposal",
     "Remediation",
     "RemovedDocument",
+    "RemovedHandoffs",
     "ReviewHold",
     "State",
     "Subscriber",

@@ -253,6 +253,12 @@ _TYPES = (
 PROBLEM_TYPES: Mapping[str, ProblemType] = MappingProxyType({one.title: one for one in _TYPES})
 
 
+def name_of(title: str, status: int) -> str:
+    """Return the name of the type of a problem in URLs and metrics; without a type, its HTTP status."""
+    known = PROBLEM_TYPES.get(title)
+    return known.name if known else f"http-{status}"
+
+
 def type_of(title: str) -> str:
     """Return the `type` of a problem document with that title."""
     known = PROBLEM_TYPES.get(title)

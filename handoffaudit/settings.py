@@ -16,12 +16,14 @@ from handoffaudit.env import (
     file_or_none,
     folder_or_none,
     folders,
+    lists_by_name,
     mail_sender,
     mail_server,
     most_log_ratio,
     positive,
     private_targets,
     secret_key,
+    token,
     web_address,
 )
 from handoffaudit.logging import configure_logs
@@ -48,6 +50,9 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "django_htmx",
     "template_partials",
     "ninja",
@@ -128,8 +133,34 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "handoffaudit.accounts.adapter.AccountAdapter"
 # Failures are counted by address and by user name. "login" would count successes too and answer with a bare page.
-ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key"}
+# "begin_sign_in" is ours.
+ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key", "begin_sign_in": "30/m/ip"}
 ACCOUNT_SESSION_REMEMBER = True
+
+# Sign-in with OpenID Connect, and the other ways to sign in.
+OIDC_ISSUER = web_address("HANDOFFAUDIT_OIDC_ISSUER")
+OIDC_CLIENT_ID = env.str("HANDOFFAUDIT_OIDC_CLIENT_ID", "")
+OIDC_CLIENT_SECRET = env.str("HANDOFFAUDIT_OIDC_CLIENT_SECRET", "")
+OIDC_NAME = env.str("HANDOFFAUDIT_OIDC_NAME", "SSO")
+OIDC_SCOPES = env.list("HANDOFFAUDIT_OIDC_SCOPES", ["openid", "profile", "email"])
+OIDC_ALLOWED_DOMAINS: list[str] = env.list("HANDOFFAUDIT_OIDC_ALLOWED_DOMAINS", [])
+OIDC_VERIFIED_CLAIM = env.str("HANDOFFAUDIT_OIDC_VERIFIED_CLAIM", "email_verified")
+OIDC_ROLE_CLAIM = env.str("HANDOFFAUDIT_OIDC_ROLE_CLAIM", "")
+OIDC_ROLES = lists_by_name("HANDOFFAUDIT_OIDC_ROLES")
+OIDC_DEFAULT_ROLE = env.str("HANDOFFAUDIT_OIDC_DEFAULT_ROLE", "")
+# Who signs in through the provider does so again after so many seconds, and then gets the role that the provider gives.
+OIDC_SESSION_SECONDS = 12 * 3600
+PASSWORD_SIGN_IN = env.bool("HANDOFFAUDIT_PASSWORD_SIGN_IN", True)
+ADMIN_SECOND_FACTOR = env.bool("HANDOFFAUDIT_ADMIN_SECOND_FACTOR", False)
+SOCIALACCOUNT_ADAPTER = "handoffaudit.accounts.openid.SignInAdapter"
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {"provider_class": "handoffaudit.accounts.openid.Provider", "OAUTH_PKCE_ENABLED": True}
+}
+MFA_ADAPTER = "handoffaudit.accounts.second_factor.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_TOTP_ISSUER = "handoffaudit"
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
@@ -202,6 +233,7 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_thresholds",
     "handoffaudit.diagnostics.tasks.look_for_samples",
     "handoffaudit.diagnostics.tasks.look_for_old",
+    "handoffaudit.diagnostics.tasks.look_for_erasures",
     "handoffaudit.diagnostics.tasks.look_for_blocked",
     "handoffaudit.diagnostics.tasks.look_for_reports",
     "handoffaudit.diagnostics.tasks.look_for_ended_mutes",
@@ -283,6 +315,8 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_TIMEZONE = "UTC"
 
+# The bearer token of `/metrics`. Without a token, the address does not exist.
+METRICS_TOKEN = token("HANDOFFAUDIT_METRICS_TOKEN")
 EVENTS_FILE = file_or_none("HANDOFFAUDIT_EVENTS_FILE")
 LOG_FORMAT = choice("HANDOFFAUDIT_LOG_FORMAT", "text" if DEBUG else "json", ("text", "json"))
 LOG_LEVEL = choice("HANDOFFAUDIT_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))

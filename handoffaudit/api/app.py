@@ -10,12 +10,14 @@ from ninja.openapi.schema import OpenAPISchema
 from handoffaudit.api import (
     agents,
     batch,
+    erasures,
     errors,
     evidence,
     file_reports,
     groups,
     handoffs,
     hooks,
+    legal_holds,
     llm_health,
     logs,
     policies,
@@ -149,6 +151,8 @@ for router in (
     diagnostics_router,
     retention.router,
     evidence.router,
+    legal_holds.router,
+    erasures.router,
     webhooks.router,
     policies.published_router,
 ):

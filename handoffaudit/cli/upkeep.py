@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.bootstrap import find_tenant, refuse_no_data, start_django, start_with_database
+from handoffaudit.cli.bootstrap import actor_name, find_tenant, refuse_no_data, start_django, start_with_database
 from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example, json_option, tenant_option
 from handoffaudit.cli.progress import ProgressLine
 from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
@@ -105,9 +105,9 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()
     from handoffaudit.diagnostics import attribution
-    from handoffaudit.handoffs import counts
+    from handoffaudit.handoffs.recount import recount as recount_counts
 
-    found = counts.recount(repair=not check)
+    found = recount_counts(repair=not check)
     gone_over = attribution.rebuild() if agents else None
     if as_json:
         result = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
@@ -199,3 +199,28 @@ def _is_code(code: str) -> bool:
     from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 
     return code in CATALOGUE or code.partition(".")[0] in FAMILIES
+
+
+@click.command(name="sign-in-link", epilog=example("handoffaudit sign-in-link mara"))
+@click.argument("name")
+@click.option("--reset-second-factor", is_flag=True, help="Also remove the person's passkeys, app and recovery codes.")
+@data_option
+def sign_in_link(name: str, *, reset_second_factor: bool) -> None:
+    """Make a one-time link for the person NAME and print only the link on standard output.
+
+    The person chooses a new password with the link or, if sign-in with a password is switched off, is signed in at
+    once. The link works for three days, and ends earlier links. The audit log records the link.
+    """
+    start_with_database()
+    from django.conf import settings
+
+    from handoffaudit.accounts import people
+    from handoffaudit.accounts.models import Person
+
+    person = Person.objects.filter(username__iexact=name, is_active=True).first()
+    if person is None:
+        raise Stop(f"There is no active person {name!r}: see Settings, People, for the names.")
+    path = people.make_operator_link(person=person, actor=actor_name(), drop_factors=reset_second_factor)
+    click.echo(f"{settings.PUBLIC_URL}{path}")
+    if not settings.PUBLIC_URL:
+        click.echo("Put the address of the server before it, such as http://localhost:8000.", err=True)

@@ -36,16 +36,36 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("view", "handoff", "trial", "file_report", "tool_result")
+BY_PK = ("view", "handoff", "trial", "file_report", "tool_result", "hold", "erasure")
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
     "healthz": Row(PUBLIC),
     "readyz": Row(PUBLIC),
+    # The tests set no token.
+    "metrics": Row(PUBLIC, 404),
     "account_login": Row(PUBLIC),
     "account_logout": Row(SIGNED_IN),
     "welcome": Row(PUBLIC, 410),
     "password": Row(SIGNED_IN),
+    # No provider is set up.
+    "oidc_start": Row(PUBLIC, 404),
+    "oidc_callback": Row(PUBLIC, 404),
+    # Nobody has entered a password before.
+    "mfa_authenticate": Row(PUBLIC, 302),
+    "mfa_login_webauthn": Row(PUBLIC, 302),
+    "mfa_index": Row(SIGNED_IN),
+    "account_reauthenticate": Row(SIGNED_IN),
+    # Who has a password and no second factor confirms with the password.
+    "mfa_reauthenticate": Row(SIGNED_IN, 302),
+    "mfa_reauthenticate_webauthn": Row(SIGNED_IN, 302),
+    "mfa_activate_totp": Row(SIGNED_IN, 302),
+    "mfa_generate_recovery_codes": Row(SIGNED_IN, 302),
+    "mfa_add_webauthn": Row(SIGNED_IN, 302),
+    "mfa_remove_webauthn": Row(SIGNED_IN, 302),
+    # There are none.
+    "mfa_deactivate_totp": Row(SIGNED_IN, 404),
+    "mfa_view_recovery_codes": Row(SIGNED_IN, 404),
     "help_codes": Row(PUBLIC),
     "help_code": Row(PUBLIC),
     "help_problems": Row(PUBLIC),
@@ -202,6 +222,7 @@ TABLE = {
     "dashboard:settings_invite": post(Role.ADMIN, name="grace", role="viewer"),
     "dashboard:settings_link": post(Role.ADMIN, about="person"),
     "dashboard:settings_role": post(Role.ADMIN, about="person", role="reviewer"),
+    "dashboard:settings_reset_factors": post(Role.ADMIN, about="person"),
     "dashboard:settings_remove": post(Role.ADMIN, about="person"),
     "dashboard:settings_keys": Row(Role.ADMIN),
     "dashboard:settings_key_create": post(Role.ADMIN, 400, name=""),
@@ -227,6 +248,13 @@ TABLE = {
     "dashboard:retention_history": Row(Role.VIEWER),
     "dashboard:retention_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:retention_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:holds": Row(Role.ADMIN),
+    "dashboard:hold_place": post(Role.ADMIN, scope="tenant", reason="a case"),
+    "dashboard:hold_lift": post(Role.ADMIN, about="hold", reason="it is over"),
+    "dashboard:erasures": Row(Role.ADMIN),
+    "dashboard:erasure_request": post(Role.ADMIN, value="ada@example.com", reason="she asked"),
+    "dashboard:erasure_confirm": post(Role.ADMIN, about="erasure"),
+    "dashboard:erasure_cancel": post(Role.ADMIN, about="erasure"),
     "dashboard:settings_audit": Row(Role.ADMIN),
     "dashboard:settings_audit_entry": Row(Role.ADMIN),
 }

@@ -14,6 +14,9 @@ from pathlib import Path
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable, find_tenant, start_django, start_with_database
 
+# The file beside the collected static files that identifies their sources.
+STAMP = ".made-from"
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -30,11 +33,12 @@ class Prepared:
 def prepare() -> Prepared:
     """Prepare the database and the static files. Raises `Stop` if the preparation fails."""
     start_django()
-    import handoffaudit.celery  # noqa: F401 -- creates the folders of the queue
     from handoffaudit.accounts.people import make_first_link
+    from handoffaudit.celery import make_queue_folders
     from handoffaudit.cli import database
 
     warnings = check_settings()
+    make_queue_folders()
     with database.stop_on_database_errors():
         database.refuse_emptied()
         database.refuse_damaged()
@@ -97,16 +101,21 @@ def collect_static() -> None:
     from django.conf import settings
     from django.core.management import call_command
 
-    made = (Path(settings.STATIC_ROOT) / "staticfiles.json").is_file()
-    if made and os.environ.get("HANDOFFAUDIT_STATIC"):
-        return
-    stamp = Path(settings.STATIC_ROOT) / ".made-from"
-    now = _fingerprint()
-    if made and stamp.is_file() and stamp.read_text() == now:
+    root = Path(settings.STATIC_ROOT)
+    made = (root / "staticfiles.json").is_file()
+    if made and (os.environ.get("HANDOFFAUDIT_STATIC") or is_static_current()):
         return
     call_command("collectstatic", interactive=False, clear=True, verbosity=0)
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(now)
+    root.mkdir(parents=True, exist_ok=True)
+    (root / STAMP).write_text(_fingerprint())
+
+
+def is_static_current() -> bool:
+    """Return whether the collected static files are those of this version. A folder without a stamp is not known."""
+    from django.conf import settings
+
+    stamp = Path(settings.STATIC_ROOT) / STAMP
+    return stamp.is_file() and stamp.read_text() == _fingerprint()
 
 
 def _fingerprint() -> str:

@@ -91,9 +91,9 @@ def fill(rows: int) -> dict[str, Any]:
 
 def recount() -> dict[str, int]:
     """Return how many of the filled counts differ from the true counts."""
-    from handoffaudit.handoffs import counts
+    from handoffaudit.handoffs import recount
 
-    difference = counts.recount(repair=False)
+    difference = recount.recount(repair=False)
     return {"rows": difference.rows, "wrong": difference.wrong}
 
 

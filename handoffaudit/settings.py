@@ -8,6 +8,7 @@ from csp.constants import NONE, SELF
 from handoffaudit.env import (
     amount,
     check_prices,
+    checkpoint_places,
     choice,
     data_folder,
     database,
@@ -22,6 +23,7 @@ from handoffaudit.env import (
     positive,
     private_targets,
     secret_key,
+    token,
     web_address,
 )
 from handoffaudit.logging import configure_logs
@@ -57,6 +59,7 @@ INSTALLED_APPS = [
     "handoffaudit.accounts",
     "handoffaudit.policy",
     "handoffaudit.handoffs",
+    "handoffaudit.trust",
     "handoffaudit.diagnostics",
     "handoffaudit.dashboard",
 ]
@@ -230,9 +233,12 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_thresholds",
     "handoffaudit.diagnostics.tasks.look_for_samples",
     "handoffaudit.diagnostics.tasks.look_for_old",
+    "handoffaudit.diagnostics.tasks.look_for_erasures",
     "handoffaudit.diagnostics.tasks.look_for_blocked",
     "handoffaudit.diagnostics.tasks.look_for_reports",
     "handoffaudit.diagnostics.tasks.look_for_ended_mutes",
+    "handoffaudit.trust.seals.seal_due",
+    "handoffaudit.trust.checkpoints.write_due",
 )
 # Traces of OpenTelemetry: handoffs are made after so many seconds without a new span. Spans are removed later, because
 # the spans of agents that are still at work come last.
@@ -242,6 +248,9 @@ TELEMETRY_KEEP_SECONDS = positive("HANDOFFAUDIT_TELEMETRY_KEEP_SECONDS", 3600)
 GROUP_MEMBERS = "handoffaudit.diagnostics.group_members.members"
 # Seconds between saving a retention rule and its first deletion, so that people can take the rule back.
 RETENTION_SECONDS = positive("HANDOFFAUDIT_RETENTION_SECONDS", 3600)
+# Checkpoints of the audit log and the seals: where they are written, and the seconds between two of a tenant.
+CHECKPOINTS = checkpoint_places("HANDOFFAUDIT_CHECKPOINTS", DATA_FOLDER)
+CHECKPOINT_SECONDS = positive("HANDOFFAUDIT_CHECKPOINT_SECONDS", 3600)
 REVIEW_HOLD_SECONDS = 300
 SKILLS_FOLDER = folder_or_none("HANDOFFAUDIT_SKILLS")
 REFERENCE_ROOTS = folders("HANDOFFAUDIT_REFERENCE_ROOTS")
@@ -306,6 +315,8 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_TIMEZONE = "UTC"
 
+# The bearer token of `/metrics`. Without a token, the address does not exist.
+METRICS_TOKEN = token("HANDOFFAUDIT_METRICS_TOKEN")
 EVENTS_FILE = file_or_none("HANDOFFAUDIT_EVENTS_FILE")
 LOG_FORMAT = choice("HANDOFFAUDIT_LOG_FORMAT", "text" if DEBUG else "json", ("text", "json"))
 LOG_LEVEL = choice("HANDOFFAUDIT_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))

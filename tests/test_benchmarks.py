@@ -6,7 +6,7 @@ from django.db import connection
 from benchmarks.filling import fill
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs import counts
+from handoffaudit.handoffs import recount
 from handoffaudit.handoffs.models import Handoff
 
 
@@ -18,4 +18,4 @@ def test_a_filled_tenant_has_right_counts() -> None:
     fill(tenant, 150)
     assert Handoff.objects.filter(tenant=tenant).count() == 150
     assert FindingGroup.objects.filter(tenant=tenant, number__gt=0).exists()
-    assert counts.recount(repair=False).wrong == 0
+    assert recount.recount(repair=False).wrong == 0

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from handoffaudit import checks
@@ -19,6 +21,8 @@ SAFE = {
     "OIDC_DEFAULT_ROLE": "",
     "OIDC_ALLOWED_DOMAINS": [],
     "PASSWORD_SIGN_IN": True,
+    "SECURE_PROXY_SSL_HEADER": None,
+    "WEB": Path(__file__).parents[1],
 }
 OIDC = {
     "OIDC_ISSUER": "https://login.example.com",
@@ -26,6 +30,7 @@ OIDC = {
     "OIDC_ROLE_CLAIM": "groups",
     "OIDC_ROLES": {"crew": ["reviewer", "viewer@acme"]},
 }
+PROXY = {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")}
 
 UNSAFE = [
     ("E001", {"DEBUG": True, "ALLOWED_HOSTS": ["audit.example.com"]}),
@@ -33,8 +38,8 @@ UNSAFE = [
     ("E002", {"SECRET_KEY": "short"}),
     ("E002", {"SECRET_KEY": "a" * 60}),
     ("E003", {"PUBLIC_URL": "audit.example.com"}),
-    ("E003", {"PUBLIC_URL": "https://audit.example.com/path"}),
-    ("E004", {"PUBLIC_URL": "https://audit.example.com"}),
+    ("E003", {"PUBLIC_URL": "https://audit.example.com/path", **PROXY}),
+    ("E004", {"PUBLIC_URL": "https://audit.example.com", **PROXY}),
     ("W005", {"ALLOWED_HOSTS": ["*"]}),
     ("W006", {"PUBLIC_URL": "http://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
     ("W008", {"REDIS_URL": "redis://localhost"}),
@@ -47,12 +52,14 @@ UNSAFE = [
     ("E014", OIDC | {"OIDC_DEFAULT_ROLE": "viewer@a b", "OIDC_ALLOWED_DOMAINS": ["example.com"]}),
     ("W015", OIDC | {"OIDC_DEFAULT_ROLE": "viewer"}),
     ("W016", OIDC | {"OIDC_ROLE_CLAIM": "", "OIDC_ROLES": {}}),
+    ("W021", PROXY),
+    ("W022", {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
 ]
 SOUND = [
     {},
     {"DEBUG": True},
     {"DATABASES": POSTGRES, "REDIS_URL": "redis://localhost"},
-    {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": [".example.com"]},
+    {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": [".example.com"], **PROXY},
     {"PUBLIC_URL": "http://localhost:8000"},
     OIDC,
     OIDC | {"PASSWORD_SIGN_IN": False, "OIDC_DEFAULT_ROLE": "viewer@acme", "OIDC_ALLOWED_DOMAINS": ["example.com"]},
@@ -68,7 +75,8 @@ def found(monkeypatch, **changed) -> list[str]:
     every = [
         *(checks.debug_in_public, checks.weak_secret_key, checks.public_url_is_usable, checks.any_host),
         *(checks.public_without_https, checks.several_processes_on_sqlite, checks.redis_with_sqlite),
-        *(checks.postgresql_without_redis, checks.single_sign_on_is_usable),
+        *(checks.postgresql_without_redis, checks.single_sign_on_is_usable, checks.unknown_names),
+        *(checks.proxy_without_public_url, checks.https_without_proxy),
     ]
     messages = [message for check in every for message in check()]
     assert all(message.hint for message in messages)
@@ -89,6 +97,17 @@ def test_several_web_processes_on_sqlite_are_found(monkeypatch):
     monkeypatch.setenv("GRANIAN_WORKERS", "4")
     assert found(monkeypatch) == ["W007"]
     assert found(monkeypatch, DATABASES=POSTGRES, REDIS_URL="redis://localhost") == []
+
+
+def test_unknown_names_are_found_with_the_closest_known_name(monkeypatch):
+    monkeypatch.setenv("HANDOFFAUDIT_SECRETKEY", "x")
+    monkeypatch.setenv("HANDOFFAUDIT_SPAGHETTI", "x")
+    monkeypatch.setenv("HANDOFFAUDIT_TEST_SPAGHETTI", "x")
+    monkeypatch.setattr(checks, "settings", type("Settings", (), SAFE))
+    assert [(one.id, one.hint.partition(",")[0]) for one in checks.unknown_names()] == [
+        ("handoffaudit.W020", "Use HANDOFFAUDIT_SECRET_KEY"),
+        ("handoffaudit.W020", "Unset HANDOFFAUDIT_SPAGHETTI. The page Settings of the help lists all names."),
+    ]
 
 
 def test_they_are_registered():

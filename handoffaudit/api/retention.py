@@ -3,18 +3,21 @@
 from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
+from django.utils import timezone
+from ninja import Query, Router, Schema
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, at
+from handoffaudit.api.serializers import Answer, Extended, Moment, answer, at
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.policy import kinds
-from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, RetentionModel
+from handoffaudit.policy import kinds, values
+from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, RetentionModel, parse_row, warning_of
 from handoffaudit.policy.versions import Table
 
 router = Router(tags=["Retention"])
@@ -36,6 +39,9 @@ class StandingOut(Answer):
     least_days: Annotated[int, BeforeValidator(_least_days)] = Field(
         validation_alias=at("rule.name"), description="Minimum number of days."
     )
+    warning: Annotated[str | None, BeforeValidator(lambda row: warning_of(row) or None)] = Field(
+        validation_alias=at("rule"), description="A warning if logs are kept for less than six months; else null."
+    )
     there: CountOut = Field(description="Amount stored: lines for logs, rows for others.")
     oldest: Moment | None = Field(description="When the oldest item arrived.")
     next_run: Moment | None = Field(
@@ -51,6 +57,36 @@ class StandingOut(Answer):
     )
 
 
+class PreviewOut(Answer):
+    name: str = Field(description="The kind of data.", examples=["logs"])
+    goes: CountOut = Field(description="The amount that the first run would delete, an hour after the rows are saved.")
+
+
+class PreviewsOut(Answer):
+    items: list[PreviewOut] = Field(description="The effect of each row that was sent.")
+
+
+class RunOut(Answer):
+    ended_at: Moment = Field(validation_alias="at", description="When the run ended.")
+    name: str = Field(validation_alias="target", description="The kind of data.", examples=["logs"])
+    removed: int = Field(validation_alias=at("detail.removed"), description="The amount that the run deleted.")
+    report: dict[str, Any] = Field(
+        validation_alias="detail",
+        description="The rule of the run, what it deleted, how long it took, and in `held` what a legal hold kept.",
+        examples=[{"removed": 120, "kept_days": 90, "before": "2025-11-16T12:00:00+00:00", "seconds": 1.2}],
+    )
+
+
+class RunsOut(Answer):
+    items: list[RunOut] = Field(description="Runs that deleted something, newest first.")
+    next: int | None = Field(description="The value of `before` for the next page; null on the last page.")
+
+
+class RunsQuery(Schema):
+    before: int | None = Field(None, ge=1, le=2**31 - 1, description="Only entries of the audit log before this one.")
+    limit: int = Field(50, ge=1, le=100, description="Number of entries of the audit log to look through.")
+
+
 RetentionJson = Annotated[dict[str, Any], WithJsonSchema(RetentionModel.model_json_schema())]
 
 
@@ -64,6 +100,12 @@ class RetentionIn(policies.PolicyIn):
         description=f"Days to keep for each kind of data, at most {MOST:,}; null: forever. A kind that "
         "is not named keeps the shipped default.",
         examples=[ROWS],
+    )
+
+
+class PreviewIn(Schema):
+    rows: list[RetentionJson] = Field(
+        max_length=len(Data), description="The rows to try, as in `PUT /retention`.", examples=[ROWS]
     )
 
 
@@ -93,6 +135,37 @@ def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
     Deletion starts an hour later and can't be undone: check `goes` in the answer before then.
     """
     return _answer(request, policies.save_policy(request, kinds.retention, change, change.rows))
+
+
+@router.post(
+    "/retention/preview",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="preview_retention",
+    summary="Count what rules would delete, without saving them",
+    response={200: PreviewsOut, 422: ProblemOut},
+)
+def preview_retention(request: HttpRequest, asked: PreviewIn) -> HttpResponse:
+    """Count what the first run would delete if these rows were saved. Legal holds are considered."""
+    tenant = caller(request).tenant
+    rows = values.read_all(asked.rows, parse_row)
+    begins = timezone.now() + retention_run.first_after()
+    items = [{"name": row.name.value, "goes": retention_run.count_going(tenant, row, begins)} for row in rows]
+    return answer(PreviewsOut, {"items": items})
+
+
+@router.get(
+    "/retention/runs",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="list_retention_runs",
+    summary="List the reports of deletion runs, newest first",
+    response={200: RunsOut, 400: ProblemOut},
+)
+def list_runs(request: HttpRequest, query: Query[RunsQuery]) -> HttpResponse:
+    """List the reports of runs that deleted something, from the audit log. A page can have fewer items than asked."""
+    check_names(request, RunsQuery)
+    found = audit.list_entries(caller(request).tenant, kind="retention", before=query.before, limit=query.limit)
+    runs = [entry for entry in found.items if entry.action == retention_run.REMOVED]
+    return answer(RunsOut, {"items": runs, "next": found.before})
 
 
 def _answer(request: HttpRequest, table: Table[Retention]) -> HttpResponse:

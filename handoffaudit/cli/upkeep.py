@@ -1,4 +1,4 @@
-"""Commands for the upkeep of stored data: backup, export, recount, verify-log, and Django's own commands."""
+"""Commands for the upkeep of stored data: backup, export, recount, and Django's own commands."""
 
 import contextlib
 import json
@@ -7,7 +7,6 @@ import sqlite3
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -106,9 +105,9 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()
     from handoffaudit.diagnostics import attribution
-    from handoffaudit.handoffs import counts
+    from handoffaudit.handoffs.recount import recount as recount_counts
 
-    found = counts.recount(repair=not check)
+    found = recount_counts(repair=not check)
     gone_over = attribution.rebuild() if agents else None
     if as_json:
         result = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
@@ -123,44 +122,6 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
         click.echo(f"The findings of {gone_over:,} handoffs were gone over.")
     if check and found.wrong:
         sys.exit(1)
-
-
-@click.command(name="verify-log", epilog=example("handoffaudit verify-log"))
-@click.option("--tenant", metavar="SLUG", help="Check only this tenant's log. Default: all logs.")
-@data_option
-@json_option
-def verify_log(tenant: str | None, *, as_json: bool) -> None:
-    """Check the hash chain of the audit log. Exits with 1 if an entry was changed or is missing."""
-    start_with_database()
-    from handoffaudit.accounts import audit
-    from handoffaudit.accounts.models import Tenant
-
-    chosen = [find_tenant(tenant)] if tenant else list(Tenant.objects.order_by("slug"))
-    results: list[dict[str, Any]] = []
-    for one in chosen:
-        broken = audit.verify(one)
-        results.append(
-            {
-                "tenant": one.slug,
-                "entries": one.audit_number,
-                "intact": broken is None,
-                "broken_at": broken.number if broken else None,
-                "why": broken.why if broken else None,
-            }
-        )
-    if as_json:
-        click.echo(json.dumps({"items": results}))
-    else:
-        for result in results:
-            click.echo(_format_line(result))
-    if not all(result["intact"] for result in results):
-        sys.exit(1)
-
-
-def _format_line(result: dict[str, Any]) -> str:
-    if result["intact"]:
-        return f"{result['tenant']}: intact, {result['entries']:,} entries."
-    return f"{result['tenant']}: broken at entry {result['broken_at']:,}: {result['why']}."
 
 
 @click.command(

@@ -91,6 +91,8 @@ PAGES: Final = (
     Page("Webhooks", "settings_webhooks", "Settings", Role.ADMIN),
     Page("Alert rules", "thresholds", "Settings", Role.ADMIN),
     Page("Retention", "retention", "Settings", Role.ADMIN),
+    Page("Legal holds", "holds", "Settings", Role.ADMIN),
+    Page("Erasures", "erasures", "Settings", Role.ADMIN),
     Page("Audit log", "settings_audit", "Settings", Role.ADMIN),
 )
 

@@ -4,6 +4,7 @@ from django.urls import path
 
 from handoffaudit.dashboard import (
     connect,
+    evidence,
     exports,
     findings,
     first_run,
@@ -24,7 +25,7 @@ from handoffaudit.dashboard.help import page as help_pages
 from handoffaudit.dashboard.policies import dry_runs, prompts, rules, schemas, strictness
 from handoffaudit.dashboard.review import bulk, decide
 from handoffaudit.dashboard.review import page as review
-from handoffaudit.dashboard.settings import alerts, audit, keys, people, retention, webhooks
+from handoffaudit.dashboard.settings import alerts, audit, keys, people, removal, retention, webhooks
 
 app_name = "dashboard"
 urlpatterns = [
@@ -35,6 +36,7 @@ urlpatterns = [
     *handoffs.urlpatterns,
     *selection.urlpatterns,
     *exports.urlpatterns,
+    *evidence.urlpatterns,
     *live.urlpatterns,
     *view_actions.saved_view_urls,
     *view_actions.default_view_urls,
@@ -49,6 +51,7 @@ urlpatterns = [
     *webhooks.urlpatterns,
     *alerts.urlpatterns,
     *retention.urlpatterns,
+    *removal.urlpatterns,
     *audit.urlpatterns,
     *strictness.urlpatterns,
     *rules.urlpatterns,

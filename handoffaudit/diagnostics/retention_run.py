@@ -10,16 +10,17 @@ from typing import Any, Final
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Min, Q
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import NOWHERE, RetentionRun, Watermark
-from handoffaudit.diagnostics.retention_targets import KINDS, DueRows, RetentionTarget, Rows
-from handoffaudit.handoffs import judge
+from handoffaudit.diagnostics.retention_targets import KINDS, DueRows, RetentionTarget, Rows, Terms
+from handoffaudit.handoffs import judge, legal_holds
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import NamedLease
+from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import Data, Retention
@@ -114,45 +115,55 @@ def _list_due(tenant: Tenant) -> Iterator[RetentionRun]:
         one = kept.get(row.name)
         if one is not None and one.finished_at is None:
             yield one
-        elif row.days is not None and (begins is None or begins <= now):
-            fresh = one is not None and one.days == row.days and now - AGAIN < one.started_at <= now
+        elif row.terms and (begins is None or begins <= now):
+            fresh = one is not None and _rule_of(one) == row and now - AGAIN < one.started_at <= now
             if not fresh:
-                yield _begin(tenant, row.name, row.days, now)
+                yield _begin(tenant, row, now)
 
 
-def _begin(tenant: Tenant, data: Data, days: int, now: datetime) -> RetentionRun:
+def _begin(tenant: Tenant, rule: Retention, now: datetime) -> RetentionRun:
     columns: dict[str, Any] = {
-        "days": days,
-        "before": now - timedelta(days=days),
+        "days": rule.days,
+        "types": dict(rule.types),
+        "before": now - timedelta(days=min(rule.terms)),
         "started_at": now,
         "reached": NOWHERE,
         "number": 0,
         "finished_at": None,
     }
-    return RetentionRun.objects.update_or_create(tenant=tenant, kind=data.value, defaults=columns)[0]
+    return RetentionRun.objects.update_or_create(tenant=tenant, kind=rule.name.value, defaults=columns)[0]
+
+
+def _rule_of(one: RetentionRun) -> Retention:
+    """Return the rule that a run applies."""
+    return Retention(Data(one.kind), one.days, one.types)
 
 
 def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     """Remove the next batch of a run. Return False if the run has ended."""
-    data = Data(one.kind)
-    row = retention.current(tenant).row(data)
-    # If somebody saved a longer retention period since the run began, the longer period applies, and the run ends.
-    if row is None or row.days is None or row.days > one.days:
+    rule = _rule_of(one)
+    # If somebody saved another rule since the run began, the run ends, and a run by the new rule begins when it is due.
+    if retention.current(tenant).row(rule.name) != rule:
         _finish(tenant, one)
         return False
-    kept = KINDS[data]
-    old = kept.old(tenant, one.before).filter(pk__gt=one.reached).order_by("pk")
-    pks = list(old.values_list("pk", flat=True)[:BATCH])
+    target = KINDS[rule.name]
+    # A kind whose rows have no UUIDv7 has no place to continue from: rows that are done no longer match.
+    by_key = target.has_timed_key
+    with store.write_turn(), transaction.atomic():
+        terms = Terms(rule, one.started_at, legal_holds.share(tenant))
+        due = target.list_due(tenant, terms).order_by("pk")
+        rows = due.filter(pk__gt=one.reached) if by_key else due
+        pks = list(rows.values_list("pk", flat=True)[: target.batch or BATCH])
+        if pks:
+            number = target.remove(DueRows(tenant, pks, terms))
+            columns: dict[str, Any] = {"reached": pks[-1] if by_key else one.reached, "number": F("number") + number}
+            if number:
+                columns |= {"removed": F("removed") + number, "removed_at": timezone.now()}
+                columns |= {"removed_before": one.before, "removed_days": min(rule.terms)}
+            _update(one, columns)
     if not pks:
         _finish(tenant, one)
         return False
-    with store.write_turn(), transaction.atomic():
-        number = kept.remove(DueRows(tenant, pks, one.before, one.days))
-        columns: dict[str, Any] = {"reached": pks[-1], "number": F("number") + number}
-        if number:
-            columns |= {"removed": F("removed") + number, "removed_at": timezone.now()}
-            columns |= {"removed_before": one.before, "removed_days": one.days}
-        _update(one, columns)
     one.refresh_from_db()
     return True
 
@@ -161,13 +172,27 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
 def _finish(tenant: Tenant, one: RetentionRun) -> None:
     _update(one, {"finished_at": timezone.now()})
     if one.number:
-        detail = {"removed": one.number, "kept_days": one.days, "before": one.before.isoformat(timespec="seconds")}
+        rule = _rule_of(one)
+        terms = Terms(rule, one.started_at, NO_HOLDS)
+        target = KINDS[rule.name]
+        detail = {
+            "removed": one.number,
+            "kept_days": one.days,
+            "before": one.before.isoformat(timespec="seconds"),
+            "seconds": round((timezone.now() - one.started_at).total_seconds(), 1),
+        }
+        if one.types:
+            detail["kept_days_by_type"] = one.types
+        if legal_holds.read(tenant) and (held := _count(target, target.old(tenant, terms))):
+            detail["held"] = held.number
         audit.record(tenant=tenant, actor=SYSTEM.name, action=REMOVED, target=one.kind, detail=detail)
         log.info("retention has removed what was old", tenant=tenant.slug, kind=one.kind, number=one.number)
 
 
 def _update(one: RetentionRun, columns: dict[str, Any]) -> None:
-    still = RetentionRun.objects.filter(pk=one.pk, started_at=one.started_at, reached=one.reached, finished_at=None)
+    still = RetentionRun.objects.filter(
+        pk=one.pk, started_at=one.started_at, reached=one.reached, number=one.number, finished_at=None
+    )
     if not still.update(**columns):
         raise _Overtaken
 
@@ -222,16 +247,16 @@ def _make_standing(
     kept = KINDS[row.name]
     next_at = _find_next(table, row, last, now)
     there = _count(kept, kept.there(tenant))
-    goes = count_going(tenant, row.name, row.days, next_at) if next_at and row.days else None
-    return Standing(row, there, _find_oldest(kept.there(tenant)), next_at, goes, last)
+    goes = count_going(tenant, row, next_at) if next_at else None
+    return Standing(row, there, _find_oldest(kept, tenant), next_at, goes, last)
 
 
-def count_going(tenant: Tenant, data: Data, days: int | None, at: datetime) -> Count:
-    """Return the number of items that a run at that time removes if the data is kept for `days` days."""
-    if days is None:
+def count_going(tenant: Tenant, rule: Retention, at: datetime) -> Count:
+    """Return the number of items that a run by this rule removes at that time."""
+    if not rule.terms:
         return Count(0)
-    kept = KINDS[data]
-    return _count(kept, kept.old(tenant, at - timedelta(days=days)))
+    kept = KINDS[rule.name]
+    return _count(kept, kept.list_due(tenant, Terms(rule, at, legal_holds.read(tenant))))
 
 
 def last_removal(tenant: Tenant, data: Data) -> RetentionRun | None:
@@ -253,10 +278,10 @@ def _format_day(moment: datetime) -> str:
 
 
 def _find_next(table: Table[Retention], row: Retention, last: RetentionRun | None, now: datetime) -> datetime | None:
-    if row.days is None:
+    if not row.terms:
         return None
     begins = max(begins_at(table) or now, now)
-    again = last is not None and last.finished_at is not None and last.days == row.days
+    again = last is not None and last.finished_at is not None and _rule_of(last) == row
     return max(begins, last.started_at + AGAIN) if again and last else begins
 
 
@@ -269,6 +294,9 @@ def _count(kept: RetentionTarget, rows: Rows) -> Count:
     return Count(sum(weights[:COUNTED_AT_MOST]), len(weights) > COUNTED_AT_MOST)
 
 
-def _find_oldest(rows: Rows) -> datetime | None:
+def _find_oldest(kept: RetentionTarget, tenant: Tenant) -> datetime | None:
+    rows = kept.there(tenant)
+    if not kept.has_timed_key:
+        return rows.aggregate(oldest=Min("hour"))["oldest"]  # type: ignore[no-any-return]
     pk: uuid.UUID | None = rows.order_by("pk").values_list("pk", flat=True).first()
     return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC) if pk else None

@@ -16,15 +16,19 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import text_index
+from handoffaudit.diagnostics import handoff_removal, text_index
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogText
+from handoffaudit.handoffs import counts
+from handoffaudit.handoffs.counts import midnight_of
 from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.legal_holds import Holds
 from handoffaudit.handoffs.models import (
     Delivery,
     Event,
     Handoff,
     HandoffBody,
     HookEvent,
+    HourlyCount,
     ModelCall,
     ModelCheck,
     RemovedDocument,
@@ -33,51 +37,93 @@ from handoffaudit.handoffs.models import (
     TraceFact,
     ValidationState,
 )
-from handoffaudit.policy.retention import Data
+from handoffaudit.policy.retention import MOST, Data, Retention
 
 Rows = QuerySet[Any]
 # A decision can be undone without a note for less than this time.
 _UNDOABLE: Final = timedelta(days=1)
 _HASHED_AT_ONCE: Final = 10
+_SETTLED: Final = (State.ACCEPTED, State.APPROVED, State.DECLINED, State.SUPERSEDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The rule that a run applies at a time: data of `types` has terms of its own."""
+
+    rule: Retention
+    at: datetime
+    holds: Holds
+
+    @property
+    def before(self) -> datetime:
+        """Return the time that belongs to the shortest term. Everything newer is kept."""
+        return self.at - timedelta(days=min(self.rule.terms, default=MOST))
+
+    def days_of(self, handoff_type: str) -> int:
+        days = self.rule.types.get(handoff_type, self.rule.days)
+        return 0 if days is None else days
+
+    def is_old(self) -> Q:
+        """Return the condition for handoffs that are older than the term of their type."""
+        old = Q(pk__in=())
+        if self.rule.days is not None:
+            old = Q(id__lt=self._first_kept(self.rule.days)) & ~Q(handoff_type__in=tuple(self.rule.types))
+        for name, days in self.rule.types.items():
+            if days is not None:
+                old |= Q(handoff_type=name, id__lt=self._first_kept(days))
+        return old & Q(id__lt=first_id_at(self.before))
+
+    def _first_kept(self, days: int) -> uuid.UUID:
+        return first_id_at(self.at - timedelta(days=days))
 
 
 @dataclass(frozen=True, slots=True)
 class DueRows:
-    """A batch of rows to remove. The rows are older than `before`, because the rule keeps data for `days` days."""
+    """A batch of rows to remove by the terms."""
 
     tenant: Tenant
-    pks: Sequence[uuid.UUID]
-    before: datetime
-    days: int
+    pks: Sequence[Any]
+    terms: Terms
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionTarget:
     """One kind of data.
 
-    `there` returns the rows of a tenant; `old` returns the rows that are older than a given time and may be removed.
+    `there` returns the rows of a tenant; `old` returns the rows that are older than their terms and may be removed.
     `remove` removes the rows of a batch within a transaction, and returns the number of removed items. `weight` is the
-    column with the number of items in a row, or empty if each row is one item.
+    column with the number of items in a row, or empty if each row is one item. `handoff` and `trace` are the columns by
+    which legal holds find the rows. `batch` is the number of rows of one transaction, 0
+    for the usual number. `has_timed_key` says that the
+    primary key begins with a time.
     """
 
     there: Callable[[Tenant], Rows]
-    old: Callable[[Tenant, datetime], Rows]
+    old: Callable[[Tenant, Terms], Rows]
     remove: Callable[[DueRows], int]
     weight: str = ""
+    handoff: str = ""
+    trace: str = ""
+    batch: int = 0
+    has_timed_key: bool = True
+
+    def list_due(self, tenant: Tenant, terms: Terms) -> Rows:
+        """Return the rows to remove: old rows that no legal hold keeps."""
+        return terms.holds.exclude(self.old(tenant, terms), self.handoff, self.trace)
 
 
 def _log_blocks(tenant: Tenant) -> "QuerySet[LogBlock]":
     return LogBlock.objects.filter(tenant=tenant, removed_at=None).exclude(parsed_at=None)
 
 
-def _old_log_blocks(tenant: Tenant, before: datetime) -> "QuerySet[LogBlock]":
+def _old_log_blocks(tenant: Tenant, terms: Terms) -> "QuerySet[LogBlock]":
     # A block that grew later has an old id but new lines, so the time at which it was last read must be old as well.
-    return _log_blocks(tenant).filter(id__lt=first_id_at(before), parsed_at__lt=before)
+    return _log_blocks(tenant).filter(id__lt=first_id_at(terms.before), parsed_at__lt=terms.before)
 
 
 def _remove_log_texts(due: DueRows) -> int:
     """Remove the lines of log blocks. The blocks stay, so that lines that are sent again are not counted again."""
-    blocks = _old_log_blocks(due.tenant, due.before).filter(pk__in=due.pks)
+    blocks = _old_log_blocks(due.tenant, due.terms).filter(pk__in=due.pks)
     now = timezone.now()
     blocks.update(removed_at=now, facets="")
     gone = LogBlock.objects.filter(pk__in=due.pks, removed_at=now)
@@ -89,98 +135,105 @@ def _reports(tenant: Tenant) -> "QuerySet[FileReport]":
     return FileReport.objects.filter(tenant=tenant)
 
 
-def _old_reports(tenant: Tenant, before: datetime) -> "QuerySet[FileReport]":
-    return _reports(tenant).filter(id__lt=first_id_at(before))
+def _old_reports(tenant: Tenant, terms: Terms) -> "QuerySet[FileReport]":
+    return _reports(tenant).filter(id__lt=first_id_at(terms.before))
 
 
 def _remove_reports(due: DueRows) -> int:
-    return _old_reports(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+    return _old_reports(due.tenant, due.terms).filter(pk__in=due.pks).delete()[0]
 
 
 def _events(tenant: Tenant) -> "QuerySet[HookEvent]":
     return HookEvent.objects.filter(tenant=tenant)
 
 
-def _old_events(tenant: Tenant, before: datetime) -> "QuerySet[HookEvent]":
-    return _events(tenant).filter(id__lt=first_id_at(before))
+def _old_events(tenant: Tenant, terms: Terms) -> "QuerySet[HookEvent]":
+    return _events(tenant).filter(id__lt=first_id_at(terms.before))
 
 
 def _remove_events(due: DueRows) -> int:
     """Remove hook events together with the validation states that they led to."""
     ValidationState.objects.filter(tenant=due.tenant, event__in=due.pks).delete()
-    return _old_events(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+    return _old_events(due.tenant, due.terms).filter(pk__in=due.pks).delete()[0]
 
 
 def _calls(tenant: Tenant) -> "QuerySet[ModelCall]":
     return ModelCall.objects.filter(tenant=tenant)
 
 
-def _old_calls(tenant: Tenant, before: datetime) -> "QuerySet[ModelCall]":
-    return _calls(tenant).filter(id__lt=first_id_at(before), at__lt=before)
+def _old_calls(tenant: Tenant, terms: Terms) -> "QuerySet[ModelCall]":
+    return _calls(tenant).filter(id__lt=first_id_at(terms.before), at__lt=terms.before)
 
 
 def _remove_calls(due: DueRows) -> int:
-    return _old_calls(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+    return _old_calls(due.tenant, due.terms).filter(pk__in=due.pks).delete()[0]
 
 
 def _deliveries(tenant: Tenant) -> "QuerySet[Delivery]":
     return Delivery.objects.filter(tenant=tenant)
 
 
-def _old_deliveries(tenant: Tenant, before: datetime) -> "QuerySet[Delivery]":
+def _old_deliveries(tenant: Tenant, terms: Terms) -> "QuerySet[Delivery]":
     """Return old deliveries, except deliveries that are still waiting."""
-    return _deliveries(tenant).filter(id__lt=first_id_at(before)).exclude(delivered_at=None, gave_up_at=None)
+    return _deliveries(tenant).filter(id__lt=first_id_at(terms.before)).exclude(delivered_at=None, gave_up_at=None)
 
 
 def _remove_deliveries(due: DueRows) -> int:
-    return _old_deliveries(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+    return _old_deliveries(due.tenant, due.terms).filter(pk__in=due.pks).delete()[0]
 
 
 def _tool_results(tenant: Tenant) -> "QuerySet[ToolResult]":
     return ToolResult.objects.filter(tenant=tenant)
 
 
-def _old_tool_results(tenant: Tenant, before: datetime) -> "QuerySet[ToolResult]":
-    return _tool_results(tenant).filter(id__lt=first_id_at(before))
+def _old_tool_results(tenant: Tenant, terms: Terms) -> "QuerySet[ToolResult]":
+    return _tool_results(tenant).filter(id__lt=first_id_at(terms.before))
 
 
 def _remove_tool_results(due: DueRows) -> int:
-    return _old_tool_results(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+    return _old_tool_results(due.tenant, due.terms).filter(pk__in=due.pks).delete()[0]
+
+
+def _list_settled(tenant: Tenant, terms: Terms, *states: State) -> "QuerySet[Handoff]":
+    """Return old handoffs in an end state, or in one of `states`, that no worker and no person needs again."""
+    caught_up = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
+    settled = Handoff.objects.filter(terms.is_old(), tenant=tenant, state__in=(*_SETTLED, *states), open=False).exclude(
+        unverified=True, id__gte=first_id_at(caught_up)
+    )
+    lately = Event.objects.filter(handoff=OuterRef("pk"), at__gte=timezone.now() - _UNDOABLE)
+    due = ModelCheck.objects.filter(handoff=OuterRef("pk"))
+    return settled.filter(~Exists(due)).filter(~Q(state__in=(State.APPROVED, State.DECLINED)) | ~Exists(lately))
 
 
 def _documents(tenant: Tenant) -> "QuerySet[HandoffBody]":
     return HandoffBody.objects.filter(handoff__tenant=tenant)
 
 
-def _old_documents(tenant: Tenant, before: datetime) -> "QuerySet[HandoffBody]":
+def _old_documents(tenant: Tenant, terms: Terms) -> "QuerySet[HandoffBody]":
     """Return old documents that no worker and no person needs again.
 
     The documents of some handoffs stay: of waiting handoffs, of rejected handoffs, which may be repaired or approved,
     of open tasks, and of unverified handoffs that are still rechecked. A recent decision can still be undone, so its
     document stays as well.
     """
-    caught_up = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
-    settled = Handoff.objects.filter(
-        tenant=tenant,
-        id__lt=first_id_at(before),
-        state__in=(State.ACCEPTED, State.APPROVED, State.DECLINED, State.SUPERSEDED),
-        open=False,
-    ).exclude(unverified=True, id__gte=first_id_at(caught_up))
-    lately = Event.objects.filter(handoff=OuterRef("pk"), at__gte=timezone.now() - _UNDOABLE)
-    due = ModelCheck.objects.filter(handoff=OuterRef("pk"))
-    settled = settled.filter(~Exists(due)).filter(~Q(state__in=(State.APPROVED, State.DECLINED)) | ~Exists(lately))
-    return HandoffBody.objects.filter(pk__lt=first_id_at(before), handoff__in=settled)
+    return HandoffBody.objects.filter(pk__lt=first_id_at(terms.before), handoff__in=_list_settled(tenant, terms))
 
 
 def _remove_documents(due: DueRows) -> int:
     """Remove documents, and record the time, the rule and the SHA-256 of each removed document."""
     # With the lock, nobody can reopen one of the handoffs meanwhile.
     list(Handoff.objects.select_for_update().filter(pk__in=due.pks).order_by("pk").values_list("pk"))
-    bodies = _old_documents(due.tenant, due.before).filter(pk__in=due.pks)
-    now = timezone.now()
+    bodies = _old_documents(due.tenant, due.terms).filter(pk__in=due.pks)
+    now, rows = timezone.now(), bodies.values_list("pk", "handoff__handoff_type", "original")
     left = [
-        RemovedDocument(handoff_id=pk, tenant=due.tenant, at=now, days=due.days, sha256=sha256(original).hexdigest())
-        for pk, original in bodies.values_list("pk", "original").iterator(chunk_size=_HASHED_AT_ONCE)
+        RemovedDocument(
+            handoff_id=pk,
+            tenant=due.tenant,
+            at=now,
+            days=due.terms.days_of(of_type),
+            sha256=sha256(original).hexdigest(),
+        )
+        for pk, of_type, original in rows.iterator(chunk_size=_HASHED_AT_ONCE)
     ]
     RemovedDocument.objects.bulk_create(left, ignore_conflicts=True)
     HandoffBody.objects.filter(pk__in=[one.pk for one in left]).delete()
@@ -189,12 +242,48 @@ def _remove_documents(due: DueRows) -> int:
     return len(left)
 
 
+def _handoffs(tenant: Tenant) -> "QuerySet[Handoff]":
+    return Handoff.objects.filter(tenant=tenant)
+
+
+def _old_handoffs(tenant: Tenant, terms: Terms) -> "QuerySet[Handoff]":
+    """Return old handoffs that no worker and no person needs again. Nobody repairs a rejected handoff that old."""
+    return _list_settled(tenant, terms, State.REJECTED)
+
+
+def _remove_handoffs(due: DueRows) -> int:
+    """Remove handoffs with everything that belongs to them. The lock keeps reviewers from changing them meanwhile."""
+    rows = Handoff.objects.select_for_update().filter(pk__in=due.pks, tenant=due.tenant).order_by("pk")
+    list(rows.values_list("pk"))
+    old = _old_handoffs(due.tenant, due.terms).filter(pk__in=due.pks)
+    return handoff_removal.remove(due.tenant, list(old.values_list("pk", flat=True)), due.terms.before)
+
+
+def _hours(tenant: Tenant) -> "QuerySet[HourlyCount]":
+    """Return the hourly counts that are not added up yet: all but the first hour of each day."""
+    return HourlyCount.objects.filter(tenant=tenant).exclude(hour__hour=0)
+
+
+def _old_hours(tenant: Tenant, terms: Terms) -> "QuerySet[HourlyCount]":
+    return _hours(tenant).filter(hour__lt=midnight_of(terms.before))
+
+
+def _roll_up_hours(due: DueRows) -> int:
+    days = HourlyCount.objects.filter(pk__in=due.pks).values_list("hour", flat=True)
+    return counts.roll_up(due.tenant, min(days)) if days else 0
+
+
 KINDS: Final[dict[Data, RetentionTarget]] = {
     Data.LOGS: RetentionTarget(_log_blocks, _old_log_blocks, _remove_log_texts, weight="lines"),
-    Data.FILE_REPORTS: RetentionTarget(_reports, _old_reports, _remove_reports),
-    Data.HOOK_EVENTS: RetentionTarget(_events, _old_events, _remove_events),
-    Data.MODEL_CALLS: RetentionTarget(_calls, _old_calls, _remove_calls),
+    Data.FILE_REPORTS: RetentionTarget(_reports, _old_reports, _remove_reports, handoff="handoff"),
+    Data.HOOK_EVENTS: RetentionTarget(_events, _old_events, _remove_events, handoff="handoff"),
+    Data.MODEL_CALLS: RetentionTarget(_calls, _old_calls, _remove_calls, handoff="handoff"),
     Data.DELIVERIES: RetentionTarget(_deliveries, _old_deliveries, _remove_deliveries),
-    Data.TOOL_RESULTS: RetentionTarget(_tool_results, _old_tool_results, _remove_tool_results),
-    Data.DOCUMENTS: RetentionTarget(_documents, _old_documents, _remove_documents),
+    Data.TOOL_RESULTS: RetentionTarget(_tool_results, _old_tool_results, _remove_tool_results, trace="trace_id"),
+    Data.DOCUMENTS: RetentionTarget(_documents, _old_documents, _remove_documents, handoff="handoff_id"),
+    Data.HANDOFFS: RetentionTarget(
+        _handoffs, _old_handoffs, _remove_handoffs, handoff="pk", trace="trace_id", batch=handoff_removal.BATCH
+    ),
+    # A row of counts is nobody's: it has no handoff that a hold could name, and the sum keeps every number.
+    Data.HOURLY_COUNTS: RetentionTarget(_hours, _old_hours, _roll_up_hours, has_timed_key=False),
 }

@@ -25,7 +25,7 @@ from handoffaudit.accounts.models import AuditEntry, Key, Membership, Person, Ro
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.logs import store
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.handoffs import notify
+from handoffaudit.handoffs import legal_holds, notify
 from handoffaudit.handoffs.ingest import store as ingest_store
 from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff
@@ -245,6 +245,8 @@ def remove_sample(*, tenant: Tenant, person: Person) -> Tenant | None:
     """
     if not tenant.is_sample:
         raise Refused("Only sample data can be removed: this tenant holds your own handoffs.")
+    if legal_holds.read(tenant):
+        raise Refused("A legal hold keeps this sample data: lift the hold first.")
     with transaction.atomic():
         origin = _find_origin(tenant)
         secrets = list(Key.objects.filter(tenant=tenant).values_list("secret_hash", flat=True))
@@ -274,6 +276,8 @@ def clear_sample(tenant: Tenant, now: datetime | None = None) -> bool:
     """
     if not list_removed().filter(pk=tenant.pk).exists():
         raise Refused("Only sample data that was removed can be cleared.")
+    if legal_holds.read(tenant):
+        return False
     for model in tenant_models():
         while _delete_part(model, tenant):
             pass

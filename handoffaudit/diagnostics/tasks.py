@@ -8,6 +8,7 @@ from handoffaudit.diagnostics import (
     alert_rules,
     attribution,
     compliance_schedule,
+    erasure,
     group_store,
     retention_run,
     sample_tenants,
@@ -21,6 +22,7 @@ _one_reading = threading.Lock()
 _one_sample = threading.Lock()
 _one_removal = threading.Lock()
 _one_index = threading.Lock()
+_one_erasure = threading.Lock()
 STORING_SECONDS = 1.0
 READING_SECONDS = 1.0
 REMOVING_SECONDS = 1.0
@@ -77,6 +79,18 @@ def remove_old() -> None:
             notify.send(retention_run.TASK)
 
 
+@shared_task(name=erasure.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+def erase_values() -> None:
+    """Count or erase values for about a second; a new message continues the remaining work."""
+    if _one_erasure.acquire(blocking=False):
+        try:
+            done = erasure.run(REMOVING_SECONDS)
+        finally:
+            _one_erasure.release()
+        if not done:
+            notify.send(erasure.TASK)
+
+
 @shared_task(name=text_index.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def index_blocked() -> None:
     """Index the words of handoffs that were blocked since the last run."""
@@ -117,6 +131,11 @@ def look_for_samples() -> None:
 def look_for_old() -> None:
     if retention_run.anything_due():
         notify.start_or_send(retention_run.TASK)
+
+
+def look_for_erasures() -> None:
+    if erasure.anything_due():
+        notify.start_or_send(erasure.TASK)
 
 
 def look_for_ended_mutes() -> None:

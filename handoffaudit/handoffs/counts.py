@@ -6,13 +6,13 @@ The transaction that changes the state of a handoff also changes the counts, so 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from django.db import connection, transaction
 from django.db.models import Model, QuerySet
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db
@@ -20,12 +20,12 @@ from handoffaudit.handoffs.models import (
     WAITING_STATES,
     DailyCount,
     DailyPair,
-    Finding,
     Handoff,
     HourlyCount,
     HourlyTotal,
     State,
 )
+from handoffaudit.policy.retention import HOURS_KEPT
 from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.times import hour_of
 
@@ -57,6 +57,27 @@ class CountKey(NamedTuple):
         return cls(handoff.tenant_id, hour, handoff.handoff_type, handoff.source_agent_id, handoff.target_agent_id)
 
 
+_DAY: Final = timedelta(days=1)
+
+
+def midnight_of(moment: datetime) -> datetime:
+    """Return the start of the day (UTC)."""
+    return datetime.combine(moment.astimezone(UTC).date(), time(), UTC)
+
+
+def next_midnight(moment: datetime) -> datetime:
+    """Return the moment if a day (UTC) begins at it, or else the start of the next day."""
+    floor = midnight_of(moment)
+    return floor if floor == moment else floor + _DAY
+
+
+def widen_to_days(since: datetime | None, until: datetime | None) -> tuple[datetime | None, datetime | None]:
+    """Return the ends of a period, moved to the ends of their days if they are older than `HOURS_KEPT`."""
+    edge = timezone.now() - HOURS_KEPT
+    since = midnight_of(since) if since is not None and since < edge else since
+    return since, next_midnight(until) if until is not None and until < edge else until
+
+
 Deltas = Counter[tuple[CountKey, str, str]]
 
 Key = tuple[Any, ...]
@@ -86,27 +107,14 @@ class Aggregate(Generic[_Row]):
     def read(
         self, tenant: Tenant, since: datetime | None = None, until: datetime | None = None, **only: Any
     ) -> "QuerySet[_Row]":
-        """Return the rows of a tenant, for whole hours or days from `since` to before `until`."""
+        """Return the rows of a tenant, for whole hours or days from `since` to before `until`.
+
+        Old hourly counts are in whole days, because retention may have added up the hours of those days.
+        """
+        since, until = widen_to_days(since, until) if self._time == "hour" else (since, until)
         bounds = {f"{self._time}__gte": since, f"{self._time}__lt": until}
         only |= {name: bound for name, bound in bounds.items() if bound is not None}
         return self.model._default_manager.filter(tenant=tenant, **only)  # noqa: SLF001 -- Django's documented API
-
-    def rebuild(self, true: Numbers, *, repair: bool) -> int:
-        """Compare all rows with the true numbers, and return the number of wrong rows.
-
-        If `repair` is set and a row is wrong, replace all rows.
-        """
-        manager, length = self.model._default_manager, len(self.numbers)  # noqa: SLF001 -- Django's documented API
-        stored = {
-            tuple(row[:-length]): list(row[-length:])
-            for row in manager.values_list(*self._columns.names)
-            if any(row[-length:])
-        }
-        wrong = sum(1 for key in stored.keys() | true.keys() if stored.get(key) != true.get(key))
-        if wrong and repair:
-            manager.all().delete()
-            db.insert_rows(self._columns, [[*key, *true[key]] for key in sorted(true)])
-        return wrong
 
     @property
     def table(self) -> str:
@@ -189,42 +197,25 @@ def apply(deltas: Deltas) -> None:
         aggregate.add(fold(counts))
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The result of a recount: the true number of rows, and the number of wrong, missing and superfluous rows."""
-
-    rows: int
-    wrong: int
+ROLLED_UP_AT_ONCE: Final = 20_000
 
 
-def recount(*, repair: bool = True) -> Difference:
-    """Count all handoffs again and compare the result with the stored counts.
+def roll_up(tenant: Tenant, moment: datetime) -> int:
+    """Add the hourly counts of a day to those of its first hour; return how many rows of `HourlyCount` went.
 
-    If `repair` is set, correct the stored counts.
+    Call inside a transaction. One call takes at most `ROLLED_UP_AT_ONCE` rows of each table.
     """
-    rows = wrong = 0
-    with transaction.atomic():
-        if db.is_postgresql():
-            with connection.cursor() as cursor:
-                names = ", ".join(f'"{aggregate.table}"' for aggregate in AGGREGATES)
-                cursor.execute(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
-        counts = _count_all()
-        for aggregate, fold in AGGREGATES.items():
-            true = fold(counts)
-            rows, wrong = rows + len(true), wrong + aggregate.rebuild(true, repair=repair)
-    return Difference(rows, wrong)
-
-
-def _count_all() -> Counter[Key]:
-    counts: Counter[Key] = Counter()
-    codes: dict[object, set[str]] = {}
-    for pk, code in Finding.objects.values_list("handoff_id", "code").iterator(chunk_size=10_000):
-        codes.setdefault(pk, set()).add(code)
-    settled = Handoff.objects.exclude(state__in=WAITING_STATES).only(
-        "id", "tenant_id", "received_at", "sent_at", "handoff_type", "source_agent_id", "target_agent_id", "state"
-    )
-    for handoff in settled.iterator(chunk_size=10_000):
-        place = CountKey.of(handoff)
-        for code in _list_counted_codes(codes.get(handoff.pk, ())):
-            counts[*place, handoff.state, code] += 1
-    return counts
+    first, gone = midnight_of(moment), 0
+    for aggregate in (HOURLY_COUNTS, HOURLY_TOTALS):
+        length = len(aggregate.numbers)
+        of_day = aggregate.read(tenant, first, first + _DAY)
+        # Transactions that count handoffs change the rows in the same order, so this one cannot deadlock with them.
+        rows = of_day.select_for_update().order_by(*aggregate.key).values_list("pk", *aggregate.key, *aggregate.numbers)
+        later = [row for row in rows[:ROLLED_UP_AT_ONCE] if row[2] != first]
+        sums: Counter[Key] = Counter()
+        for _, of_tenant, _, *rest in later:
+            sums[of_tenant, first, *rest[:-length]] += rest[-1]
+        aggregate.model._default_manager.filter(pk__in=[row[0] for row in later]).delete()  # noqa: SLF001 -- Django's documented API
+        aggregate.add({key: (number,) for key, number in sums.items()})
+        gone += len(later) if aggregate is HOURLY_COUNTS else 0
+    return gone

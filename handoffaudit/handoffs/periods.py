@@ -7,11 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Generic, TypeVar
 
 from django.db.models import F
+from django.utils import timezone
 
 from handoffaudit.filter_fields import PERIODS as PERIODS_OF_LISTS
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.counts import widen_to_days
 from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.filters import Filters
+from handoffaudit.policy.retention import HOURS_KEPT
 from handoffaudit.validation.times import hour_of
 
 _Value = TypeVar("_Value")
@@ -159,7 +162,9 @@ class Window:
         """Return the length of one bar in a chart. The length grows with the window, so that few bars are needed."""
         hours = (self.until - self.since) // HOUR
         fitting = next((step for step in _STEPS if hours <= step * (_MOST_BARS - 1)), -(-hours // (_MOST_BARS - 1)))
-        return timedelta(hours=fitting)
+        step = timedelta(hours=fitting)
+        # Old counts are in whole days.
+        return max(step, timedelta(days=1)) if self.since < timezone.now() - HOURS_KEPT else step
 
     def short(self, moment: datetime) -> str:
         """Return the label under a bar that begins at that moment."""
@@ -209,6 +214,7 @@ def _make_custom_window(params: Mapping[str, str], now: datetime) -> Window:
 
 
 def _add_before(since: datetime, until: datetime, period: str = "") -> Window:
+    since, until = (wide or given for wide, given in zip(widen_to_days(since, until), (since, until), strict=True))
     return Window(since, until, since - (until - since), since, period)
 
 

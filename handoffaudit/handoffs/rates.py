@@ -13,7 +13,7 @@ from django.db.models import Case, F, Q, QuerySet, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_COUNTS, OUTCOMES
+from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_COUNTS, OUTCOMES, widen_to_days
 from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.periods import HOUR
@@ -108,7 +108,7 @@ def _split(since: datetime, until: datetime, now: datetime) -> _Split:
 
     A day at either end of the period is read whole if most of its hours belong to the period.
     """
-    since, until = hour_of(since), _ceiling(until)
+    since, until = _widen(hour_of(since), _ceiling(until))
     alone = _Split(since.date(), since.date(), ((since, until),) if since < until else ())
     by_days = _split_by_days(since, until, now)
     return by_days if by_days.hours < alone.hours else alone
@@ -131,6 +131,11 @@ def _split_by_days(since: datetime, until: datetime, now: datetime) -> _Split:
     else:
         added.append((_midnight(after), until))
     return _Split(first, after, *(tuple(one for one in some if one[0] < one[1]) for some in (added, taken)))
+
+
+def _widen(since: datetime, until: datetime) -> tuple[datetime, datetime]:
+    wide_since, wide_until = widen_to_days(since, until)
+    return wide_since or since, wide_until or until
 
 
 def _ceiling(moment: datetime) -> datetime:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from operator import attrgetter
 from typing import Annotated, Any, Final
@@ -23,6 +24,8 @@ class Data(StrEnum):
     DELIVERIES = "deliveries"
     TOOL_RESULTS = "tool_results"
     DOCUMENTS = "documents"
+    HANDOFFS = "handoffs"
+    HOURLY_COUNTS = "hourly_counts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +86,50 @@ KIND_TEXTS: Final = {
         "Documents of handoffs",
         "The content of handoffs: document, context and evidence, the facts that they brought into their trace, and "
         "their words in the search. The handoff, its verdicts (which may quote the document), events, decisions, and "
-        "the hash and size of the submission are never deleted. The documents of handoffs that wait, or are held, "
+        "the hash and size of the submission stay. The documents of handoffs that wait, or are held, "
         "rejected, open or unverified, are kept.",
         "document",
         "documents",
     ),
+    Data.HANDOFFS: KindText(
+        "Handoffs",
+        "Whole handoffs: document, verdicts, findings, events, decisions, comments, and their places in traces and "
+        "groups. The counts stay. Handoffs that wait, are held or open, or are due for an LLM check, are kept. A "
+        "submission that is sent again after that counts as a new handoff.",
+        "handoff",
+        "handoffs",
+    ),
+    Data.HOURLY_COUNTS: KindText(
+        "Hourly counts",
+        "The hours of a day are added up into one count for the day, so that no number is lost. Charts and figures of "
+        "older periods have whole days (UTC).",
+        "hourly count",
+        "hourly counts",
+    ),
 }
+# Only these kinds belong to one handoff type, and can have a term for each type.
+BY_TYPE: Final = (Data.DOCUMENTS, Data.HANDOFFS)
+MOST_TYPES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """A retention rule; `days` is None if the data is kept forever."""
+    """A retention rule; `days` is None if the data is kept forever.
+
+    `types` has other terms for some handoff types, for the kinds in `BY_TYPE`.
+    """
 
     name: Data = field(metadata=describe("Name", "The kind of data."))
     days: int | None = field(default=None, metadata=describe("Keep for days", "The days to keep it; null: forever."))
+    types: Mapping[str, int | None] = field(
+        default_factory=dict,
+        metadata=describe("Other terms by type", "Handoff types with other days; null: forever."),
+    )
+
+    @property
+    def terms(self) -> list[int]:
+        """Return the finite terms of the rule, in days. Without any, nothing is deleted."""
+        return [days for days in (self.days, *self.types.values()) if days is not None]
 
 
 # Before retention rules existed, only webhook deliveries were removed, after 14 days. Tool results are evidence for
@@ -105,8 +138,31 @@ _DAYS: Final = {Data.DELIVERIES: 14, Data.TOOL_RESULTS: 30}
 AS_SHIPPED: Final = tuple(Retention(data, _DAYS.get(data)) for data in Data)
 # LLM calls are kept for a day more than the longest period over which Diagnostics counts them. Deliveries are kept
 # longer than the time for which alerts are checked again, or an alert would be delivered a second time.
-LEAST: Final[dict[Data, int]] = dict.fromkeys(Data, 1) | {Data.MODEL_CALLS: 8, Data.DELIVERIES: 8}
+# Pages read the hours of this last period, and whole days before it. It has room for 30 days and the 30 days before.
+HOURS_KEPT: Final = timedelta(days=70)
+LEAST: Final[dict[Data, int]] = dict.fromkeys(Data, 1) | {
+    Data.MODEL_CALLS: 8,
+    Data.DELIVERIES: 8,
+    Data.HOURLY_COUNTS: HOURS_KEPT.days,
+}
 MOST: Final = 3650
+
+
+# The EU AI Act wants logs of high-risk systems kept for at least six months (Articles 19 and 26). Six months of a year
+# have 181 to 184 days; the product warns below 183.
+SIX_MONTHS: Final = 183
+# Deliveries are copies of events that stay.
+_NO_LOGS: Final = frozenset({Data.DELIVERIES})
+
+
+def warning_of(row: Retention) -> str:
+    """Return a warning for logs that are kept for less than six months, or an empty text."""
+    if row.days is None or row.days >= SIX_MONTHS or row.name in _NO_LOGS:
+        return ""
+    return (
+        f"Less than six months ({SIX_MONTHS} days): the EU AI Act wants logs of high-risk AI systems kept for at least"
+        " six months."
+    )
 
 
 def _parse_days(value: Any, row: ValidationInfo) -> int | None:
@@ -117,13 +173,25 @@ def _parse_days(value: Any, row: ValidationInfo) -> int | None:
     raise Wrong(wrong.message, f"{wrong.remedy} Leave the number out to keep the data forever.")
 
 
+def _parse_types(value: Any, row: ValidationInfo) -> dict[str, int | None]:
+    if not isinstance(value, Mapping):
+        raise Wrong(f"{values.brief(value)} is no table of types.", 'Write {"research": 30}, or {} for none.')
+    if value and row.data["name"] not in BY_TYPE:
+        raise Wrong("This kind of data has no handoff type.", f"Only {' and '.join(BY_TYPE)} can have terms by type.")
+    if len(value) > MOST_TYPES:
+        raise Wrong(f"There are {len(value):,} types.", f"Name at most {MOST_TYPES}.")
+    return {values.handoff_type(name): _parse_days(days, row) for name, days in sorted(value.items())}
+
+
+_Days = Annotated[int, Field(ge=1, le=MOST)] | None
 RetentionModel = values.model_of(
     "RetentionModel",
     Retention,
     days=Annotated[
         int | None,
-        PlainValidator(_parse_days, json_schema_input_type=Annotated[int, Field(ge=1, le=MOST)] | None),
+        PlainValidator(_parse_days, json_schema_input_type=_Days),
     ],
+    types=Annotated[dict[str, int | None], PlainValidator(_parse_types, json_schema_input_type=dict[str, _Days])],
 )
 
 

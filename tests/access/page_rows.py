@@ -36,12 +36,14 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("view", "handoff", "trial", "file_report", "tool_result")
+BY_PK = ("view", "handoff", "trial", "file_report", "tool_result", "hold", "erasure")
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
     "healthz": Row(PUBLIC),
     "readyz": Row(PUBLIC),
+    # The tests set no token.
+    "metrics": Row(PUBLIC, 404),
     "account_login": Row(PUBLIC),
     "account_logout": Row(SIGNED_IN),
     "welcome": Row(PUBLIC, 410),
@@ -98,6 +100,7 @@ TABLE = {
     "dashboard:comment_change": Row(Role.REVIEWER, 409, "POST", {"text": "Wrong."}, ("handoff", "comment")),
     "dashboard:assign": post(Role.REVIEWER, about="handoff", version="2", to=""),
     "dashboard:handoff_part": Row(Role.VIEWER, about=ABOUT_HANDOFF),
+    "dashboard:handoff_evidence": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_raw": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_repair": Row(Role.REVIEWER, 302, about=ABOUT_HANDOFF),
     "dashboard:handoff_again": post(Role.ADMIN, about="handoff"),
@@ -173,6 +176,7 @@ TABLE = {
     "dashboard:trial_save": post(Role.ADMIN, about="trial"),
     "dashboard:diagnostics": Row(Role.VIEWER),
     "dashboard:compliance": Row(Role.VIEWER),
+    "dashboard:compliance_evidence": Row(Role.VIEWER),
     "dashboard:compliance_json": Row(Role.VIEWER),
     "dashboard:compliance_csv": Row(Role.VIEWER),
     "dashboard:compliance_weeks_csv": Row(Role.VIEWER),
@@ -188,6 +192,7 @@ TABLE = {
     "dashboard:log_send": post(Role.REVIEWER, 400, origin="ci"),
     "dashboard:handoff_logs": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:traces": Row(Role.VIEWER),
+    "dashboard:trace_evidence": Row(Role.VIEWER, about=("trace_id",)),
     "dashboard:trace": Row(Role.VIEWER, about=("trace_id",)),
     "dashboard:tool_result": Row(Role.VIEWER, about=("tool_result",)),
     "dashboard:file_reports": Row(Role.VIEWER),
@@ -243,6 +248,13 @@ TABLE = {
     "dashboard:retention_history": Row(Role.VIEWER),
     "dashboard:retention_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:retention_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:holds": Row(Role.ADMIN),
+    "dashboard:hold_place": post(Role.ADMIN, scope="tenant", reason="a case"),
+    "dashboard:hold_lift": post(Role.ADMIN, about="hold", reason="it is over"),
+    "dashboard:erasures": Row(Role.ADMIN),
+    "dashboard:erasure_request": post(Role.ADMIN, value="ada@example.com", reason="she asked"),
+    "dashboard:erasure_confirm": post(Role.ADMIN, about="erasure"),
+    "dashboard:erasure_cancel": post(Role.ADMIN, about="erasure"),
     "dashboard:settings_audit": Row(Role.ADMIN),
     "dashboard:settings_audit_entry": Row(Role.ADMIN),
 }

@@ -14,8 +14,9 @@ from django.utils import timezone
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Key, Person, Tenant
 from handoffaudit.api.examples import TOOL_RESULT
-from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.diagnostics import attribution, erasure
+from handoffaudit.diagnostics.models import Erasure, FindingGroup
+from handoffaudit.handoffs import legal_holds
 from handoffaudit.handoffs.models import Handoff, Subscriber, ValidationState, new_id
 from handoffaudit.policy import rules
 from handoffaudit.policy.kinds import KINDS, strictness
@@ -104,8 +105,19 @@ TABLE = {
     ("POST", "/webhooks"): ("admin", 201),
     ("DELETE", "/webhooks/{webhook}"): ("admin", 204),
     ("POST", "/webhooks/{webhook}/test"): ("admin", 200),
+    ("GET", "/evidence"): ("read", 200),
     ("GET", "/retention"): ("admin", 200),
     ("PUT", "/retention"): ("admin", 200),
+    ("POST", "/retention/preview"): ("admin", 200),
+    ("GET", "/retention/runs"): ("admin", 200),
+    ("GET", "/legal-holds"): ("admin", 200),
+    ("POST", "/legal-holds"): ("admin", 201),
+    ("POST", "/legal-holds/{hold}/lift"): ("admin", 200),
+    ("GET", "/erasures"): ("admin", 200),
+    ("POST", "/erasures"): ("admin", 202),
+    ("GET", "/erasures/{erasure_id}"): ("admin", 200),
+    ("POST", "/erasures/{erasure_id}/confirm"): ("admin", 202),
+    ("POST", "/erasures/{erasure_id}/cancel"): ("admin", 200),
     ("GET", "/schemas/{name}.json"): (PUBLIC, 200),
 }
 PUBLIC_PAGES = {"api:openapi-json": 200, "api:openapi-view": 200, "api:api-root": 404}
@@ -122,6 +134,8 @@ class World:
     import_id: UUID
     group: int
     webhook: int
+    hold: int
+    erasure: UUID
 
     def ask(self, row: tuple[str, str], key: str | None, reference: str = "") -> httpx.Response:
         method, path = row
@@ -153,6 +167,10 @@ class World:
             ("PUT", "/policies"): {"policies": {"roles": []}, "dry_run": True},
             ("PUT", "/prompts"): {"base_version": 0, "rows": [{"use": "grounding", "text": "Is it so?"}]},
             ("PUT", "/retention"): {"base_version": 0, "rows": [{"name": "logs", "days": 30}]},
+            ("POST", "/retention/preview"): {"rows": [{"name": "logs", "days": 30}]},
+            ("POST", "/legal-holds"): {"scope": "handoff", "key": str(self.handoff.pk), "reason": "a case"},
+            ("POST", "/legal-holds/{hold}/lift"): {"reason": "it is over"},
+            ("POST", "/erasures"): {"value": "ada@example.com", "reason": "she asked"},
             ("PUT", "/agents/roles"): {"base_version": 0, "rows": [{"agent": "crawler", "role": "observer"}]},
             ("PUT", "/agents/declared"): {"base_version": 0, "rows": [{"source": "planner", "targets": ["writer"]}]},
             ("PUT", "/schemas"): {"base_version": 0, "rows": [{"handoff_type": "x", "claim_fields": ["thesis"]}]},
@@ -163,6 +181,8 @@ class World:
             import_id=self.import_id,
             group=self.group,
             webhook=self.webhook,
+            hold=self.hold,
+            erasure_id=self.erasure,
             trace_id="their-trace",
             name="payload",
             **PHASE,
@@ -182,7 +202,10 @@ def world(kept_tenant: Tenant) -> World:
     attribution.run()
     group = FindingGroup.objects.filter(tenant=tenant)[0].pk
     webhook = Subscriber.objects.create(tenant=tenant, kind="webhook", name="CI", address="https://127.0.0.1/").pk
-    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group, webhook)
+    hold = legal_holds.place(tenant=tenant, scope="trace", key="their-trace", reason="a case", actor="tests").pk
+    asked = erasure.request(tenant=tenant, value="grace@example.com", reason="asked", actor="tests").pk
+    Erasure.objects.filter(pk=asked).update(state="counted", counted_at=timezone.now())
+    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group, webhook, hold, asked)
 
 
 def detail_of(row: tuple[str, str], response: httpx.Response, status: int) -> str:

@@ -11,10 +11,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Key, Membership, Person, Role, SavedView, Tenant
-from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport, Watermark
-from handoffaudit.handoffs import alerts, dry_runs
-from handoffaudit.handoffs.models import Alert, Comment, Delivery, Handoff, Subscriber, ToolResult, Trial
+from handoffaudit.diagnostics import attribution, erasure
+from handoffaudit.diagnostics.models import Erasure, ErasureState, FileReport, FindingGroup, LogImport, Watermark
+from handoffaudit.handoffs import alerts, dry_runs, legal_holds
+from handoffaudit.handoffs.models import Alert, Comment, Delivery, Handoff, LegalHold, Subscriber, ToolResult, Trial
 from handoffaudit.policy.models import Kind
 from tests.access.page_rows import BY_PK, MAY, PUBLIC, SIGNED_IN, TABLE
 from tests.access.support import everything, page_names
@@ -47,6 +47,8 @@ class Things:
     view: SavedView
     tool_result: ToolResult
     comment: Comment
+    hold: LegalHold
+    erasure: Erasure
 
     @classmethod
     def of(cls, tenant: Tenant) -> "Things":
@@ -79,7 +81,11 @@ class Things:
             tenant=tenant, handoff=handoff, actor_kind="person", actor="somebody", text="Seen.", at=timezone.now()
         )
         found = (tenant, handoff, group, person, key, trial, alert, report, log, subscriber, delivery, view, result)
-        return cls(*found, comment)
+        # Each of them is of another tenant's value, so that it is found only in its own tenant.
+        hold = legal_holds.place(tenant=tenant, scope="trace", key=handoff.trace_id, reason="a case", actor="somebody")
+        asked = erasure.request(tenant=tenant, value=f"{tenant.slug}@example.com", reason="asked", actor="somebody")
+        Erasure.objects.filter(pk=asked.pk).update(state=ErasureState.COUNTED, counted_at=timezone.now())
+        return cls(*found, comment, hold, asked)
 
 
 def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:

@@ -3,8 +3,10 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import erasure
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs.models import HookEvent, RemovedDocument, ValidationState
+from handoffaudit.policy.kinds import retention
 from tests.api.support import client, make_key
 from tests.diagnostics.files.support import AT, report
 from tests.diagnostics.logs.support import health
@@ -32,6 +34,17 @@ def test_it_is_read_and_saved(tenant: Tenant) -> None:
     wrong = api.put("/retention", json={"base_version": 1, "rows": [{"name": "verdicts", "days": 0}]})
     assert wrong.status_code == 422
     assert "There is no such kind of data." in wrong.text
+
+
+@pytest.mark.parametrize(("days", "warns"), [(182, True), (183, False), (None, False)])
+def test_less_than_six_months_is_warned_of(tenant: Tenant, days: int | None, *, warns: bool) -> None:
+    api = client(make_key(tenant, "admin"))
+    rows = [{"name": "hook_events", "days": days}, {"name": "tool_results", "days": 183}]
+    saved = api.put("/retention", json={"base_version": 0, "rows": rows})
+    warnings = {one["name"]: one["warning"] for one in saved.json()["standing"]}
+    assert ("six months" in (warnings["hook_events"] or "")) is warns
+    # A delivery is a copy of an event that stays.
+    assert warnings["deliveries"] is None
 
 
 def test_a_report_that_was_removed_is_answered_again_and_not_counted(tenant: Tenant) -> None:
@@ -82,3 +95,69 @@ def test_the_api_answers_null_and_when_it_was_removed(tenant: Tenant) -> None:
     assert api.post(f"/handoffs/{gone.pk}/repair").status_code == 409
     other = api.get(f"/handoffs/{judged(tenant, payload()).pk}").json()
     assert (other["removed_at"], bool(other["document"])) == (None, True)
+
+
+def test_runs_are_reported(tenant: Tenant) -> None:
+    gone = age(judged(tenant, payload()))
+    keep(tenant, handoffs=30)
+    run_all()
+    api = client(make_key(tenant, "read", "admin"))
+    assert api.get(f"/handoffs/{gone.pk}").status_code == 404
+    [run] = api.get("/retention/runs").json()["items"]
+    assert (run["name"], run["removed"], run["report"]["kept_days"]) == ("handoffs", 1, 30)
+    assert api.get("/retention/runs", params={"limit": 101}).status_code == 422
+
+
+def test_a_preview_counts_without_saving(tenant: Tenant) -> None:
+    age(judged(tenant, payload()), 40)
+    api = client(make_key(tenant, "admin"))
+    rows = [{"name": "handoffs", "days": 30}, {"name": "documents", "days": None, "types": {"nothing": 3}}]
+    shown = api.post("/retention/preview", json={"rows": rows}).json()["items"]
+    assert [(one["name"], one["goes"]["number"]) for one in shown] == [("handoffs", 1), ("documents", 0)]
+    assert retention.current(tenant).version == 0
+    assert api.post("/retention/preview", json={"rows": [{"name": "verdicts", "days": 1}]}).status_code == 422
+    assert api.post("/retention/preview", json={"rows": rows * 50}).status_code == 422
+
+
+def test_holds_are_placed_listed_and_lifted(tenant: Tenant, other_tenant: Tenant) -> None:
+    kept = age(judged(tenant, payload()))
+    api = client(make_key(tenant, "admin"))
+    made = api.post("/legal-holds", json={"scope": "handoff", "key": kept.handoff_id, "reason": "a case"})
+    assert (made.status_code, made.json()["key"]) == (201, str(kept.pk))
+    again = api.post("/legal-holds", json={"scope": "handoff", "key": str(kept.pk), "reason": "another"})
+    assert again.json()["id"] == made.json()["id"]
+    theirs = client(make_key(other_tenant, "admin"))
+    assert theirs.get("/legal-holds").json()["items"] == []
+    address = f"/legal-holds/{made.json()['id']}/lift"
+    assert theirs.post(address, json={"reason": "x"}).status_code == 404
+    assert api.post(address, json={"reason": " "}).status_code == 422
+    assert api.post(address, json={"reason": "over"}).json()["lifted_at"]
+    for wrong in (
+        {"scope": "all", "reason": "x"},
+        {"scope": "handoff", "key": "nothing", "reason": "x"},
+        {"scope": "trace", "key": "a\0b", "reason": "x"},
+        {"scope": "trace", "key": "x" * 10_000, "reason": "x"},
+        {"scope": "tenant", "reason": ""},
+        {"scope": "tenant", "reason": "x" * 2_001},
+    ):
+        assert api.post("/legal-holds", json=wrong).status_code == 422, wrong
+    assert api.post(f"/legal-holds/{2**70}/lift", json={"reason": "x"}).status_code == 404
+
+
+def test_a_value_is_counted_confirmed_and_erased(tenant: Tenant, other_tenant: Tenant) -> None:
+    judged(tenant, payload(data={"contact": "Ada.Lovelace@example.com"}))
+    api = client(make_key(tenant, "admin"))
+    made = api.post("/erasures", json={"value": "ada.lovelace@example.com", "reason": "she asked"})
+    assert (made.status_code, made.json()["state"], "value" in made.json()) == (202, "counting", False)
+    address = f"/erasures/{made.json()['id']}"
+    assert api.post(f"{address}/confirm").status_code == 409
+    erasure.run(60)
+    assert api.get(address).json()["found"]["documents"] == 1
+    assert client(make_key(other_tenant, "admin")).post(f"{address}/confirm").status_code == 404
+    assert api.post(f"{address}/confirm").status_code == 202
+    erasure.run(60)
+    done = api.get("/erasures").json()["items"][0]
+    assert (done["state"], done["erased"]["documents"], bool(done["finished_at"])) == ("done", 1, True)
+    assert api.post(f"{address}/cancel").status_code == 409
+    for wrong in ("a", "x" * 201, "12345678", "true", "accepted", "a\0bcd", "  "):
+        assert api.post("/erasures", json={"value": wrong, "reason": "x"}).status_code == 422, wrong

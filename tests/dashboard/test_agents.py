@@ -13,7 +13,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.agents.declared import format_duration
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.diagnostics import attribution
-from handoffaudit.handoffs import counts
+from handoffaudit.handoffs import counts, recount
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, parse_text, to_text
@@ -120,7 +120,7 @@ def test_an_unknown_agent_comes_with_the_name_it_may_be_meant_for(tenant: Tenant
 def test_an_agent_has_a_page_whatever_its_name_is(name: str, tenant: Tenant, as_viewer: Client) -> None:
     handoff = judged(tenant, step("planner", "writer", "Look."))
     Handoff.objects.filter(pk=handoff.pk).update(source_agent_id=name)
-    counts.recount()
+    recount.recount()
     address = build_agent_url("acme", name)
     path = unquote(address.partition("?")[0])
     assert not {"..", ".", ""} & set(path.removeprefix("/t/acme/agents/").rstrip("/").split("/")[:-1])

@@ -12,7 +12,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard import overview
 from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.models import FindingGroup, Watermark
-from handoffaudit.handoffs import counts
+from handoffaudit.handoffs import recount
 from handoffaudit.handoffs.models import Handoff, new_id
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.transitions import Actor
@@ -187,7 +187,7 @@ def test_a_period_without_handoffs_is_no_first_visit(
 ) -> None:
     handoff = submit_to(tenant)
     Handoff.objects.filter(pk=handoff.pk).update(received_at=timezone.now() - timedelta(days=3))
-    counts.recount()
+    recount.recount()
     page = sign_in(viewer).get("/t/acme/?period=24h")
     assert "No handoffs came in the last 24 hours" in page.text
     assert "curl" not in page.text

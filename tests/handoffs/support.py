@@ -12,7 +12,7 @@ from django.db import connections
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, judge, queries
+from handoffaudit.handoffs import judge, queries, recount
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
 from handoffaudit.handoffs.llm import jobs, run
@@ -73,7 +73,7 @@ def judged(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) ->
 
 
 def assert_counts_are_right() -> None:
-    assert counts.recount(repair=False).wrong == 0
+    assert recount.recount(repair=False).wrong == 0
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:

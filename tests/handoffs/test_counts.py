@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, judge
+from handoffaudit.handoffs import judge, recount
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import (
@@ -264,7 +264,7 @@ def test_a_recount_finds_and_mends_what_is_wrong(tenant: Tenant) -> None:
     judged(tenant, payload())
     before = set(HourlyCount.objects.values_list("state", "code", "number"))
     spoil()
-    found = counts.recount()
+    found = recount.recount()
     # two of the counts, all three totals, and both pairs of the day
     assert (found.wrong, found.rows) == (7, 10)
     assert set(HourlyCount.objects.values_list("state", "code", "number")) == before
@@ -274,7 +274,7 @@ def test_a_recount_finds_and_mends_what_is_wrong(tenant: Tenant) -> None:
 def test_a_recount_that_only_looks_changes_nothing(tenant: Tenant) -> None:
     judged(tenant, circular())
     spoil()
-    assert counts.recount(repair=False).wrong == 4
+    assert recount.recount(repair=False).wrong == 4
     assert not HourlyTotal.objects.exists()
 
 
@@ -282,7 +282,5 @@ def test_a_row_too_many_is_found(tenant: Tenant) -> None:
     judged(tenant, payload())
     row = HourlyTotal.objects.get(code="")
     HourlyTotal.objects.create(tenant=tenant, hour=row.hour, state="declined", code="", number=1)
-    assert counts.recount().wrong == 1
-    mended = HourlyTotal.objects.get(code="")
-    assert mended != row
-    assert mended.state == "accepted"
+    assert recount.recount().wrong == 1
+    assert HourlyTotal.objects.get(code="", number__gt=0) == row

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.traces import list_traces, load_trace
-from handoffaudit.handoffs import counts, export, judge, queries
+from handoffaudit.handoffs import export, judge, queries, recount
 from handoffaudit.handoffs.filters import Filters, first_id_at
 from handoffaudit.handoffs.models import Event, Handoff, HourlyTotal, State, id_at
 from handoffaudit.validation.times import hour_of, utc_text
@@ -56,7 +56,7 @@ def test_rates_count_it_in_the_hour_in_which_it_was_sent(tenant: Tenant) -> None
     hours = HourlyTotal.objects.filter(tenant=tenant, code="").values_list("hour", flat=True)
     assert list(hours) == [hour_of(sent)]
     assert_counts_are_right()
-    assert counts.recount().wrong == 0
+    assert recount.recount().wrong == 0
 
 
 @pytest.mark.parametrize(

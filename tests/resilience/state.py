@@ -7,7 +7,7 @@ from tests.resilience.processes import Installation, eventually
 LOOK = """
 import json
 from collections import Counter
-from handoffaudit.handoffs import counts
+from handoffaudit.handoffs import counts, recount
 from handoffaudit.handoffs.models import Event, Handoff, Verdict
 events = {}
 for event in Event.objects.order_by("id"):
@@ -21,7 +21,7 @@ print(json.dumps({
     "parked": Handoff.objects.filter(parked=True).count(),
     "told": told,
     "joined": joined,
-    "wrong": counts.recount(repair=False).wrong,
+    "wrong": recount.recount(repair=False).wrong,
 }))
 """
 

@@ -20,7 +20,7 @@ NUMBER = re.compile(r"Number (\d+)\.")
 LOOK = """
 import json
 from collections import Counter
-from handoffaudit.handoffs import counts
+from handoffaudit.handoffs import counts, recount
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall, ModelCheck
 flagged = Handoff.objects.filter(flagged=True).order_by("id").values_list("handoff_id", flat=True)
 print(json.dumps({
@@ -30,7 +30,7 @@ print(json.dumps({
     "alerts": list(Alert.objects.filter(acknowledged_at=None).values_list("kind", "number")),
     "checks": ModelCheck.objects.count(),
     "calls": ModelCall.objects.filter(outcome="ok", cached=False).count(),
-    "wrong": counts.recount(repair=False).wrong,
+    "wrong": recount.recount(repair=False).wrong,
 }))
 """
 # Handoffs with a successful LLM check.

@@ -1,6 +1,6 @@
 """The retention of each kind of data, a preview of the next deletion, and the version history."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -12,7 +12,8 @@ from django.urls import path
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.models import AuditEntry, Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage
@@ -20,12 +21,27 @@ from handoffaudit.dashboard.policies.forms import Line, number
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.retention_run import Count, Standing
 from handoffaudit.policy.kinds import retention
-from handoffaudit.policy.retention import KIND_TEXTS, LEAST, MOST, Data, KindText, Retention, RetentionModel, parse_row
+from handoffaudit.policy.retention import (
+    BY_TYPE,
+    KIND_TEXTS,
+    LEAST,
+    MOST,
+    Data,
+    KindText,
+    Retention,
+    RetentionModel,
+    parse_row,
+    warning_of,
+)
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
 from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
+LONGEST_TYPES: Final = 25_000
+# The page shows the newest runs, among the newest entries of the audit log about retention.
+MOST_RUNS: Final = 10
+MOST_ENTRIES: Final = 50
 FOR_GOOD: Final = "kept forever"
 
 
@@ -35,7 +51,9 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     for change in changes:
         old, new = (_days(value) for value in (change.old, change.new))
         if change.field != WHOLE_ROW:
-            found.append(Line(KIND_TEXTS[Data(change.row)].title, "Kept", old, new))
+            of_type = change.field.removeprefix("types.")
+            field = "Kept" if of_type == change.field else f"Kept if the type is {of_type}"
+            found.append(Line(KIND_TEXTS[Data(change.row)].title, field, old, new))
     return found
 
 
@@ -49,10 +67,54 @@ PAGE: PolicyPage[Retention] = PolicyPage(
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What somebody entered for a kind of data: the days, and the days by type as lines `type = days`."""
+
+    data: Data
+    days: str
+    types: str
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> "Given":
+        """Return the input of a form. Raise `Http404` if there is no such kind of data."""
+        try:
+            data = Data(query.get("kind", ""))
+        except ValueError as error:
+            raise Http404("There is no such kind of data.") from error
+        return cls(data, query.get("days", "").strip()[:LONGEST_DAYS], query.get("types", "").strip()[:LONGEST_TYPES])
+
+    def row(self) -> Retention:
+        """Return the row that the form describes; raise `InvalidPolicy` for a bad number of days."""
+        days: Any = number(self.days) if self.days else None
+        plain = {"name": self.data.value, "days": self.days if self.days and days is None else days}
+        return parse_row(plain | {"types": _parse_types(self.types)} if self.types else plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that removed something, as the audit log records it."""
+
+    at: datetime
+    what: str
+    held: str
+
+    @classmethod
+    def of(cls, entry: AuditEntry) -> "Run":
+        words, detail = KIND_TEXTS[Data(entry.target)], entry.detail
+        held = detail.get("held", 0)
+        return cls(
+            entry.at,
+            f"{pluralize(detail['removed'], words.one, words.many)} in {detail.get('seconds', 0):,.0f} s",
+            pluralize(held, words.one, words.many) if held else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
-    """The effect of saving a number of days."""
+    """The effect of saving terms."""
 
     days: int | None
+    by_type: bool
     goes: str
     before: datetime | None
     is_any: bool
@@ -64,6 +126,7 @@ class Card:
 
     standing: Standing
     given: str
+    given_types: str
     changed: tuple[str, datetime] | None
     error: str = ""
     preview: Preview | None = None
@@ -78,8 +141,15 @@ class Card:
 
     @property
     def kept(self) -> str:
-        days = self.standing.rule.days
-        return FOR_GOOD if days is None else f"kept for {_days(days)}"
+        rule = self.standing.rule
+        kept = FOR_GOOD if rule.days is None else f"kept for {_days(rule.days)}"
+        return f"{kept}, {pluralize(len(rule.types), 'type')} with other terms" if rule.types else kept
+
+    @property
+    def warning(self) -> str:
+        """Return the warning for the entered days, or else for the days in force."""
+        rule = self.standing.rule
+        return warning_of(rule if self.preview is None else Retention(rule.name, self.preview.days))
 
     @property
     def there(self) -> str:
@@ -97,34 +167,41 @@ class Card:
     def help(self) -> str:
         return f"{LEAST[self.standing.rule.name]} to {MOST:,}; empty: forever"
 
+    @property
+    def types_label(self) -> str | None:
+        """Return the label of the terms by type; None for data that belongs to no handoff type."""
+        return RetentionModel.model_fields["types"].title if self.standing.rule.name in BY_TYPE else None
+
 
 @require_role(Role.ADMIN)
 @require_safe
 def retention_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if "kind" not in request.GET:
         return _page(request, who)
-    return _previewed(request, who, _data(request.GET.get("kind", "")), request.GET.get("days", ""))
+    return _previewed(request, who, Given.of(request.GET))
 
 
 @require_role(Role.ADMIN)
 @require_POST
 def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    data, text = _data(request.POST.get("kind", "")), request.POST.get("days", "")
+    given = Given.of(request.POST)
     base = number(request.POST.get("base_version", ""))
     try:
-        row = _row(data, text)
+        row = given.row()
         saved = retention.upsert_row(
             tenant=who.tenant, base_version=-1 if base is None else base, row=row, actor=who.person.username
         )
     except InvalidPolicy:
-        return _previewed(request, who, data, text)
+        return _previewed(request, who, given)
     except Stale as stale:
         now = stale.current
         messages.error(request, f"Not saved: {now.changed_by} saved version {now.version} meanwhile. Look at it first.")
-        return _previewed(request, who, data, text, status=409)
-    title = KIND_TEXTS[data].title
+        return _previewed(request, who, given, status=409)
+    title = KIND_TEXTS[given.data].title
     if saved.version == base:
         messages.info(request, "Nothing was changed.")
+    elif row.types:
+        messages.success(request, f"{title}: the terms are saved as version {saved.version}.")
     elif row.days is None:
         messages.success(request, f"{title} are kept forever from now on.")
     else:
@@ -132,43 +209,44 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return redirect("dashboard:retention", tenant=who.tenant.slug)
 
 
-def _data(text: str) -> Data:
-    try:
-        return Data(text)
-    except ValueError as error:
-        raise Http404("There is no such kind of data.") from error
+def _parse_types(text: str) -> dict[str, Any]:
+    """Return the days by type that the lines `type = days` give. Without days, data of the type is kept forever."""
+    found: dict[str, Any] = {}
+    for line in text[:LONGEST_TYPES].splitlines():
+        name, _, days = (part.strip() for part in line.partition("="))
+        if line.strip():
+            given = number(days)
+            found[name] = days[:LONGEST_DAYS] if days and given is None else given
+    return found
 
 
-def _row(data: Data, text: str) -> Retention:
-    """Return the row that the form describes; raise `InvalidPolicy` for a bad number of days."""
-    text = text.strip()[:LONGEST_DAYS]
-    days: Any = None if not text else number(text)
-    return parse_row({"name": data.value, "days": text if text and days is None else days})
+def _write_types(types: Mapping[str, int | None]) -> str:
+    return "\n".join(f"{name} = {'' if days is None else days}".rstrip() for name, days in types.items())
 
 
-def _previewed(
-    request: HttpRequest, who: TenantMembership, data: Data, text: str, *, status: int = 200
-) -> HttpResponse:
+def _previewed(request: HttpRequest, who: TenantMembership, given: Given, *, status: int = 200) -> HttpResponse:
     """Render the page with the effect of the entered days."""
     try:
-        row = _row(data, text)
+        row = given.row()
     except InvalidPolicy as invalid:
         error = " ".join(f"{one.message} {one.remedy}" for one in invalid.errors)
-        return _page(request, who, {data: (text[:LONGEST_DAYS], error, None)}, status=400)
-    return _page(request, who, {data: (text.strip(), "", _preview(who.tenant, row))}, status=status)
+        return _page(request, who, given, error, status=400)
+    return _page(request, who, given, preview=_preview(who.tenant, row), status=status)
 
 
 def _preview(tenant: Tenant, row: Retention) -> Preview:
     at = timezone.now() + retention_run.first_after()
-    goes = retention_run.count_going(tenant, row.name, row.days, at)
-    before = None if row.days is None else at - timedelta(days=row.days)
-    return Preview(row.days, _said(row.name, goes), before, bool(goes))
+    goes = retention_run.count_going(tenant, row, at)
+    before = at - timedelta(days=min(row.terms)) if row.terms else None
+    return Preview(row.days, bool(row.types), _said(row.name, goes), before, bool(goes))
 
 
 def _page(
     request: HttpRequest,
     who: TenantMembership,
-    entered: dict[Data, tuple[str, str, Preview | None]] | None = None,
+    given: Given | None = None,
+    error: str = "",
+    preview: Preview | None = None,
     *,
     status: int = 200,
 ) -> HttpResponse:
@@ -177,9 +255,18 @@ def _page(
     cards = []
     for one in retention_run.list_standings(who.tenant, table):
         name, days = one.rule.name, one.rule.days
-        given, error, preview = (entered or {}).get(name, ("" if days is None else str(days), "", None))
-        cards.append(Card(one, given, changed.get(name), error, preview))
-    context = {"tab": "retention", "cards": cards, "table": table, "for_good": FOR_GOOD}
+        card = Card(one, "" if days is None else str(days), _write_types(one.rule.types), changed.get(name))
+        if given is not None and given.data is name:
+            card.given, card.given_types, card.error, card.preview = given.days, given.types, error, preview
+        cards.append(card)
+    runs = audit.list_entries(who.tenant, kind="retention", limit=MOST_ENTRIES)
+    context = {
+        "tab": "retention",
+        "cards": cards,
+        "table": table,
+        "for_good": FOR_GOOD,
+        "runs": [Run.of(entry) for entry in runs.items if entry.action == retention_run.REMOVED][:MOST_RUNS],
+    }
     return render(request, "dashboard/settings/retention.html", context, status=status)
 
 

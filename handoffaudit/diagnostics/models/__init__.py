@@ -12,7 +12,6 @@ from handoffaudit.diagnostics.models.findings import (
     Watermark,
 )
 from handoffaudit.diagnostics.models.logs import (
-    NOWHERE,
     FileReport,
     HealthCount,
     LogBlock,
@@ -20,14 +19,16 @@ from handoffaudit.diagnostics.models.logs import (
     LogImport,
     LogPart,
     LogText,
-    RetentionRun,
 )
+from handoffaudit.diagnostics.models.removal import NOWHERE, Erasure, ErasureState, RetentionRun
 
 __all__ = [
     "NOWHERE",
     "Attribution",
     "BlockedText",
     "CodeMute",
+    "Erasure",
+    "ErasureState",
     "FileReport",
     "FindingGroup",
     "FindingGroupDay",

@@ -1,6 +1,4 @@
-"""Models of logs, of reports on handoff files, and of the removal of old data."""
-
-import uuid
+"""Models of logs and of reports on handoff files."""
 
 from django.db import models
 
@@ -216,34 +214,3 @@ class HealthCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H} {self.agent} in {self.phase}: {self.number}"
-
-
-NOWHERE = uuid.UUID(int=0)
-
-
-class RetentionRun(models.Model):
-    """The newest retention run over one kind of data of a tenant.
-
-    The run removes data older than `before`, which is `days` days before the start of the run. The run has removed
-    `number` items so far, up to the key `reached`; any process can continue an unfinished run. `removed` counts the
-    items that all runs have removed. The columns after it describe the last run that removed any data.
-    """
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
-    kind = models.CharField(max_length=20)
-    days = models.PositiveIntegerField()
-    before = models.DateTimeField()
-    started_at = models.DateTimeField()
-    reached = models.UUIDField(default=NOWHERE)
-    number = models.PositiveBigIntegerField(default=0)
-    finished_at = models.DateTimeField(null=True)
-    removed = models.PositiveBigIntegerField(default=0)
-    removed_at = models.DateTimeField(null=True)
-    removed_before = models.DateTimeField(null=True)
-    removed_days = models.PositiveIntegerField(null=True)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["tenant", "kind"], name="one_retention_run_per_kind")]
-
-    def __str__(self) -> str:
-        return f"{self.kind} before {self.before:%Y-%m-%d}: {self.number}"

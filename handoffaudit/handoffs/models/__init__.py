@@ -1,6 +1,6 @@
 """The Django models of handoffs, their verdicts, reviews, counts, LLM calls, tool results, hook events and webhooks."""
 
-from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal, MetricTotal
 from handoffaudit.handoffs.models.handoff import (
     WAITING_STATES,
     ActorKind,
@@ -30,6 +30,7 @@ from handoffaudit.handoffs.models.integrations import (
     TraceFact,
     ValidationState,
 )
+from handoffaudit.handoffs.models.removal import HoldScope, LegalHold, RemovedHandoffs
 from handoffaudit.handoffs.models.reviews import (
     Alert,
     Approval,
@@ -63,10 +64,13 @@ __all__ = [
     "HandedOut",
     "Handoff",
     "HandoffBody",
+    "HoldScope",
     "HookEvent",
     "HourlyCount",
     "HourlyTotal",
     "LateResults",
+    "LegalHold",
+    "MetricTotal",
     "ModelAnswer",
     "ModelBreaker",
     "ModelCall",
@@ -76,6 +80,7 @@ __all__ = [
     "Proposal",
     "Remediation",
     "RemovedDocument",
+    "RemovedHandoffs",
     "ReviewHold",
     "State",
     "Subscriber",

@@ -136,6 +136,13 @@ class NotYourComment(ReviewError):
         super().__init__("Only the author can change a comment, and a removed comment cannot be changed.")
 
 
+class UnderLegalHold(ReviewError):
+    """The error for a change that would lose a text of a handoff under legal hold."""
+
+    def __init__(self) -> None:
+        super().__init__("A legal hold keeps this handoff, so its comments can be neither edited nor removed.")
+
+
 class NothingToUndo(ReviewError):
     """The error for an undo of a change that another actor made, that is too old, or that cannot be undone."""
 

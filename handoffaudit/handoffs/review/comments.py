@@ -9,10 +9,17 @@ from django.db.models import Count, Max, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import legal_holds, queries
 from handoffaudit.handoffs.filters import parse_cursor
 from handoffaudit.handoffs.models import Comment, Handoff
-from handoffaudit.handoffs.review.base import MAX_NOTE, CommentTooLong, NoComment, NotYourComment, TooManyComments
+from handoffaudit.handoffs.review.base import (
+    MAX_NOTE,
+    CommentTooLong,
+    NoComment,
+    NotYourComment,
+    TooManyComments,
+    UnderLegalHold,
+)
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import events, worker
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
@@ -112,6 +119,9 @@ def _get_own(handoff: Handoff, pk: uuid.UUID, actor: Actor) -> Comment:
     found = of_handoff(handoff).filter(pk=pk, removed_at=None).first()
     if found is None or not is_by(found, actor):
         raise NotYourComment
+    # An edit or a removal would lose the earlier text.
+    if legal_holds.of_handoff(handoff) is not None:
+        raise UnderLegalHold
     return found
 
 

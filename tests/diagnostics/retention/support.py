@@ -11,7 +11,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import LogBlock, LogText, RetentionRun, Watermark
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, TraceFact, Verdict
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, TraceFact, Verdict
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.policy.retention import Data, Retention
@@ -72,7 +72,7 @@ def age(handoff: Handoff, days: float = 40) -> Handoff:
     """
     new, old = old_id(days), handoff.pk
     Handoff.objects.filter(pk=old).update(id=new, received_at=days_ago(days), unverified=False)
-    for model in (HandoffBody, Verdict, Event, TraceFact):
+    for model in (HandoffBody, Verdict, Finding, Event, TraceFact):
         model._default_manager.filter(handoff=old).update(handoff=new)
     Event.objects.filter(handoff=new).update(at=days_ago(days))
     return Handoff.objects.get(pk=new)

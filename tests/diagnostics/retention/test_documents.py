@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.handoffs import counts, dry_runs, export, lineage, queries
+from handoffaudit.handoffs import dry_runs, export, lineage, queries, recount
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, RemovedDocument, TraceFact
 from handoffaudit.handoffs.review import base, decisions, undo
@@ -62,13 +62,13 @@ def test_what_it_brought_into_its_trace_goes_with_it(tenant: Tenant) -> None:
 def test_what_is_said_of_it_stays(tenant: Tenant) -> None:
     handoff = age(judged(tenant, payload()))
     sent = bytes(HandoffBody.objects.get(pk=handoff.pk).original)
-    counts.recount()
+    recount.recount()
     before = [queries.current_verdict(handoff), [event.to_state for event in queries.events(handoff)]]
     remove(tenant)
     left = RemovedDocument.objects.get()
     assert (left.handoff_id, left.days, left.sha256) == (handoff.pk, 30, sha256(sent).hexdigest())
     assert [queries.current_verdict(handoff), [event.to_state for event in queries.events(handoff)]] == before
-    assert counts.recount(repair=False).wrong == 0
+    assert recount.recount(repair=False).wrong == 0
     assert newest_run(tenant, Data.DOCUMENTS).number == 1
 
 

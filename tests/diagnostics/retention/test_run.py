@@ -13,7 +13,7 @@ from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, Subscri
 from handoffaudit.handoffs.tool_results import ToolResultIn
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.policy.retention import Data
+from handoffaudit.policy.retention import Data, Retention
 from handoffaudit.validation.tool_results import Grade
 from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
@@ -217,8 +217,8 @@ def test_figures_say_what_there_is_and_what_would_go(tenant: Tenant) -> None:
     assert (one.there.number, one.goes, one.next_at) == (3, None, None)
     assert one.oldest is not None
     assert (now - one.oldest).days == 41
-    assert retention_run.count_going(tenant, Data.MODEL_CALLS, 30, now).number == 2
-    assert retention_run.count_going(tenant, Data.MODEL_CALLS, None, now).number == 0
+    assert retention_run.count_going(tenant, Retention(Data.MODEL_CALLS, 30), now).number == 2
+    assert retention_run.count_going(tenant, Retention(Data.MODEL_CALLS, None), now).number == 0
     keep(tenant, model_calls=30)
     [one] = [one for one in retention_run.list_standings(tenant) if one.rule.name is Data.MODEL_CALLS]
     assert one.goes
@@ -228,5 +228,7 @@ def test_figures_say_what_there_is_and_what_would_go(tenant: Tenant) -> None:
 def test_counting_stops_somewhere_and_says_so(tenant: Tenant, monkeypatch) -> None:
     monkeypatch.setattr(retention_run, "COUNTED_AT_MOST", 2)
     calls(tenant, 9, 40, 41)
-    assert retention_run.count_going(tenant, Data.MODEL_CALLS, 8, timezone.now()) == retention_run.Count(2, more=True)
-    assert retention_run.count_going(tenant, Data.MODEL_CALLS, 30, timezone.now()) == retention_run.Count(2)
+    assert retention_run.count_going(tenant, Retention(Data.MODEL_CALLS, 8), timezone.now()) == retention_run.Count(
+        2, more=True
+    )
+    assert retention_run.count_going(tenant, Retention(Data.MODEL_CALLS, 30), timezone.now()) == retention_run.Count(2)

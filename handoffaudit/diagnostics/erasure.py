@@ -1,0 +1,307 @@
+"""The erasure of one value, such as the e-mail or the name of a person, from everything that a tenant stores.
+
+An erasure first counts the rows with the value. After a confirmation it replaces the value with a marker, row by row.
+A worker does both in small batches and stores its progress with each batch, so that any process can continue.
+"""
+
+import hashlib
+import hmac
+import re
+import time
+import unicodedata
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts import Refused, audit
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.erasure_targets import TARGETS, ErasureTarget
+from handoffaudit.diagnostics.models import Erasure, ErasureState, Watermark
+from handoffaudit.handoffs import judge, legal_holds, notify
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.leases import NamedLease
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.validation.text import storable
+
+log = structlog.get_logger(__name__)
+
+TASK: Final = "handoffaudit.diagnostics.tasks.erase_values"
+LEASE: Final = NamedLease(Watermark, "erasure.claim")
+REQUESTED, CONFIRMED, CANCELLED, DONE = "erasure.request", "erasure.confirm", "erasure.cancel", "erasure.done"
+MARKER: Final = "[erased]"
+SHORTEST, LONGEST = 4, 200
+LONGEST_REASON: Final = 2_000
+# A tenant can have this many erasures at work, and a count that nobody confirms ends after this time.
+MOST_UNFINISHED: Final = 5
+EXPIRES: Final = timedelta(days=7)
+# While handoffs wait to be judged, an erasure may take this share of one thread's time, across all processes.
+_SHARE: Final = 0.2
+_LONGEST_PAUSE: Final = timedelta(seconds=10)
+# A text can hold JSON inside JSON, where each level doubles the backslashes.
+_SLASHES: Final = r"\\{1,8}"
+_ESCAPED: Final = '"\\/'
+_BEFORE: Final = r"(?:(?<!\w)|(?<=\\[nrtbf])|(?<=\\u00[01][0-9a-fA-F]))"
+_AFTER: Final = r"(?!\w)"
+
+
+def request(*, tenant: Tenant, value: str, reason: str, actor: str) -> Erasure:
+    """Begin to count the rows with a value. Raise `Refused` for a value that cannot be erased."""
+    value, reason = value.strip(), reason.strip()
+    _check_value(value)
+    if not reason or len(reason) > LONGEST_REASON or not storable(reason):
+        remedy = f"write why, in at most {LONGEST_REASON:,} characters without NUL."
+        raise Refused("The reason is missing or cannot be stored", "reason", remedy)
+    with transaction.atomic():
+        audit.lock_tenant(tenant)
+        open_ones = Erasure.objects.filter(tenant=tenant, finished_at=None)
+        if known := open_ones.filter(digest=digest_of(tenant, value)).first():
+            return known
+        if open_ones.count() >= MOST_UNFINISHED:
+            raise Refused(f"{MOST_UNFINISHED} erasures are unfinished", "value", "confirm or cancel one of them first.")
+        made = Erasure.objects.create(
+            tenant=tenant,
+            value=value,
+            digest=digest_of(tenant, value),
+            reason=reason,
+            requested_by=actor[:200],
+            requested_at=timezone.now(),
+        )
+        _record(made, actor, REQUESTED)
+        transaction.on_commit(lambda: notify.send(TASK))
+    return made
+
+
+def confirm(*, tenant: Tenant, erasure: uuid.UUID, actor: str) -> Erasure:
+    """Begin to replace a counted value. Idempotent. Raise `Erasure.DoesNotExist`, or `Refused` in another state."""
+    with transaction.atomic():
+        found = Erasure.objects.select_for_update().get(tenant=tenant, pk=erasure)
+        if found.state in (ErasureState.ERASING, ErasureState.DONE):
+            return found
+        if found.state != ErasureState.COUNTED:
+            raise Refused(f"The erasure is {found.state}", "state", "confirm it after its count, and before its end.")
+        found.state, found.step, found.reached, found.held = ErasureState.ERASING, 0, "", {}
+        found.confirmed_by, found.confirmed_at = actor[:200], timezone.now()
+        found.save()
+        _record(found, actor, CONFIRMED)
+        transaction.on_commit(lambda: notify.send(TASK))
+    return found
+
+
+def cancel(*, tenant: Tenant, erasure: uuid.UUID, actor: str) -> Erasure:
+    """Cancel an erasure before its confirmation. Idempotent. Raise `Erasure.DoesNotExist` or `Refused`."""
+    with transaction.atomic():
+        found = Erasure.objects.select_for_update().get(tenant=tenant, pk=erasure)
+        if found.state == ErasureState.CANCELLED:
+            return found
+        if found.state not in (ErasureState.COUNTING, ErasureState.COUNTED):
+            raise Refused("The value is being erased or is erased already", "state", "it cannot be cancelled.")
+        _finish(found, ErasureState.CANCELLED)
+        _record(found, actor, CANCELLED)
+    return found
+
+
+def list_erasures(tenant: Tenant, limit: int = 50) -> list[Erasure]:
+    """Return the newest erasures of a tenant, with the receipts of finished erasures."""
+    return list(Erasure.objects.filter(tenant=tenant).order_by("-id")[:limit])
+
+
+def digest_of(tenant: Tenant, value: str) -> str:
+    """Return the HMAC by which a receipt names its value. Only the holder of the secret key can compute it again."""
+    folded = unicodedata.normalize("NFC", value).casefold()
+    return hmac.new(settings.SECRET_KEY.encode(), f"{tenant.pk}:{folded}".encode(), hashlib.sha256).hexdigest()
+
+
+def anything_due() -> bool:
+    """Return whether an erasure has work to do, and no process is at work. Cheap enough for each sweep."""
+    return LEASE.is_free() and _list_due().exists()
+
+
+def run(seconds: float) -> bool:
+    """Work for `seconds`, or until handoffs wait. Return False if the caller should continue at once."""
+    held_until = LEASE.acquire()
+    if held_until is None:
+        return True
+    end, pause = time.monotonic() + seconds, timedelta()
+    try:
+        while (one := _list_due().order_by("id").first()) is not None:
+            begun = time.monotonic()
+            _work(one)
+            if judge.is_anything_waiting():
+                spent = time.monotonic() - begun
+                pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
+                return True
+            if time.monotonic() > end:
+                return False
+            held_until = LEASE.renew(held_until)
+            if held_until is None:
+                return True
+    finally:
+        LEASE.release(held_until, pause)
+    return True
+
+
+def _list_due() -> "QuerySet[Erasure]":
+    """Return the erasures of all tenants with work to do. Each of them names its tenant."""
+    at_work = Erasure.objects.filter(finished_at=None, state__in=(ErasureState.COUNTING, ErasureState.ERASING))
+    expired = Erasure.objects.filter(
+        finished_at=None, state=ErasureState.COUNTED, counted_at__lt=timezone.now() - EXPIRES
+    )
+    return (at_work | expired).select_related("tenant")
+
+
+def _work(one: Erasure) -> None:
+    """Look through the next batch of rows of an erasure, or end its count or the erasure."""
+    if one.state == ErasureState.COUNTED:
+        with transaction.atomic():
+            if _lock(one):
+                _finish(one, ErasureState.CANCELLED)
+                _record(one, SYSTEM.name, CANCELLED)
+        return
+    if one.step >= len(TARGETS):
+        _end_phase(one)
+        return
+    target = TARGETS[one.step]
+    erases = one.state == ErasureState.ERASING and target.changes
+    with store.write_turn(), transaction.atomic():
+        holds = legal_holds.share(one.tenant)
+        rows = target.rows(one.tenant).order_by("pk")
+        if one.reached:
+            rows = rows.filter(pk__gt=one.reached)
+        batch = list(rows.only(*target.columns)[: target.batch])
+        changed = _find_changes(target, batch, pattern_of(one.value), one.value)
+        free = set(changed)
+        if changed and holds:
+            some = target.model._default_manager.filter(pk__in=list(changed))  # noqa: SLF001 -- Django's documented API
+            free = set(holds.exclude(some, target.handoff, target.trace).values_list("pk", flat=True))
+        counts = {"held": len(changed) - len(free)}
+        if erases:
+            for pk in free:
+                target.save(one.tenant, pk, changed[pk])
+            target.after(one.tenant, list(free), one)
+            counts["erased"] = len(free)
+        elif one.state == ErasureState.COUNTING:
+            counts["found"] = len(changed)
+        _store_progress(one, target, counts, batch)
+
+
+def _find_changes(
+    target: ErasureTarget, rows: Sequence[Any], pattern: re.Pattern[str], value: str
+) -> dict[Any, dict[str, Any]]:
+    """Return the changed columns of each row that has the value, by the primary key of the row."""
+    found: dict[Any, dict[str, Any]] = {}
+    folded = value.casefold()
+    for row in rows:
+        columns = {}
+        for name in target.columns:
+            before = getattr(row, name)
+            after = replace(before, pattern, folded) if before else before
+            if after != before:
+                columns[name] = after
+        if columns:
+            found[row.pk] = columns
+    return found
+
+
+def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
+    """Return a text or a document with the marker in place of the value, or the same object without the value."""
+    is_text = isinstance(content, str)
+    text = content if is_text else bytes(content).decode(errors="surrogateescape")
+    # The search for plain text is much faster than the pattern, and most rows do not have the value.
+    if "\\" not in text and text.isascii() and folded not in text.lower():
+        return content
+    changed, number = pattern.subn(MARKER, text)
+    if not number:
+        return content
+    return changed if is_text else changed.encode(errors="surrogateescape")
+
+
+def pattern_of(value: str) -> re.Pattern[str]:
+    """Return the pattern of a value as a whole word, in plain text and in JSON with escaped characters.
+
+    One plain word is matched as it is written, because the same word in lower case may be a word of the product.
+    """
+    forms = dict.fromkeys(unicodedata.normalize(form, value) for form in ("NFC", "NFD"))
+    body = "|".join("".join(map(_char_pattern, form)) for form in forms)
+    flags = re.NOFLAG if value.isalpha() and value.isascii() else re.IGNORECASE
+    return re.compile(f"{_BEFORE}(?:{body}){_AFTER}", flags)
+
+
+def _char_pattern(char: str) -> str:
+    if char.isspace():
+        return r"\s"
+    units = char.encode("utf-16-be").hex()
+    escaped = "".join(f"{_SLASHES}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
+    slashes = r"\\{0,8}" if char in _ESCAPED else ""
+    # Upper and lower case have different numbers, and the pattern matches either.
+    other = char.swapcase()
+    if len(other) == 1 and other != char:
+        units = other.encode("utf-16-be").hex()
+        escaped += "|" + "".join(f"{_SLASHES}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
+    return f"(?:{slashes}{re.escape(char)}|{escaped})"
+
+
+def _check_value(value: str) -> None:
+    if not SHORTEST <= len(value) <= LONGEST or not storable(value) or not value.isprintable():
+        remedy = f"write {SHORTEST} to {LONGEST} visible characters."
+        raise Refused("The value cannot be erased", "value", remedy)
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError:
+        pass
+    else:
+        raise Refused("The value is a number or a word of JSON", "value", "numbers outside quotes cannot be replaced.")
+    if value.isascii() and value.replace("_", "").isalpha() and value.islower():
+        remedy = "write it with its capital letter, with the first name, or as the e-mail."
+        raise Refused("A single word in lower case may be a word of the product", "value", remedy)
+
+
+def _store_progress(one: Erasure, target: ErasureTarget, counts: dict[str, int], batch: Sequence[Any]) -> None:
+    for name, number in counts.items():
+        total = Counter(getattr(one, name))
+        if number:
+            total[target.name] += number
+        setattr(one, name, dict(total))
+    if batch:
+        one.reached = str(batch[-1].pk)
+    if len(batch) < target.batch:
+        one.step, one.reached = one.step + 1, ""
+    one.save(update_fields=["found", "erased", "held", "step", "reached"])
+
+
+def _lock(one: Erasure) -> bool:
+    """Lock an erasure, and return whether nobody has cancelled or confirmed it since it was read."""
+    return Erasure.objects.select_for_update().filter(pk=one.pk, state=one.state).exists()
+
+
+def _end_phase(one: Erasure) -> None:
+    with transaction.atomic():
+        if not _lock(one):
+            return
+        if one.state == ErasureState.COUNTING:
+            one.state, one.counted_at = ErasureState.COUNTED, timezone.now()
+            one.save()
+            return
+        _finish(one, ErasureState.DONE)
+        _record(one, SYSTEM.name, DONE)
+    log.info("a value was erased", tenant=one.tenant.slug, erasure=str(one.pk), rows=sum(one.erased.values()))
+
+
+def _finish(one: Erasure, state: ErasureState) -> None:
+    """End an erasure. The value itself goes, and the digest stays as its receipt."""
+    one.state, one.value, one.finished_at = state, "", timezone.now()
+    one.save()
+
+
+def _record(one: Erasure, actor: str, action: str) -> None:
+    detail = {"digest": one.digest, "reason": one.reason[:500]}
+    detail |= {name: getattr(one, name) for name in ("found", "erased", "held") if getattr(one, name)}
+    audit.record(tenant=one.tenant, actor=actor, action=action, target=str(one.pk), detail=detail)

@@ -1,0 +1,172 @@
+"""Legal holds: orders to keep a handoff, a trace or a whole tenant, which every removal of data obeys.
+
+A removal reads the holds of its tenant inside its own transaction, after `share`. A hold is placed under the exclusive
+form of the same lock. So a removal either ends before the hold is placed, or sees the hold.
+"""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts import Refused, audit
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import db, queries
+from handoffaudit.handoffs.models import Handoff, HoldScope, LegalHold
+from handoffaudit.validation.text import storable
+
+PLACED: Final = "hold.place"
+LIFTED: Final = "hold.lift"
+MOST_HOLDS: Final = 1_000
+LONGEST_REASON: Final = 2_000
+LONGEST_KEY: Final = 200
+# The first key of the advisory locks of PostgreSQL, so that they differ from the locks of other programs.
+_LOCKS: Final = 0x48414C48
+_SCOPES: Final = {"handoff": HoldScope.HANDOFF, "trace": HoldScope.TRACE, "tenant": HoldScope.TENANT}
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """The active holds of a tenant: whether everything is held, and the held handoffs and traces."""
+
+    tenant_id: int
+    is_everything: bool
+    handoffs: frozenset[uuid.UUID]
+    traces: frozenset[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.is_everything or self.handoffs or self.traces)
+
+    def exclude(self, rows: "QuerySet[Any]", handoff: str = "", trace: str = "") -> "QuerySet[Any]":
+        """Return the rows without held rows.
+
+        `handoff` and `trace` are the columns of the rows with the key of a handoff and the id of a trace. Rows without
+        either column are held only with the whole tenant.
+        """
+        if self.is_everything:
+            return rows.none()
+        if handoff and self.handoffs:
+            rows = rows.exclude(**{f"{handoff}__in": self.handoffs, f"{handoff}__isnull": False})
+        if trace and self.traces:
+            rows = rows.exclude(**{f"{trace}__in": self.traces, f"{trace}__isnull": False})
+        elif handoff and self.traces:
+            traced = Handoff.objects.filter(tenant=self.tenant_id, trace_id__in=self.traces).values("pk")
+            rows = rows.exclude(**{f"{handoff}__in": traced, f"{handoff}__isnull": False})
+        return rows
+
+
+NO_HOLDS: Final = Holds(0, is_everything=False, handoffs=frozenset(), traces=frozenset())
+
+
+def read(tenant: Tenant) -> Holds:
+    """Return the active holds of a tenant."""
+    active = list(LegalHold.objects.filter(tenant=tenant, lifted_at=None).values_list("scope", "key"))
+    return Holds(
+        tenant.pk,
+        any(scope == HoldScope.TENANT for scope, _ in active),
+        frozenset(uuid.UUID(key) for scope, key in active if scope == HoldScope.HANDOFF),
+        frozenset(key for scope, key in active if scope == HoldScope.TRACE),
+    )
+
+
+def share(tenant: Tenant) -> Holds:
+    """Return the active holds, which cannot grow before the transaction ends. Call first in a removing transaction."""
+    _lock(tenant, "pg_advisory_xact_lock_shared")
+    return read(tenant)
+
+
+def of_handoff(handoff: Handoff) -> LegalHold | None:
+    """Return an active hold on a handoff, its trace or its tenant, or None."""
+    named = Q(scope=HoldScope.TENANT) | Q(scope=HoldScope.HANDOFF, key=str(handoff.pk))
+    if handoff.trace_id:
+        named |= Q(scope=HoldScope.TRACE, key=handoff.trace_id)
+    return LegalHold.objects.filter(named, tenant=handoff.tenant_id, lifted_at=None).order_by("id").first()
+
+
+def list_holds(tenant: Tenant, *, before: int | None = None, limit: int = 100) -> list[LegalHold]:
+    """Return the holds of a tenant, active and lifted, newest first."""
+    rows = LegalHold.objects.filter(tenant=tenant).order_by("-id")
+    return list((rows if before is None else rows.filter(id__lt=before))[:limit])
+
+
+def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> LegalHold:
+    """Place a hold. `key` is a handoff's id, or the id of a trace; empty for the tenant. Idempotent.
+
+    Raise `Refused` for an unknown scope, handoff or trace, a missing reason, or too many holds.
+    """
+    if scope not in _SCOPES:
+        raise Refused(f"{scope[:40]!r} is no scope of a hold", "scope", f"use one of {', '.join(_SCOPES)}.")
+    reason = _check_reason(reason)
+    key, name = _find(tenant, _SCOPES[scope], key.strip())
+    with transaction.atomic():
+        _lock(tenant, "pg_advisory_xact_lock")
+        active = LegalHold.objects.filter(tenant=tenant, lifted_at=None)
+        if known := active.filter(scope=scope, key=key).first():
+            return known
+        if active.count() >= MOST_HOLDS:
+            raise Refused(f"There are {MOST_HOLDS:,} holds already", "scope", "hold a trace or the tenant instead.")
+        made = LegalHold.objects.create(
+            tenant=tenant,
+            scope=scope,
+            key=key,
+            name=name,
+            reason=reason,
+            placed_by=actor[:200],
+            placed_at=timezone.now(),
+        )
+        _record(made, actor, PLACED, {"reason": reason[:500]})
+    return made
+
+
+def lift(*, tenant: Tenant, hold: int, reason: str, actor: str) -> LegalHold:
+    """Lift a hold. Idempotent. Raise `LegalHold.DoesNotExist`, or `Refused` without a reason."""
+    reason = _check_reason(reason)
+    with transaction.atomic():
+        found = LegalHold.objects.select_for_update().get(tenant=tenant, pk=hold)
+        if found.lifted_at is None:
+            found.lifted_at, found.lifted_by = timezone.now(), actor[:200]
+            found.save(update_fields=["lifted_at", "lifted_by"])
+            _record(found, actor, LIFTED, {"reason": reason[:500]})
+    return found
+
+
+def _find(tenant: Tenant, scope: HoldScope, key: str) -> tuple[str, str]:
+    """Return the key and the name of the thing to hold. Raise `Refused` if the tenant has no such thing."""
+    if scope is HoldScope.TENANT:
+        return "", tenant.slug
+    if not key or len(key) > LONGEST_KEY or not storable(key):
+        raise Refused(
+            f"The hold on a {scope} needs its id", "key", f"write the id, of at most {LONGEST_KEY} characters."
+        )
+    if scope is HoldScope.TRACE:
+        if not Handoff.objects.filter(tenant=tenant, trace_id=key).exists():
+            raise Refused(f"No handoff has the trace {key[:80]!r}", "key", "write the id of a trace.")
+        return key, key
+    try:
+        found = queries.get(tenant, key)
+    except Handoff.DoesNotExist:
+        raise Refused(f"There is no handoff {key[:80]!r}", "key", "write the id of a handoff.") from None
+    return str(found.pk), found.handoff_id
+
+
+def _check_reason(reason: str) -> str:
+    reason = reason.strip()
+    if not reason or len(reason) > LONGEST_REASON or not storable(reason):
+        remedy = f"write why, in at most {LONGEST_REASON:,} characters without NUL."
+        raise Refused("The reason is missing or cannot be stored", "reason", remedy)
+    return reason
+
+
+def _record(hold: LegalHold, actor: str, action: str, detail: dict[str, Any]) -> None:
+    target = f"{hold.scope} {hold.name}"
+    audit.record(tenant=hold.tenant, actor=actor, action=action, target=target, detail={"hold": hold.pk, **detail})
+
+
+def _lock(tenant: Tenant, function: str) -> None:
+    """Take the lock of the tenant's holds until the transaction ends. SQLite has one writer at a time anyway."""
+    if db.is_postgresql():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {function}(%s, %s)", [_LOCKS, tenant.pk % 2**31])

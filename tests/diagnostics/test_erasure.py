@@ -1,0 +1,237 @@
+"""Tests of erasures: where a value is found, what replaces it, and what stays."""
+
+import json
+import uuid
+from datetime import timedelta
+
+import orjson
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts import Refused, audit
+from handoffaudit.accounts.models import AuditEntry, Person, Tenant
+from handoffaudit.diagnostics import attribution, erasure, text_index
+from handoffaudit.diagnostics.erasure import MARKER, pattern_of, replace
+from handoffaudit.diagnostics.models import Erasure
+from handoffaudit.handoffs import judge, legal_holds, queries
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ToolResult, Verdict
+from handoffaudit.handoffs.review import comments
+from handoffaudit.handoffs.transitions import Actor
+from tests.handoffs.support import circular, judged, payload, submit
+
+pytestmark = pytest.mark.django_db
+EMAIL = "ada.lovelace@example.com"
+
+
+def erase(tenant: Tenant, value: str) -> Erasure:
+    """Count and erase a value, and return the receipt."""
+    one = erasure.request(tenant=tenant, value=value, reason="she asked", actor="ada")
+    finish()
+    erasure.confirm(tenant=tenant, erasure=one.pk, actor="ada")
+    finish()
+    one.refresh_from_db()
+    return one
+
+
+def finish() -> None:
+    for _ in range(1000):
+        if erasure.run(60) and not erasure.anything_due():
+            return
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (EMAIL, f'{{"to": "{EMAIL.upper()}"}}'),
+        ("Ada Lovelace", '"Dear Ada\\nLovelace,"'.replace("\\n", " ")),
+        ("Ada Lovelace", '"From:\\nAda Lovelace"'),
+        ("Jörg Müller", json.dumps("an Jörg Müller.")),
+        ("Jörg Müller", json.dumps(json.dumps("an Jörg Müller."))),
+        ("Jörg Müller", '"an J\\u00F6rg M\\u00fcller"'),
+        ("JÖRG MÜLLER", json.dumps("jörg müller")),
+        ('Ada "The" Lovelace', json.dumps('Ada "The" Lovelace')),
+        ("Ada \U0001d4b3 Lovelace", json.dumps("Ada \U0001d4b3 Lovelace")),
+        ("Lovelace", "by Lovelace"),
+    ],
+)
+def test_a_value_is_found_in_every_form(value: str, text: str) -> None:
+    changed = replace(text, pattern_of(value), value.casefold())
+    assert MARKER in changed
+    assert replace(text.encode(), pattern_of(value), value.casefold()) == changed.encode()
+    if text.startswith(('"', "{")):
+        assert json.loads(changed)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(EMAIL, f"x{EMAIL}"), (EMAIL, f"{EMAIL}x"), ("Anna", "Annabel"), ("Lovelace", "lovelace"), ("Ada L", "Adams L")],
+)
+def test_a_part_of_a_word_is_another_value(value: str, text: str) -> None:
+    assert replace(text, pattern_of(value), value.casefold()) is text
+
+
+def test_bytes_that_are_no_text_stay_as_they_are() -> None:
+    raw = b"\xff\xfe " + EMAIL.encode() + b" \x80"
+    assert replace(raw, pattern_of(EMAIL), EMAIL) == b"\xff\xfe " + MARKER.encode() + b" \x80"
+
+
+def test_hostile_texts_take_linear_time() -> None:
+    """Both sizes are measured in work, not in time: the pattern has no repetition that could go back."""
+    pattern = pattern_of("a" * 199 + "B")
+    assert replace("a" * 200_000 + "\\", pattern, "a" * 199 + "b").startswith("aaa")
+    assert replace("\\" * 200_000, pattern_of('""""'), '""""').startswith("\\")
+
+
+def test_a_value_goes_from_everything_that_quotes_it(tenant: Tenant, other_tenant: Tenant) -> None:
+    document = circular(data={"contact": EMAIL, "note": f"call {EMAIL.title()} soon"})
+    one = judged(tenant, document, context={"asked by": EMAIL}, trace_id="run-42")
+    theirs = judged(other_tenant, circular(tenant_id="globex", data={"contact": EMAIL}))
+    ToolResult.objects.create(
+        tenant=tenant, trace_id="run-42", call_id="c", tool="t", at=timezone.now(), content=json.dumps([EMAIL]), size=1
+    )
+    comments.add(tenant=tenant, reference=str(one.pk), text=f"ask {EMAIL}", actor=Actor.key("ada"))
+    attribution.run()
+    text_index.run()
+    assert text_index.search(tenant, "lovelace") == [one.pk]
+    hash_before = one.content_hash
+
+    done = erase(tenant, EMAIL)
+
+    assert (done.state, done.value, bool(done.finished_at)) == ("done", "", True)
+    assert done.found == done.erased
+    assert {"documents", "tool_results", "comments"} <= set(done.erased)
+    assert done.digest == erasure.digest_of(tenant, EMAIL.upper())
+    body = HandoffBody.objects.get(pk=one.pk)
+    assert orjson.loads(bytes(body.original))["data"] == {"contact": MARKER, "note": f"call {MARKER} soon"}
+    for content in (
+        *Verdict.objects.filter(tenant=tenant).values_list("content", flat=True),
+        bytes(body.context).decode(),
+    ):
+        assert EMAIL not in content.lower()
+    assert text_index.search(tenant, "lovelace") == []
+    assert text_index.search(tenant, "soon") == [one.pk]
+    assert EMAIL in bytes(HandoffBody.objects.get(pk=theirs.pk).original).decode()
+    assert Handoff.objects.get(pk=one.pk).content_hash == hash_before
+    assert queries.current_verdict(one)
+    said = Event.objects.filter(handoff=one.pk).order_by("-id")[0].reason
+    assert said == f"A value was erased from the document (erasure {done.pk})."
+    entries = AuditEntry.objects.filter(tenant=tenant, action__startswith="erasure.")
+    assert [entry.action for entry in entries.order_by("number")] == [
+        "erasure.request",
+        "erasure.confirm",
+        "erasure.done",
+    ]
+    assert EMAIL not in str([entry.detail for entry in entries])
+    assert audit.verify(tenant) is None
+    again = {"document": document, "context": {"asked by": EMAIL}, "handoff_id": one.handoff_id, "trace_id": "run-42"}
+    assert submit(tenant, orjson.dumps(again)).status == 200
+
+
+def test_held_rows_stay_and_the_receipt_says_so(tenant: Tenant) -> None:
+    held_one = judged(tenant, payload(data={"contact": EMAIL}))
+    free = judged(tenant, payload(data={"contact": EMAIL}, step=2))
+    legal_holds.place(tenant=tenant, scope="handoff", key=str(held_one.pk), reason="a case", actor="ada")
+    done = erase(tenant, EMAIL)
+    assert (done.found["documents"], done.erased["documents"], done.held["documents"]) == (2, 1, 1)
+    assert EMAIL in bytes(HandoffBody.objects.get(pk=held_one.pk).original).decode()
+    assert EMAIL not in bytes(HandoffBody.objects.get(pk=free.pk).original).decode()
+    assert AuditEntry.objects.get(action="erasure.done").detail["held"]["documents"] == 1
+
+
+def test_names_of_agents_are_counted_and_stay(tenant: Tenant) -> None:
+    one = judged(tenant, payload(source_agent_id="Ada Lovelace", call_chain=["Ada Lovelace"]))
+    done = erase(tenant, "Ada Lovelace")
+    assert (done.found["names"], "names" in done.erased) == (1, False)
+    assert Handoff.objects.get(pk=one.pk).source_agent_id == "Ada Lovelace"
+
+
+def test_a_count_changes_nothing_and_can_be_cancelled(tenant: Tenant) -> None:
+    one = judged(tenant, payload(data={"contact": EMAIL}))
+    asked = erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    assert erasure.request(tenant=tenant, value=EMAIL.upper(), reason="again", actor="ada").pk == asked.pk
+    finish()
+    assert EMAIL in bytes(HandoffBody.objects.get(pk=one.pk).original).decode()
+    cancelled = erasure.cancel(tenant=tenant, erasure=asked.pk, actor="ada")
+    assert (cancelled.state, cancelled.value) == ("cancelled", "")
+    with pytest.raises(Refused):
+        erasure.confirm(tenant=tenant, erasure=asked.pk, actor="ada")
+
+
+def test_a_count_that_nobody_confirms_ends(tenant: Tenant) -> None:
+    asked = erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    finish()
+    Erasure.objects.update(counted_at=timezone.now() - erasure.EXPIRES - timedelta(hours=1))
+    assert erasure.anything_due()
+    finish()
+    asked.refresh_from_db()
+    assert (asked.state, asked.value) == ("cancelled", "")
+
+
+def test_an_erasure_goes_on_where_it_was_left(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(erasure, "TARGETS", [erasure.TARGETS[0]])
+    for step in range(45):
+        judged(tenant, payload(data={"contact": EMAIL}, step=step + 1))
+    erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    runs = 0
+    while erasure.anything_due():
+        erasure.run(0)
+        runs += 1
+    assert (Erasure.objects.get().found, runs > 2) == ({"documents": 45}, True)
+
+
+def test_while_handoffs_wait_there_is_a_pause(tenant: Tenant) -> None:
+    erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    submit(tenant, payload())
+    assert judge.is_anything_waiting()
+    assert erasure.run(60) is True
+    assert not erasure.anything_due()
+
+
+def test_too_many_and_bad_values_are_refused(tenant: Tenant) -> None:
+    for bad in ("abc", "x" * 201, "4711", "null", '"text"', "state", "a\0bcd", "a\nbcd", ""):
+        with pytest.raises(Refused):
+            erasure.request(tenant=tenant, value=bad, reason="x", actor="ada")
+    with pytest.raises(Refused):
+        erasure.request(tenant=tenant, value=EMAIL, reason=" ", actor="ada")
+    for number in range(erasure.MOST_UNFINISHED):
+        erasure.request(tenant=tenant, value=f"{number}@example.com", reason="x", actor="ada")
+    with pytest.raises(Refused):
+        erasure.request(tenant=tenant, value=EMAIL, reason="x", actor="ada")
+
+
+def test_the_page_counts_confirms_and_shows_the_receipt(client: Client, admin: Person, tenant: Tenant) -> None:
+    client.force_login(admin)
+    judged(tenant, payload(data={"contact": EMAIL}))
+    page = "/t/acme/settings/retention/erasures/"
+    assert "No erasures yet." in client.get(page).text
+    assert client.post(f"{page}request/", {"value": "4711", "reason": "x"}).status_code == 400
+    client.post(f"{page}request/", {"value": EMAIL, "reason": "she asked"})
+    finish()
+    shown = client.get(page).text
+    assert "Waits for your confirmation" in shown
+    assert EMAIL in shown
+    [one] = Erasure.objects.all()
+    client.post(f"{page}{one.pk}/confirm/")
+    finish()
+    shown = client.get(page).text
+    assert f"Receipt {one.digest[:16]}" in shown
+    assert EMAIL not in shown
+    assert client.post(f"{page}{uuid.uuid4()}/confirm/").status_code == 404
+
+
+def test_the_page_of_holds_places_and_lifts(client: Client, admin: Person, tenant: Tenant) -> None:
+    client.force_login(admin)
+    one = judged(tenant, payload())
+    page = "/t/acme/settings/retention/holds/"
+    wrong = client.post(f"{page}place/", {"scope": "handoff", "key": "nothing", "reason": "x"})
+    assert (wrong.status_code, "There is no handoff" in wrong.text) == (400, True)
+    client.post(f"{page}place/", {"scope": "handoff", "key": one.handoff_id, "reason": "Case 117"})
+    shown = client.get(page).text
+    assert "Case 117" in shown
+    [hold] = legal_holds.list_holds(tenant)
+    client.post(f"{page}{hold.pk}/lift/", {"reason": ""})
+    assert legal_holds.of_handoff(one) is not None
+    client.post(f"{page}{hold.pk}/lift/", {"reason": "closed"})
+    assert legal_holds.of_handoff(one) is None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 import structlog
@@ -67,11 +68,17 @@ def seal_due() -> None:
             # Other workers have passes of their own, and all of them together may only take the share.
             pause = timedelta(seconds=(time.monotonic() - begun) * (1 / _SHARE - 1))
     except WrongKey as error:
-        log.warning("nothing is sealed, because the seal key cannot be used", error=str(error))
+        _warn_once(str(error))
     except (_Overtaken, IntegrityError):
         log.warning("another process seals the same rows")
     finally:
         LEASE.release(held_until, pause)
+
+
+@cache
+def _warn_once(error: str) -> None:
+    """Log why nothing is sealed, once in a process: the job runs every few seconds."""
+    log.warning("nothing is sealed, because the seal key cannot be used", error=error)
 
 
 @dataclass(slots=True)

@@ -1,5 +1,5 @@
 FROM python:3.12-slim AS build
-# Optional parts to install, with commas between: bedrock, vertex.
+# Optional parts to install, with commas between: bedrock, otel, vertex.
 ARG EXTRAS=""
 WORKDIR /source
 RUN python -m venv /venv

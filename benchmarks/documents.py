@@ -110,6 +110,7 @@ def _spans() -> bytes:
             "gen_ai.request.model": "claude",
             "gen_ai.input.messages": _PROMPT,
             "gen_ai.tool.name": "transfer_to_writer" if kind == "execute_tool" else "",
+            "gen_ai.tool.call.result": "Transferred to writer." if kind == "execute_tool" else "",
             "gen_ai.tool.call.arguments": '{"summary": "Three suppliers deliver within a week."}',
         }
         for key, value in given.items():

@@ -5,6 +5,7 @@ into a file that readers may already take, and half a message ends the worker th
 """
 
 import os
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -12,18 +13,33 @@ from typing import Any
 
 import orjson
 from celery import Celery
-from celery.signals import worker_init
+from celery.signals import task_postrun, task_prerun, worker_init
 from django.conf import settings
 from django.db import connection
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem
 
+from handoffaudit import otel, request_ids
+
+# The header of a message with the ids of the requests that caused it.
+REQUEST_IDS = "handoffaudit_request_ids"
 BINDING_TRIES = 20
 BINDING_PAUSE_SECONDS = 0.01
 
 
+def make_queue_folders() -> None:
+    """Create the folders of the queue, which the filesystem transport needs. With Redis there are none."""
+    if not settings.REDIS_URL:
+        for folder in ("messages", "control"):
+            (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+
+
 class Channel(filesystem.Channel):
     """A channel that publishes messages by a rename, which is atomic on a file system."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        make_queue_folders()
+        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]
 
     def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
         folder = Path(self.data_folder_out)
@@ -58,11 +74,6 @@ app = Celery("handoffaudit")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["handoffaudit.handoffs", "handoffaudit.diagnostics"])
 
-if not settings.REDIS_URL:
-    # The filesystem transport does not create its folders.
-    for folder in ("messages", "control"):
-        (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
-
 # Besides its tasks, a worker has threads for its periodic jobs, for the work that these find, and for the dispatch and
 # delivery of webhooks.
 OWN_THREADS = 16
@@ -80,3 +91,27 @@ def have_connections(sender: Any, **_: Any) -> None:
         connection.close()
         connection.close_pool()  # type: ignore[attr-defined]
         pool["max_size"] = max(pool["max_size"], sender.concurrency + OWN_THREADS)
+
+
+@worker_init.connect  # type: ignore[untyped-decorator]
+def start_traces(**_: Any) -> None:
+    otel.start("worker")
+
+
+# The span of the task that a thread runs.
+_spans = threading.local()
+
+
+@task_prerun.connect  # type: ignore[untyped-decorator]
+def begin_task(task: Any, **_: Any) -> None:
+    """Let each log line of the task name the task and the requests that caused it."""
+    given = (task.request.headers or {}).get(REQUEST_IDS)
+    request_ids.begin_task(task.name, given if isinstance(given, list) else ())
+    _spans.begun = otel.begin_task(task.name)
+
+
+@task_postrun.connect  # type: ignore[untyped-decorator]
+def end_task(state: str | None = None, **_: Any) -> None:
+    otel.end_task(getattr(_spans, "begun", None), failed=state == "FAILURE")
+    _spans.begun = None
+    request_ids.end_task()

@@ -1,15 +1,23 @@
 """System checks for settings that are unsafe or lose work. Each check says what to set."""
 
+import difflib
 import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
 
+from handoffaudit.accounts import Refused, single_sign_on
+from handoffaudit.process import PREFIX
+
 TAG = "handoffaudit"
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]", "testserver"}
 SECRET_LENGTH, SECRET_VARIETY = 32, 10
 PROCESS_VARIABLES = ("GRANIAN_WORKERS", "WEB_CONCURRENCY")
+FOR_TESTS = f"{PREFIX}TEST_"
 
 
 def _on_sqlite() -> bool:
@@ -149,5 +157,123 @@ def postgresql_without_redis(**_: object) -> list[CheckMessage]:
             " once, and failed sign-ins are counted in each process by itself.",
             hint="Set REDIS_URL, e.g. redis://127.0.0.1:6379/0.",
             id="handoffaudit.W009",
+        )
+    ]
+
+
+@register(TAG)
+def single_sign_on_is_usable(**_: object) -> list[CheckMessage]:
+    """Check the settings of sign-in with OpenID Connect, without asking the provider."""
+    found = list(_oidc_flaws()) if settings.OIDC_ISSUER else []
+    if not settings.PASSWORD_SIGN_IN and not settings.OIDC_ISSUER:
+        found.append(
+            Error(
+                "HANDOFFAUDIT_PASSWORD_SIGN_IN is off and HANDOFFAUDIT_OIDC_ISSUER is not set: nobody could sign in.",
+                hint="Set HANDOFFAUDIT_OIDC_ISSUER, or unset HANDOFFAUDIT_PASSWORD_SIGN_IN.",
+                id="handoffaudit.E010",
+            )
+        )
+    return found
+
+
+def _oidc_flaws() -> Iterator[CheckMessage]:
+    issuer = urlsplit(settings.OIDC_ISSUER)
+    if issuer.scheme == "http" and issuer.hostname not in LOOPBACK | {"::1"}:
+        yield Error(
+            f"HANDOFFAUDIT_OIDC_ISSUER is {settings.OIDC_ISSUER}: secrets and tokens would travel unencrypted.",
+            hint="Write the address with https://.",
+            id="handoffaudit.E011",
+        )
+    if not settings.OIDC_CLIENT_ID:
+        yield Error(
+            "HANDOFFAUDIT_OIDC_ISSUER is set, but HANDOFFAUDIT_OIDC_CLIENT_ID is not.",
+            hint="Register the server at the provider, and set HANDOFFAUDIT_OIDC_CLIENT_ID.",
+            id="handoffaudit.E012",
+        )
+    if bool(settings.OIDC_ROLE_CLAIM) != bool(settings.OIDC_ROLES):
+        yield Error(
+            "HANDOFFAUDIT_OIDC_ROLE_CLAIM and HANDOFFAUDIT_OIDC_ROLES need each other: one names the claim, the other"
+            " the roles for its values.",
+            hint="Set both, or neither.",
+            id="handoffaudit.E013",
+        )
+    yield from _role_flaws()
+
+
+def _role_flaws() -> Iterator[CheckMessage]:
+    try:
+        managed = single_sign_on.managed_slugs()
+    except Refused as refused:
+        hint = "Correct HANDOFFAUDIT_OIDC_ROLES or HANDOFFAUDIT_OIDC_DEFAULT_ROLE."
+        yield Error(refused.message, hint=hint, id="handoffaudit.E014")
+        return
+    if settings.OIDC_DEFAULT_ROLE and not settings.OIDC_ALLOWED_DOMAINS:
+        yield Warning(
+            "HANDOFFAUDIT_OIDC_DEFAULT_ROLE lets everybody in whom the provider knows.",
+            hint="Name your domains in HANDOFFAUDIT_OIDC_ALLOWED_DOMAINS, unless only your people have accounts there.",
+            id="handoffaudit.W015",
+        )
+    if not managed:
+        yield Warning(
+            "HANDOFFAUDIT_OIDC_ISSUER is set, but no role is: nobody new can sign in through the provider.",
+            hint="Set HANDOFFAUDIT_OIDC_ROLE_CLAIM and HANDOFFAUDIT_OIDC_ROLES, or HANDOFFAUDIT_OIDC_DEFAULT_ROLE.",
+            id="handoffaudit.W016",
+        )
+
+
+def known_names() -> set[str]:
+    """Return the names of all settings of the product, which `docs/settings.md` lists."""
+    page: Path = settings.WEB / "docs" / "settings.md"
+    return set(re.findall(rf"`({PREFIX}[A-Z_]+)`", page.read_text()))
+
+
+@register(TAG)
+def unknown_names(**_: object) -> list[CheckMessage]:
+    given = sorted(name for name in os.environ if name.startswith(PREFIX) and not name.startswith(FOR_TESTS))
+    known = known_names() if given else set()
+    return [
+        Warning(
+            f"{name} is set, and there is no such setting: it has no effect.",
+            hint=_suggest(name, known),
+            id="handoffaudit.W020",
+        )
+        for name in given
+        if name not in known
+    ]
+
+
+def _suggest(name: str, known: set[str]) -> str:
+    # The prefix, which all names share, would make all of them similar.
+    ends = [one.removeprefix(PREFIX) for one in sorted(known)]
+    close = difflib.get_close_matches(name.removeprefix(PREFIX), ends, n=1, cutoff=0.7)
+    if not close:
+        return f"Unset {name}. The page Settings of the help lists all names."
+    return f"Use {PREFIX}{close[0]}, or unset {name}."
+
+
+@register(TAG)
+def proxy_without_public_url(**_: object) -> list[CheckMessage]:
+    if not settings.SECURE_PROXY_SSL_HEADER or settings.PUBLIC_URL:
+        return []
+    return [
+        Warning(
+            "HANDOFFAUDIT_BEHIND_PROXY is on, but HANDOFFAUDIT_PUBLIC_URL is not set: cookies are not limited to HTTPS,"
+            " no origin is trusted beside the server's own, and links in webhooks and answers name no server.",
+            hint="Set HANDOFFAUDIT_PUBLIC_URL to the address that people use, e.g. https://audit.example.com.",
+            id="handoffaudit.W021",
+        )
+    ]
+
+
+@register(TAG)
+def https_without_proxy(**_: object) -> list[CheckMessage]:
+    if not settings.PUBLIC_URL.startswith("https://") or settings.SECURE_PROXY_SSL_HEADER:
+        return []
+    return [
+        Warning(
+            f"HANDOFFAUDIT_PUBLIC_URL is {settings.PUBLIC_URL}, but HANDOFFAUDIT_BEHIND_PROXY is off: failed sign-ins"
+            " are counted by the address of the proxy, so one person can lock out everybody.",
+            hint="Set HANDOFFAUDIT_BEHIND_PROXY=true if the proxy sets X-Forwarded-Proto and X-Forwarded-For.",
+            id="handoffaudit.W022",
         )
     ]

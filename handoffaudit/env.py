@@ -2,6 +2,7 @@
 
 import contextlib
 import ipaddress
+import json
 import os
 import secrets
 from dataclasses import dataclass
@@ -102,6 +103,20 @@ def web_address(name: str) -> str:
     return value
 
 
+LEAST_TOKEN = 24
+
+
+def token(name: str) -> str:
+    """Return a secret of at least `LEAST_TOKEN` characters, or an empty text if none is set."""
+    value = os.environ.get(name, "").strip()
+    if value and (len(value) < LEAST_TOKEN or not value.isascii() or not value.isprintable() or " " in value):
+        raise ImproperlyConfigured(
+            f"{name} has {len(value)} characters: set it to {LEAST_TOKEN} ASCII characters or more, without spaces,"
+            " e.g. to what this prints: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
+    return value
+
+
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     value = os.environ.get(name, default)
     if value not in allowed:
@@ -133,6 +148,24 @@ def folders(name: str) -> list[Path]:
             raise ImproperlyConfigured(
                 f"{name} names {str(folder)!r}: name folders of handoff files, not the whole disk."
             )
+    return found
+
+
+def lists_by_name(name: str) -> dict[str, list[str]]:
+    """Return lists of texts by name from a JSON object, whose values are texts or lists of texts."""
+    given = os.environ.get(name, "").strip()
+    try:
+        found = {
+            key: [value] if isinstance(value, str) else list(value) for key, value in json.loads(given or "{}").items()
+        }
+        readable = all(isinstance(text, str) for texts in found.values() for text in texts)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        readable = False
+    if not readable:
+        raise ImproperlyConfigured(
+            f"{name} cannot be read: write it as a JSON object of texts, such as "
+            '{"audit-admins": "admin", "crew": "reviewer@acme"}.'
+        )
     return found
 
 
@@ -240,6 +273,23 @@ def private_targets(name: str) -> PrivateTargets:
                 ) from None
             hosts.add(part)
     return PrivateTargets(hosts=frozenset(hosts), networks=tuple(networks))
+
+
+def checkpoint_places(name: str, folder: Path) -> list[str]:
+    """Return where checkpoints are written: files, web addresses, or `-` for standard output; `off` for nowhere.
+
+    The default is a file in the data folder.
+    """
+    given = [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
+    if given == ["off"]:
+        return []
+    for part in given:
+        if part != "-" and not part.startswith(("https://", "http://")) and not Path(part).is_absolute():
+            raise ImproperlyConfigured(
+                f"{name} has {part!r}: set it to off, or to absolute paths of files, web addresses, and - for standard"
+                " output, with commas between."
+            )
+    return given or [str(folder / "checkpoints.jsonl")]
 
 
 def mail_server(name: str) -> dict[str, Any]:

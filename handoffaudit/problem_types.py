@@ -115,6 +115,12 @@ _TYPES = (
         "Refer to files instead of including them.",
     ),
     ProblemType(
+        "Bundle too large",
+        413,
+        "The period or trace has more handoffs, or larger documents, than an evidence bundle takes.",
+        "Choose a shorter period, or get a bundle for each trace or handoff.",
+    ),
+    ProblemType(
         "Too many items", 413, "The batch has more items than the limit.", "Send the items in several batches."
     ),
     ProblemType(
@@ -236,9 +242,21 @@ _TYPES = (
         "The server already judges as many documents on request as it may at once.",
         "Try again in a second, or submit the document, so that it waits in the queue.",
     ),
+    ProblemType(
+        "No bundle now",
+        503,
+        "The server already makes as many evidence bundles as it may, or its seal key cannot be used.",
+        "Try again in a minute. If the detail names the key, tell the operator.",
+    ),
 )
 
 PROBLEM_TYPES: Mapping[str, ProblemType] = MappingProxyType({one.title: one for one in _TYPES})
+
+
+def name_of(title: str, status: int) -> str:
+    """Return the name of the type of a problem in URLs and metrics; without a type, its HTTP status."""
+    known = PROBLEM_TYPES.get(title)
+    return known.name if known else f"http-{status}"
 
 
 def type_of(title: str) -> str:

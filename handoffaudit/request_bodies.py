@@ -16,6 +16,8 @@ from typing import Any
 
 import structlog
 
+from handoffaudit import request_ids
+
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
@@ -186,6 +188,13 @@ MOST_WAITING = 4
 # The view that allows a larger body reads that body itself.
 READ_AHEAD_BYTES = 1024 * 1024
 
+# Beyond these limits, the answer to a refused body may be lost.
+MOST_DRAINED = 64 * 1024 * 1024
+
+DRAIN_SECONDS = 5.0
+
+_PIECE = 64 * 1024
+
 # The only form with a larger limit: its view authenticates the sender before it reads, and reports a large body on a
 # page.
 LOG_FORM = re.compile(r"/t/[^/]+/diagnostics/logs/import/send/\Z")
@@ -273,6 +282,21 @@ def read_by_view(environ: dict[str, Any], sender: Hashable, *, is_form: bool = F
         return
     with _places.taken(sender, MOST_FOR_FORMS if is_form else MOST_READING), end_slow_connections(environ):
         yield
+        _drain(environ)
+
+
+def _drain(environ: dict[str, Any]) -> None:
+    """Read what a view that refused a body left of it, within limits.
+
+    A server that closes a connection with unread data resets it, and many senders then report a broken pipe instead of
+    the answer. A sender that expects to be told whether to go on has not sent its body.
+    """
+    if environ.get("HTTP_EXPECT"):
+        return
+    left, end = MOST_DRAINED, time.monotonic() + DRAIN_SECONDS
+    with contextlib.suppress(OSError):
+        while left > 0 and time.monotonic() < end and (read := environ["wsgi.input"].read(_PIECE)):
+            left -= len(read)
 
 
 @contextlib.contextmanager
@@ -297,6 +321,7 @@ def drop(environ: dict[str, Any]) -> None:
 def refuse(start_response: Callable[..., Any], status: str, said: str, *headers: tuple[str, str]) -> Iterable[bytes]:
     """Answer with a problem document before Django sees the request."""
     number, _, title = status.partition(" ")
-    body = f'{{"type":"about:blank","title":"{title}","status":{number},"detail":"{said}"}}'.encode()
+    members = f'"status":{number},"detail":"{said}","request_id":"{request_ids.current_id()}"'
+    body = f'{{"type":"about:blank","title":"{title}",{members}}}'.encode()
     start_response(status, [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body))), *headers])
     return [body]

@@ -8,6 +8,7 @@ from csp.constants import NONE, SELF
 from handoffaudit.env import (
     amount,
     check_prices,
+    checkpoint_places,
     choice,
     data_folder,
     databases,
@@ -15,12 +16,14 @@ from handoffaudit.env import (
     file_or_none,
     folder_or_none,
     folders,
+    lists_by_name,
     mail_sender,
     mail_server,
     most_log_ratio,
     positive,
     private_targets,
     secret_key,
+    token,
     uses_pgbouncer,
     web_address,
 )
@@ -48,12 +51,16 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "django_htmx",
     "template_partials",
     "ninja",
     "handoffaudit.accounts",
     "handoffaudit.policy",
     "handoffaudit.handoffs",
+    "handoffaudit.trust",
     "handoffaudit.diagnostics",
     "handoffaudit.dashboard",
 ]
@@ -131,8 +138,34 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "handoffaudit.accounts.adapter.AccountAdapter"
 # Failures are counted by address and by user name. "login" would count successes too and answer with a bare page.
-ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key"}
+# "begin_sign_in" is ours.
+ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key", "begin_sign_in": "30/m/ip"}
 ACCOUNT_SESSION_REMEMBER = True
+
+# Sign-in with OpenID Connect, and the other ways to sign in.
+OIDC_ISSUER = web_address("HANDOFFAUDIT_OIDC_ISSUER")
+OIDC_CLIENT_ID = env.str("HANDOFFAUDIT_OIDC_CLIENT_ID", "")
+OIDC_CLIENT_SECRET = env.str("HANDOFFAUDIT_OIDC_CLIENT_SECRET", "")
+OIDC_NAME = env.str("HANDOFFAUDIT_OIDC_NAME", "SSO")
+OIDC_SCOPES = env.list("HANDOFFAUDIT_OIDC_SCOPES", ["openid", "profile", "email"])
+OIDC_ALLOWED_DOMAINS: list[str] = env.list("HANDOFFAUDIT_OIDC_ALLOWED_DOMAINS", [])
+OIDC_VERIFIED_CLAIM = env.str("HANDOFFAUDIT_OIDC_VERIFIED_CLAIM", "email_verified")
+OIDC_ROLE_CLAIM = env.str("HANDOFFAUDIT_OIDC_ROLE_CLAIM", "")
+OIDC_ROLES = lists_by_name("HANDOFFAUDIT_OIDC_ROLES")
+OIDC_DEFAULT_ROLE = env.str("HANDOFFAUDIT_OIDC_DEFAULT_ROLE", "")
+# Who signs in through the provider does so again after so many seconds, and then gets the role that the provider gives.
+OIDC_SESSION_SECONDS = 12 * 3600
+PASSWORD_SIGN_IN = env.bool("HANDOFFAUDIT_PASSWORD_SIGN_IN", True)
+ADMIN_SECOND_FACTOR = env.bool("HANDOFFAUDIT_ADMIN_SECOND_FACTOR", False)
+SOCIALACCOUNT_ADAPTER = "handoffaudit.accounts.openid.SignInAdapter"
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {"provider_class": "handoffaudit.accounts.openid.Provider", "OAUTH_PKCE_ENABLED": True}
+}
+MFA_ADAPTER = "handoffaudit.accounts.second_factor.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_TOTP_ISSUER = "handoffaudit"
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
@@ -209,6 +242,8 @@ PERIODIC_JOBS = (
     "handoffaudit.diagnostics.tasks.look_for_blocked",
     "handoffaudit.diagnostics.tasks.look_for_reports",
     "handoffaudit.diagnostics.tasks.look_for_ended_mutes",
+    "handoffaudit.trust.seals.seal_due",
+    "handoffaudit.trust.checkpoints.write_due",
 )
 # Traces of OpenTelemetry: handoffs are made after so many seconds without a new span. Spans are removed later, because
 # the spans of agents that are still at work come last.
@@ -218,6 +253,9 @@ TELEMETRY_KEEP_SECONDS = positive("HANDOFFAUDIT_TELEMETRY_KEEP_SECONDS", 3600)
 GROUP_MEMBERS = "handoffaudit.diagnostics.group_members.members"
 # Seconds between saving a retention rule and its first deletion, so that people can take the rule back.
 RETENTION_SECONDS = positive("HANDOFFAUDIT_RETENTION_SECONDS", 3600)
+# Checkpoints of the audit log and the seals: where they are written, and the seconds between two of a tenant.
+CHECKPOINTS = checkpoint_places("HANDOFFAUDIT_CHECKPOINTS", DATA_FOLDER)
+CHECKPOINT_SECONDS = positive("HANDOFFAUDIT_CHECKPOINT_SECONDS", 3600)
 REVIEW_HOLD_SECONDS = 300
 SKILLS_FOLDER = folder_or_none("HANDOFFAUDIT_SKILLS")
 REFERENCE_ROOTS = folders("HANDOFFAUDIT_REFERENCE_ROOTS")
@@ -282,6 +320,8 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_TIMEZONE = "UTC"
 
+# The bearer token of `/metrics`. Without a token, the address does not exist.
+METRICS_TOKEN = token("HANDOFFAUDIT_METRICS_TOKEN")
 EVENTS_FILE = file_or_none("HANDOFFAUDIT_EVENTS_FILE")
 LOG_FORMAT = choice("HANDOFFAUDIT_LOG_FORMAT", "text" if DEBUG else "json", ("text", "json"))
 LOG_LEVEL = choice("HANDOFFAUDIT_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))

@@ -4,7 +4,8 @@ from django.urls import include, path
 
 from handoffaudit.api.app import api
 from handoffaudit.api.health import alive, ready
-from handoffaudit.dashboard import sign_in
+from handoffaudit.api.metrics import metrics
+from handoffaudit.dashboard import security, sign_in
 from handoffaudit.dashboard.help import public_pages
 from handoffaudit.dashboard.sign_in import home
 
@@ -13,9 +14,11 @@ urlpatterns = [
     path("", home, name="home"),
     path("healthz", alive, name="healthz"),
     path("readyz", ready, name="readyz"),
+    path("metrics", metrics, name="metrics"),
     path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
     path("help/", include(public_pages.urlpatterns)),
     path("", include(sign_in.sign_in_urls)),
+    path("", include(security.urlpatterns)),
 ]
 
 handler400 = "handoffaudit.dashboard.access.bad_request"

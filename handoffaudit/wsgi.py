@@ -15,11 +15,13 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
-from handoffaudit import request_bodies  # noqa: E402 -- needs the apps loaded
+from handoffaudit import otel, request_bodies, request_ids  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
+from handoffaudit.handoffs import totals  # noqa: E402
 from handoffaudit.handoffs.db import limit_waits, release_connection, replace_closed  # noqa: E402
+from handoffaudit.handoffs.totals import Total  # noqa: E402
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
 from handoffaudit.validation.telemetry import otlp  # noqa: E402
 
@@ -54,6 +56,7 @@ class ApiHandler(WSGIHandler):
 
 _api = ApiHandler()
 _pages = WSGIHandler()
+otel.start("web")
 freeze_startup_objects()
 limit_waits()
 connection_created.connect(replace_closed)
@@ -61,6 +64,17 @@ connection_created.connect(limit_lock_waits)
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer a request. The id of the request is in the answer, in problem documents and in each log line."""
+    request_id = request_ids.begin_request(environ)
+
+    def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+        return start_response(status, [*headers, (request_ids.HEADER, request_id)], *rest)
+
+    with otel.trace_request(environ, start) as traced:
+        return _answer(environ, traced)
+
+
+def _answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     path = environ.get("PATH_INFO", "")
     if path in ALIASES:
         path = environ["PATH_INFO"] = ALIASES[path]
@@ -87,6 +101,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         with request_bodies.read_by_view(environ, sender, is_form=not for_api):
             return handler(environ, start_response)
     except request_bodies.TooManyBodiesError as error:
+        totals.add(Total.REFUSALS, "too-many-bodies")
         busy, said, retry = "503 Service Unavailable", f"{error}. Try again.", ("Retry-After", "1")
         if path != TELEMETRY:
             return request_bodies.refuse(start_response, busy, said, retry)

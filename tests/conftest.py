@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -207,6 +208,13 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     stand_in = SimpleNamespace(wake=lambda: asked.append("wake"), stop=lambda: asked.append("stop"))
     monkeypatch.setattr("handoffaudit.diagnostics.status.webhook_worker", stand_in)
     return asked
+
+
+@pytest.fixture(autouse=True)
+def _no_late_totals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the totals of the metrics in memory. The thread that stores them would outlive the test."""
+    monkeypatch.setattr("handoffaudit.handoffs.totals.schedule", lambda: None)
+    monkeypatch.setattr("handoffaudit.handoffs.totals._pending", Counter())
 
 
 @pytest.fixture

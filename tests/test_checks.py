@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from handoffaudit import checks
@@ -12,7 +14,10 @@ SAFE = {
     "PUBLIC_URL": "",
     "REDIS_URL": "",
     "DATABASES": SQLITE,
+    "SECURE_PROXY_SSL_HEADER": None,
+    "WEB": Path(__file__).parents[1],
 }
+PROXY = {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")}
 
 UNSAFE = [
     ("E001", {"DEBUG": True, "ALLOWED_HOSTS": ["audit.example.com"]}),
@@ -20,18 +25,20 @@ UNSAFE = [
     ("E002", {"SECRET_KEY": "short"}),
     ("E002", {"SECRET_KEY": "a" * 60}),
     ("E003", {"PUBLIC_URL": "audit.example.com"}),
-    ("E003", {"PUBLIC_URL": "https://audit.example.com/path"}),
-    ("E004", {"PUBLIC_URL": "https://audit.example.com"}),
+    ("E003", {"PUBLIC_URL": "https://audit.example.com/path", **PROXY}),
+    ("E004", {"PUBLIC_URL": "https://audit.example.com", **PROXY}),
     ("W005", {"ALLOWED_HOSTS": ["*"]}),
     ("W006", {"PUBLIC_URL": "http://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
     ("W008", {"REDIS_URL": "redis://localhost"}),
     ("W009", {"DATABASES": POSTGRES}),
+    ("W021", PROXY),
+    ("W022", {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
 ]
 SOUND = [
     {},
     {"DEBUG": True},
     {"DATABASES": POSTGRES, "REDIS_URL": "redis://localhost"},
-    {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": [".example.com"]},
+    {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": [".example.com"], **PROXY},
     {"PUBLIC_URL": "http://localhost:8000"},
 ]
 
@@ -43,6 +50,9 @@ def found(monkeypatch, **changed) -> list[str]:
         *(checks.debug_in_public, checks.weak_secret_key, checks.public_url_is_usable, checks.any_host),
         *(checks.public_without_https, checks.several_processes_on_sqlite, checks.redis_with_sqlite),
         checks.postgresql_without_redis,
+        checks.unknown_names,
+        checks.proxy_without_public_url,
+        checks.https_without_proxy,
     ]
     messages = [message for check in every for message in check()]
     assert all(message.hint for message in messages)
@@ -63,6 +73,17 @@ def test_several_web_processes_on_sqlite_are_found(monkeypatch):
     monkeypatch.setenv("GRANIAN_WORKERS", "4")
     assert found(monkeypatch) == ["W007"]
     assert found(monkeypatch, DATABASES=POSTGRES, REDIS_URL="redis://localhost") == []
+
+
+def test_unknown_names_are_found_with_the_closest_known_name(monkeypatch):
+    monkeypatch.setenv("HANDOFFAUDIT_SECRETKEY", "x")
+    monkeypatch.setenv("HANDOFFAUDIT_SPAGHETTI", "x")
+    monkeypatch.setenv("HANDOFFAUDIT_TEST_SPAGHETTI", "x")
+    monkeypatch.setattr(checks, "settings", type("Settings", (), SAFE))
+    assert [(one.id, one.hint.partition(",")[0]) for one in checks.unknown_names()] == [
+        ("handoffaudit.W020", "Use HANDOFFAUDIT_SECRET_KEY"),
+        ("handoffaudit.W020", "Unset HANDOFFAUDIT_SPAGHETTI. The page Settings of the help lists all names."),
+    ]
 
 
 def test_they_are_registered():

@@ -182,7 +182,9 @@ def test_the_readmes_first_handoff_is_accepted():
 
 def test_the_readme_names_every_page():
     text = (ROOT / "README.md").read_text()
-    assert [page.name for page in DOCS.glob("*.md") if f"docs/{page.name}" not in text] == []
+    # index.md is the first page of the docs site, as README.md is that of the repository.
+    named = {page.name for page in DOCS.glob("*.md") if f"docs/{page.name}" in text}
+    assert {page.name for page in DOCS.glob("*.md")} - named == {"index.md"}
 
 
 def test_the_checks_have_ids_of_their_own():

@@ -159,7 +159,7 @@ def test_forms_leave_places_to_those_who_have_a_key(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_body_that_the_view_reads_takes_a_place_meanwhile() -> None:
-    large = {"CONTENT_LENGTH": str(request_bodies.READ_AHEAD_BYTES + 1)}
+    large = {"CONTENT_LENGTH": str(request_bodies.READ_AHEAD_BYTES + 1), "wsgi.input": io.BytesIO()}
     with ExitStack() as held:
         for _ in range(request_bodies.MOST_OF_ONE):
             held.enter_context(request_bodies.read_by_view(large, "one"))
@@ -199,3 +199,32 @@ def test_without_a_key_nothing_is_read(header: str | None) -> None:
     response = application(request, lambda status, headers: answers.append(status))
     assert answers == ["401 Unauthorized"]
     assert b"Key needed" in b"".join(response)
+
+
+class Endless(io.RawIOBase):
+    """A body that never ends."""
+
+    taken = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        self.taken += size
+        return bytes(size)
+
+
+def test_the_rest_of_a_refused_body_is_read_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_bodies, "MOST_DRAINED", 3 * 1024 * 1024)
+    large = {"CONTENT_LENGTH": str(2**40), "wsgi.input": Endless()}
+    with request_bodies.read_by_view(large, "one"):
+        pass
+    assert large["wsgi.input"].taken == 3 * 1024 * 1024
+    monkeypatch.setattr(request_bodies, "DRAIN_SECONDS", -1.0)
+    with request_bodies.read_by_view(large, "one"):
+        pass
+    assert large["wsgi.input"].taken == 3 * 1024 * 1024
+
+
+def test_a_sender_that_asks_whether_to_go_on_sends_no_refused_body() -> None:
+    large = {"CONTENT_LENGTH": str(2**40), "HTTP_EXPECT": "100-continue", "wsgi.input": Endless()}
+    with request_bodies.read_by_view(large, "one"):
+        pass
+    assert large["wsgi.input"].taken == 0

@@ -7,12 +7,16 @@ from typing import Any
 import structlog
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.internal import ratelimit
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+
+from handoffaudit.accounts import second_factor, single_sign_on
+from handoffaudit.accounts.models import Person
 
 APP, ACTION = "allauth.account", "login_failed"
 log = structlog.get_logger(__name__)
@@ -24,6 +28,9 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     error_messages = {
         **DefaultAccountAdapter.error_messages,
         "username_password_mismatch": "The name or the password is wrong. Check both and try again.",
+        "incorrect_password": "This is not your password. Check it and try again.",
+        "too_many_login_attempts": "Too many failed attempts. Try again in 5 minutes.",
+        "rate_limited": "Too many failed attempts. Try again in 5 minutes.",
     }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
@@ -31,6 +38,15 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def add_message(self, *args: Any, **kwargs: Any) -> None:
         """Add no message, because the next page shows that the person is signed in or out."""
+
+    def login(self, request: HttpRequest, user: Person) -> None:
+        """Begin the session; people who signed in through the provider do so again after half a day."""
+        super().login(request, user)
+        if second_factor.is_from_provider(request, user):
+            single_sign_on.record_sign_in(user)
+        elif settings.PASSWORD_SIGN_IN:
+            return
+        request.session.set_expiry(settings.OIDC_SESSION_SECONDS)
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
         messages.error(request, "This account is disabled. Ask an administrator to enable it.")

@@ -150,6 +150,11 @@ def _find_hash(tenant: Tenant, number: int) -> str:
 
 
 def _seal(entry: AuditEntry) -> str:
+    return hashlib.sha256(entry.previous_hash.encode() + b"\n" + canonical_entry(entry)).hexdigest()
+
+
+def canonical_entry(entry: AuditEntry) -> bytes:
+    """Return the bytes of an entry that its hash covers, together with the hash of the entry before it."""
     facts = {
         "tenant": entry.tenant_id,
         "number": entry.number,
@@ -159,5 +164,4 @@ def _seal(entry: AuditEntry) -> str:
         "target": entry.target,
         "detail": entry.detail,
     }
-    canonical = orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(entry.previous_hash.encode() + b"\n" + canonical).hexdigest()
+    return orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)

@@ -4,13 +4,18 @@ No change may leave a tenant without an administrator who can sign in.
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.password_validation import validate_password
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.urls import get_script_prefix
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
@@ -37,15 +42,18 @@ def members(tenant: Tenant) -> list[Membership]:
 
 @transaction.atomic
 def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
+    _refuse_without_passwords()
     lock_tenant(tenant)
     name = check_name(name)
     person = Person.objects.filter(username__iexact=name).first() or Person(username=name)
     if person.pk and person.tenants.exists():
         _refuse_taken(tenant, person)
-    # A person who left every tenant may be invited again, but the old password must not work: somebody else may have
-    # the name now.
+    # A person who left every tenant may be invited again, but the old password, second factors and accounts at the
+    # provider must not work: somebody else may have the name now.
     person.set_unusable_password()
     _save(person)
+    Authenticator.objects.filter(user=person).delete()
+    SocialAccount.objects.filter(user=person).delete()
     Membership.objects.create(tenant=tenant, person=person, role=role)
     audit.record(
         tenant=tenant, actor=actor, action="person.invite", target=person.username, detail={"role": Role(role).value}
@@ -56,14 +64,81 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
 @transaction.atomic
 def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
     """Make another one-time link for a person who lost the first link, or the password."""
+    _refuse_without_passwords()
     lock_tenant(tenant)
     _get_membership(tenant, person)
+    _refuse_member_elsewhere(tenant, person)
+    audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
+    return Invitation(person, make_link(person))
+
+
+def _refuse_without_passwords() -> None:
+    if not settings.PASSWORD_SIGN_IN:
+        raise Refused("Sign-in with a password is switched off: people sign in through the provider.", "name")
+
+
+@transaction.atomic
+def make_operator_link(*, person: Person, actor: str, drop_factors: bool) -> str:
+    """Return the path of a one-time link for the operator of the server, and record the link in the person's tenants.
+
+    With `drop_factors`, also remove the person's second factors.
+    """
+    found = list(person.tenants.order_by("pk"))
+    dropped = remove_factors(person) if drop_factors else 0
+    for tenant in found:
+        detail = {"second_factors_removed": dropped}
+        audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail=detail)
+    return make_link(person)
+
+
+@transaction.atomic
+def reset_factors(*, tenant: Tenant, person: Person, actor: str) -> None:
+    """Remove the second factors of a member who lost them."""
+    lock_tenant(tenant)
+    _get_membership(tenant, person)
+    _refuse_member_elsewhere(tenant, person)
+    if removed := remove_factors(person):
+        detail = {"removed": removed}
+        audit.record(tenant=tenant, actor=actor, action="person.factor_reset", target=person.username, detail=detail)
+
+
+def remove_factors(person: Person) -> int:
+    """Remove the second factors and recovery codes of a person, and return how many there were."""
+    removed: int = Authenticator.objects.filter(user=person).delete()[0]
+    return removed
+
+
+def find_protected(tenant: Tenant) -> set[int]:
+    """Return the primary keys of the members who have a second factor or a passkey."""
+    of_members = Authenticator.objects.filter(user__membership__tenant=tenant)
+    return set(of_members.values_list("user_id", flat=True))
+
+
+def _refuse_member_elsewhere(tenant: Tenant, person: Person) -> None:
     if person.tenants.exclude(pk=tenant.pk).exclude(is_sample=True).exists():
         # Otherwise, one tenant's administrator could sign in to another tenant as this person. Sample tenants hold no
         # data to protect.
-        raise Refused(f"{person.username} also belongs to another tenant: an operator has to reset this password.")
-    audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
-    return Invitation(person, make_link(person))
+        raise Refused(
+            f"{person.username} also belongs to another tenant: an operator has to run handoffaudit sign-in-link."
+        )
+
+
+@transaction.atomic
+def create(*, name: str, email: str) -> Person:
+    """Return a new person who belongs to no tenant yet and has no password."""
+    person = Person(username=check_name(name), email=email)
+    person.set_unusable_password()
+    _save(person)
+    return person
+
+
+@transaction.atomic
+def join(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membership:
+    """Make an existing person a member."""
+    lock_tenant(tenant)
+    membership = Membership.objects.create(tenant=tenant, person=person, role=role)
+    audit.record(tenant=tenant, actor=actor, action="person.join", target=person.username, detail={"role": role.value})
+    return membership
 
 
 @transaction.atomic
@@ -130,11 +205,7 @@ def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
 
     `name` becomes the name of a person who has never signed in; other people keep their names.
     """
-    found = find_by_link(uid, token)
-    # Every change locks tenants before people, so that two changes cannot deadlock.
-    for tenant in found.tenants.order_by("pk") if found else ():
-        lock_tenant(tenant)
-    person = find_by_link(uid, token, lock=True)
+    person = _lock_by_link(uid, token)
     if person is None:
         return None
     before = person.username
@@ -142,6 +213,27 @@ def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
         person.username = _free_name(person, name)
     set_password(person=person, password=password, action="person.welcome", detail={"invited_as": before})
     return person
+
+
+@transaction.atomic
+def use_link(*, uid: str, token: str) -> Person | None:
+    """End a one-time link without setting a password, and return its person, or None if the link does not work."""
+    person = _lock_by_link(uid, token)
+    if person is None:
+        return None
+    make_link(person)
+    for tenant in person.tenants.order_by("pk"):
+        name = person.username
+        audit.record(tenant=tenant, actor=name, action="person.link_used", target=name, detail={})
+    return person
+
+
+def _lock_by_link(uid: str, token: str) -> Person | None:
+    found = find_by_link(uid, token)
+    # Every change locks tenants before people, so that two changes cannot deadlock.
+    for tenant in found.tenants.order_by("pk") if found else ():
+        lock_tenant(tenant)
+    return find_by_link(uid, token, lock=True)
 
 
 @transaction.atomic
@@ -204,11 +296,21 @@ def _get_membership(tenant: Tenant, person: Person) -> Membership:
 
 
 def _check_another_admin(tenant: Tenant, person: Person) -> None:
-    admins = Membership.objects.filter(tenant=tenant, role=Role.ADMIN, person__is_active=True)
-    if not admins.exclude(person=person).exclude(person__password__startswith=UNUSABLE_PASSWORD_PREFIX).exists():
+    admins = Membership.objects.filter(can_sign_in(), tenant=tenant, role=Role.ADMIN)
+    if not admins.exclude(person=person).exists():
         raise Refused(
             f"{person.username} is the last administrator who can sign in: make somebody else an administrator first."
         )
+
+
+def can_sign_in() -> Q:
+    """Return the condition for members who can sign in: with a password, or through the provider."""
+    ways = []
+    if settings.PASSWORD_SIGN_IN:
+        ways.append(~Q(person__password__startswith=UNUSABLE_PASSWORD_PREFIX))
+    if settings.OIDC_ISSUER:
+        ways.append(Q(person__in=SocialAccount.objects.values("user")))
+    return Q(person__is_active=True) & reduce(or_, ways)
 
 
 FIRST_NAME = "admin"
@@ -262,9 +364,9 @@ def make_first_link() -> str | None:
 
     If there is no administrator at all, create the tenant `default` and the person `admin`.
     """
-    admins = Person.objects.filter(membership__role=Role.ADMIN, is_active=True).order_by("pk")
-    if admins.exclude(password__startswith=UNUSABLE_PASSWORD_PREFIX).exists():
+    if Membership.objects.filter(can_sign_in(), role=Role.ADMIN).exists():
         return None
+    admins = Person.objects.filter(membership__role=Role.ADMIN, is_active=True).order_by("pk")
     return make_link(admins.first() or _make_first_administrator())
 
 

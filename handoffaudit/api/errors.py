@@ -1,6 +1,5 @@
 """Problem documents (RFC 9457) for every error of the API, with one form for refused values."""
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -13,12 +12,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from handoffaudit import problem_types
+from handoffaudit import problem_types, request_ids
 from handoffaudit.accounts import Refused
 from handoffaudit.database_faults import Fault, fault_of, page
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs import totals
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review.base import ReviewError, Stale, WrongInput
+from handoffaudit.handoffs.totals import Total
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
@@ -162,6 +163,14 @@ API_PREFIX = "/api/"
 # Exporters of OpenTelemetry post to `/v1/traces`, which `handoffaudit.wsgi` leads here.
 TELEMETRY = "/api/v1/otlp/traces"
 
+# The calls that submit handoffs. The metrics count the refusals of these calls by the type of the problem.
+INGEST: Final = frozenset(
+    (
+        *("/api/v1/handoffs", "/api/v1/handoffs/batch", TELEMETRY),
+        *("/api/v1/openai-agents/traces", "/api/v1/hooks/post-tool-use"),
+    )
+)
+
 
 class Problem(Exception):
     """A refused request. `members` are added to the problem document, `headers` to the response."""
@@ -179,6 +188,8 @@ class Problem(Exception):
 
 def problem_response(status: int, title: str, detail: str, **members: Any) -> HttpResponse:
     document = {"type": type_of(title), "title": title, "status": status, "detail": detail, **members}
+    if request_id := request_ids.current_id():
+        document["request_id"] = request_id
     return HttpResponse(orjson.dumps(document, default=str), status=status, content_type=CONTENT_TYPE)
 
 
@@ -276,6 +287,8 @@ class ProblemMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self._answer(request)
+        if response.status_code >= 400 and request.method == "POST" and request.path_info in INGEST:
+            _count_refusal(response)
         if response.status_code >= 400 and request.path_info == TELEMETRY:
             return _as_rpc_status(request, response)
         return response
@@ -300,6 +313,14 @@ class ProblemMiddleware:
         if isinstance(exception, _DJANGOS) or not request.path_info.startswith(API_PREFIX):
             return None
         return answer_broken(request, exception)
+
+
+def _count_refusal(response: HttpResponse) -> None:
+    """Count a refused submission. A submission that cannot be read is stored, and its problem has its state."""
+    if response.get("Content-Type") == CONTENT_TYPE:
+        document = orjson.loads(response.content)
+        if not (response.status_code == HTTPStatus.UNPROCESSABLE_ENTITY and "state" in document):
+            totals.add(Total.REFUSALS, problem_types.name_of(document["title"], response.status_code))
 
 
 def _as_rpc_status(request: HttpRequest, response: HttpResponse) -> HttpResponse:
@@ -327,14 +348,9 @@ def answer_unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:
 
 def answer_broken(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 500 for a bug of our own, with an id to find the error in the logs and without details."""
-    request_id = str(uuid.uuid4())
-    log.error("the API failed", request_id=request_id, path=request.path_info, exc_info=exception)
-    return problem_response(
-        500,
-        "Our mistake",
-        f"The request failed through no fault of yours. Give the operator the request id {request_id}.",
-        request_id=request_id,
-    )
+    log.error("the API failed", path=request.path_info, exc_info=exception)
+    said = f"The request failed through no fault of yours. Give the operator the request id {request_ids.current_id()}."
+    return problem_response(500, "Our mistake", said)
 
 
 def _translate(request: HttpRequest, response: HttpResponse) -> HttpResponse:

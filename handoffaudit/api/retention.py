@@ -17,7 +17,7 @@ from handoffaudit.api.serializers import Answer, Extended, Moment, answer, at
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.policy import kinds, values
-from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, RetentionModel, parse_row
+from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, RetentionModel, parse_row, warning_of
 from handoffaudit.policy.versions import Table
 
 router = Router(tags=["Retention"])
@@ -38,6 +38,9 @@ class StandingOut(Answer):
     name: str = Field(validation_alias=at("rule.name"), description="The kind of data.", examples=["logs"])
     least_days: Annotated[int, BeforeValidator(_least_days)] = Field(
         validation_alias=at("rule.name"), description="Minimum number of days."
+    )
+    warning: Annotated[str | None, BeforeValidator(lambda row: warning_of(row) or None)] = Field(
+        validation_alias=at("rule"), description="A warning if logs are kept for less than six months; else null."
     )
     there: CountOut = Field(description="Amount stored: lines for logs, rows for others.")
     oldest: Moment | None = Field(description="When the oldest item arrived.")

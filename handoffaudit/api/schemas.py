@@ -186,6 +186,9 @@ class BareProblemOut(Answer):
     title: str = Field(description="Short summary, the same for all problems of this type.")
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What is wrong in this case, and what to do.")
+    request_id: str | None = Field(
+        None, description="The id of the request, as in the header X-Request-ID and in the logs of the server."
+    )
 
 
 class RefusedValueOut(Answer):

@@ -11,7 +11,9 @@ from handoffaudit.process import drop_empty
 # Module, or module and function, and help text by command, in the order in which a user needs the commands.
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
+    "demo": ("demo", "Watch agents hand over work, on a server of its own."),
     "key": ("key", "Create, list and revoke API keys."),
+    "sign-in-link": ("upkeep.sign_in_link", "Make a one-time link for a person who cannot sign in."),
     "import": ("import_files", "Import handoffs from files."),
     "import-log": ("import_log", "Import log lines."),
     "export": ("upkeep.export", "Export stored handoffs as submissions."),
@@ -23,9 +25,13 @@ COMMANDS = {
     "report-file": ("report_file", "Report the result of a handoff file check."),
     "watch": ("watch", "Report handoff files as agents write them."),
     "eval": ("eval", "Measure layers on labelled data."),
+    "doctor": ("doctor", "Check the installation and say what to do."),
     "retention": ("retention", "Preview deletion, place legal holds, erase a person's data."),
     "recount": ("upkeep.recount", "Check stored counts and correct differences."),
-    "verify-log": ("upkeep.verify_log", "Verify the integrity of the audit log."),
+    "verify-log": ("trust.verify_log", "Verify the audit log and the seals of decisions and verdicts."),
+    "seal-key": ("trust.seal_key", "Show or change the key that signs seals."),
+    "evidence": ("trust.evidence", "Write a signed evidence bundle."),
+    "verify-bundle": ("trust.verify_bundle", "Check an evidence bundle, offline."),
     "backup": ("upkeep.backup", "Back up the embedded database to a file."),
     "manage": ("upkeep.manage", "Run one of Django's own commands."),
 }

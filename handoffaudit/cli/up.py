@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -148,6 +148,11 @@ def command(host: str, port: int, *, sample: bool) -> None:
 
     The first start prints a one-time link, with which the first administrator signs in.
     """
+    serve(host, port, load_sample if sample else None)
+
+
+def serve(host: str, port: int, when_ready: Callable[[Supervisor], None] | None = None) -> None:
+    """Run the server on the data folder of the environment until a signal comes; call `when_ready` once it is ready."""
     began = time.monotonic()
     # Handoffs, sessions and password hashes must not be readable for other users of this machine.
     os.umask(0o077)
@@ -170,8 +175,8 @@ def command(host: str, port: int, *, sample: bool) -> None:
             if wait_until_ready(supervisor, browser_host(host), port):
                 ready = click.style("Ready", fg="green", bold=True)
                 say(f"  {ready} in {time.monotonic() - began:.1f} s. Ctrl-C stops it.\n")
-                if sample:
-                    load_sample(supervisor)
+                if when_ready:
+                    when_ready(supervisor)
             supervisor.run()
         finally:
             supervisor.stop()
@@ -290,15 +295,20 @@ def load_sample(supervisor: Supervisor) -> None:
     say("  The sample stays in the tenant default. Use another folder for your own data, with --data.\n")
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
     for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.serve.setup", "--samples"]):
-        loading = subprocess.Popen([sys.executable, "-m", *what])  # noqa: S603
-        while loading.poll() is None and not supervisor.stopping:
-            supervisor.look()
-            time.sleep(LOOK_SECONDS)
-        loading.terminate()
-        if loading.wait() not in (0, -signal.SIGTERM):
+        if not run_beside(supervisor, [sys.executable, "-m", *what]):
             warn("The sample was not loaded in full: start again with --sample, which takes up what is missing.")
         if supervisor.stopping:
             return
+
+
+def run_beside(supervisor: Supervisor, command: list[str]) -> bool:
+    """Run a program while the server runs, and return False if it failed; a signal ends both."""
+    program = subprocess.Popen(command)  # noqa: S603
+    while program.poll() is None and not supervisor.stopping:
+        supervisor.look()
+        time.sleep(LOOK_SECONDS)
+    program.terminate()
+    return program.wait() in (0, -signal.SIGTERM)
 
 
 def say(line: str) -> None:

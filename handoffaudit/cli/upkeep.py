@@ -1,4 +1,4 @@
-"""Commands for the upkeep of stored data: backup, export, recount, verify-log, and Django's own commands."""
+"""Commands for the upkeep of stored data: backup, export, recount, and Django's own commands."""
 
 import contextlib
 import json
@@ -7,12 +7,11 @@ import sqlite3
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import click
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.bootstrap import find_tenant, refuse_no_data, start_django, start_with_database
+from handoffaudit.cli.bootstrap import actor_name, find_tenant, refuse_no_data, start_django, start_with_database
 from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example, json_option, tenant_option
 from handoffaudit.cli.progress import ProgressLine
 from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
@@ -125,44 +124,6 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-@click.command(name="verify-log", epilog=example("handoffaudit verify-log"))
-@click.option("--tenant", metavar="SLUG", help="Check only this tenant's log. Default: all logs.")
-@data_option
-@json_option
-def verify_log(tenant: str | None, *, as_json: bool) -> None:
-    """Check the hash chain of the audit log. Exits with 1 if an entry was changed or is missing."""
-    start_with_database()
-    from handoffaudit.accounts import audit
-    from handoffaudit.accounts.models import Tenant
-
-    chosen = [find_tenant(tenant)] if tenant else list(Tenant.objects.order_by("slug"))
-    results: list[dict[str, Any]] = []
-    for one in chosen:
-        broken = audit.verify(one)
-        results.append(
-            {
-                "tenant": one.slug,
-                "entries": one.audit_number,
-                "intact": broken is None,
-                "broken_at": broken.number if broken else None,
-                "why": broken.why if broken else None,
-            }
-        )
-    if as_json:
-        click.echo(json.dumps({"items": results}))
-    else:
-        for result in results:
-            click.echo(_format_line(result))
-    if not all(result["intact"] for result in results):
-        sys.exit(1)
-
-
-def _format_line(result: dict[str, Any]) -> str:
-    if result["intact"]:
-        return f"{result['tenant']}: intact, {result['entries']:,} entries."
-    return f"{result['tenant']}: broken at entry {result['broken_at']:,}: {result['why']}."
-
-
 @click.command(
     name="manage",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
@@ -240,3 +201,28 @@ def _is_code(code: str) -> bool:
     from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 
     return code in CATALOGUE or code.partition(".")[0] in FAMILIES
+
+
+@click.command(name="sign-in-link", epilog=example("handoffaudit sign-in-link mara"))
+@click.argument("name")
+@click.option("--reset-second-factor", is_flag=True, help="Also remove the person's passkeys, app and recovery codes.")
+@data_option
+def sign_in_link(name: str, *, reset_second_factor: bool) -> None:
+    """Make a one-time link for the person NAME and print only the link on standard output.
+
+    The person chooses a new password with the link or, if sign-in with a password is switched off, is signed in at
+    once. The link works for three days, and ends earlier links. The audit log records the link.
+    """
+    start_with_database()
+    from django.conf import settings
+
+    from handoffaudit.accounts import people
+    from handoffaudit.accounts.models import Person
+
+    person = Person.objects.filter(username__iexact=name, is_active=True).first()
+    if person is None:
+        raise Stop(f"There is no active person {name!r}: see Settings, People, for the names.")
+    path = people.make_operator_link(person=person, actor=actor_name(), drop_factors=reset_second_factor)
+    click.echo(f"{settings.PUBLIC_URL}{path}")
+    if not settings.PUBLIC_URL:
+        click.echo("Put the address of the server before it, such as http://localhost:8000.", err=True)

@@ -11,11 +11,12 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django_htmx.http import HttpResponseClientRefresh
 
 from handoffaudit import problem_types
+from handoffaudit.accounts import second_factor
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.dashboard import reader_time
 from handoffaudit.database_faults import fault_of, page
@@ -70,8 +71,9 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
     """Return a decorator that admits members of the address's tenant whose role includes this role.
 
     The view gets `who` after `request`. A person who is not signed in is sent to the sign-in page, a person
-    who is not a member gets 404, as if the tenant did not exist, and a member with another role gets 403. The
-    access tests read the required role from the view's `role` attribute.
+    who is not a member gets 404, as if the tenant did not exist, and a member with another role gets 403. An
+    administrator who has to set up a second factor first is sent to the page for it. The access tests read the
+    required role from the view's `role` attribute.
     """
 
     def decorate(view: PageView) -> Callable[..., Any]:
@@ -83,6 +85,8 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
             who = _member(request, tenant)
             if not who.may(role):
                 raise PermissionDenied(f"This needs the role {role.value}; yours is {who.role.value}.")
+            if second_factor.is_missing(request, who.person, who.role):
+                return HttpResponseClientRefresh() if is_htmx(request) else redirect("mfa_index")
             request.who = who  # type: ignore[attr-defined]
             with reader_time.use(reader_time.zone_of(request, who.person)):
                 response = view(request, who, *args, **kwargs)

@@ -154,7 +154,7 @@ def arrived(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if request.GET.get("seen", "") == found.seen:
         return live.answer(request, who)
     context = {"watch": found, "who": who, "may_review": who.may(Role.REVIEWER), "is_news": True}
-    return live.answer(request, who, [render_to_string("dashboard/connect/arrived.html", context, request)])
+    return live.answer(request, who, [render_to_string("dashboard/connect/parts.html#arrived", context, request)])
 
 
 @require_role(Role.ADMIN)

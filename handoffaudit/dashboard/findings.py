@@ -185,7 +185,7 @@ def newest(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespo
         return HttpResponseRedirect(f"{reverse('dashboard:group', args=[who.tenant.slug, found.pk])}#newest")
     handoffs = group_queries.newest_handoffs(who.tenant, found.pk, UNFOLDED)
     context = {"group": found, "handoffs": handoffs, "example": group_queries.find_example(found, handoffs)}
-    return render_page(request, "dashboard/groups/newest.html", context)
+    return render_page(request, "dashboard/groups/page.html#newest", context)
 
 
 def _chart(trend: Any, *, width: int, prefix: str) -> Drawing:

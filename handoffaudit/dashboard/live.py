@@ -68,7 +68,7 @@ def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "h
     if count == max(number_seen(request, "number"), 0):
         return []
     context = {"number": count, "more": count >= cap, "href": href, "what": what}
-    return [render_to_string("dashboard/live/number.html", context)]
+    return [render_to_string("dashboard/live/parts.html#number", context)]
 
 
 def answer(request: HttpRequest, who: TenantMembership, parts: Iterable[str] = ()) -> HttpResponse:
@@ -109,7 +109,7 @@ def _menu(request: HttpRequest, who: TenantMembership) -> list[str]:
     count = count_pressing(who.tenant, MOST_WAITING)
     if count.number + count.more == seen:
         return []
-    return [render_to_string("dashboard/live/waiting.html", {"waiting_count": count})]
+    return [render_to_string("dashboard/live/parts.html#waiting", {"waiting_count": count})]
 
 
 urlpatterns = [path("live/", live, name="live")]

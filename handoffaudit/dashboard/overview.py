@@ -181,11 +181,11 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
 def _newer(request: HttpRequest, who: TenantMembership, figures: dict[str, Any]) -> HttpResponse:
     parts = []
     if request.GET.get("seen", "") != figures["seen"]:
-        parts.append(render_to_string("dashboard/overview/figures.html", figures, request))
+        parts.append(render_to_string("dashboard/overview/page.html#figures", figures, request))
     oldest = stats.find_oldest_unjudged(who.tenant.pk)
     missed = status.missing_worker_message(who.tenant, oldest.since if oldest else None)
     if bool(missed) != (request.GET.get("gone", "") == "1"):
-        parts.append(render_to_string("dashboard/overview/no_worker.html", {"no_worker": missed}, request))
+        parts.append(render_to_string("dashboard/overview/page.html#no_worker", {"no_worker": missed}, request))
     try:
         return live.answer(request, who, parts)
     except FilterError as bad:

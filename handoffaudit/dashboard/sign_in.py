@@ -5,10 +5,19 @@ from typing import Any
 
 from allauth.account.adapter import get_adapter
 from allauth.account.forms import LoginForm
+from allauth.account.internal.flows.login import perform_password_login
+from allauth.account.models import Login
+from allauth.account.utils import get_next_redirect_url
 from allauth.account.views import LoginView, LogoutView
+from allauth.core.internal import ratelimit
+from allauth.socialaccount.adapter import get_adapter as get_social_adapter
+from allauth.socialaccount.helpers import render_authentication_error
+from allauth.socialaccount.providers.base import AuthProcess, ProviderException
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from django import forms
+from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import login, update_session_auth_hash
+from django.contrib.auth import logout, update_session_auth_hash
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.password_validation import (
     CommonPasswordValidator,
@@ -17,16 +26,19 @@ from django.contrib.auth.password_validation import (
     UserAttributeSimilarityValidator,
     get_default_password_validators,
 )
-from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import NON_FIELD_ERRORS, PermissionDenied, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
+from django.utils.crypto import get_random_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods
+from requests import RequestException
 
-from handoffaudit.accounts import Refused, people
+from handoffaudit.accounts import Refused, openid, people
 from handoffaudit.accounts.models import Membership, Person
+from handoffaudit.accounts.single_sign_on import PROVIDER
 
 
 class SignInForm(LoginForm):  # type: ignore[misc]
@@ -42,6 +54,15 @@ class SignIn(LoginView):  # type: ignore[misc]
     form_class = SignInForm
     template_name = "account/sign_in.html"
 
+    def post(self, *args: Any, **kwargs: Any) -> Any:
+        if not settings.PASSWORD_SIGN_IN:
+            raise PermissionDenied(f"Sign-in with a password is switched off. Sign in with {settings.OIDC_NAME}.")
+        return super().post(*args, **kwargs)
+
+    def get_context_data(self, **kwargs: Any) -> Any:
+        ways = {"passwords": settings.PASSWORD_SIGN_IN, "oidc": settings.OIDC_NAME if settings.OIDC_ISSUER else ""}
+        return super().get_context_data(**kwargs) | ways | {"next": get_next_redirect_url(self.request) or ""}
+
     def form_invalid(self, form: SignInForm) -> HttpResponse:
         locked = form.has_error(NON_FIELD_ERRORS, "locked")
         return render(self.request, self.template_name, self.get_context_data(form=form), status=429 if locked else 200)
@@ -50,6 +71,46 @@ class SignIn(LoginView):  # type: ignore[misc]
 class SignOut(LogoutView):  # type: ignore[misc]
     template_name = "account/sign_out.html"
     http_method_names = ["get", "post"]
+
+
+def refuse_many(request: HttpRequest) -> HttpResponse | None:
+    """Return a refusal if one address begins too many sign-ins, because each of them makes a session."""
+    refused: HttpResponse | None = ratelimit.consume_or_429(
+        request, app="allauth.account", action="begin_sign_in", limit_get=True
+    )
+    return refused
+
+
+@never_cache
+@require_GET
+def start_oidc(request: HttpRequest) -> Any:
+    """Send the person to the OpenID provider.
+
+    The page links here instead of sending a form, because the policy `form-action` forbids forms that lead to another
+    host.
+    """
+    if not settings.OIDC_ISSUER:
+        raise Http404("Sign-in with OpenID Connect is not set up.")
+    if request.user.is_authenticated:
+        return redirect("home")
+    if refused := refuse_many(request):
+        return refused
+    provider = get_social_adapter(request).get_provider(request, PROVIDER)
+    state = get_random_string(32)
+    given = {"next_url": get_next_redirect_url(request), "auth_params": {"nonce": openid.nonce_of(state)}}
+    try:
+        return provider.redirect(request, process=AuthProcess.LOGIN, state_id=state, **given)
+    except (RequestException, ProviderException) as error:
+        return render_authentication_error(request, provider, exception=error)
+
+
+@never_cache
+@require_GET
+def finish_oidc(request: HttpRequest) -> Any:
+    """Sign in the person whom the OpenID provider sends back."""
+    if not settings.OIDC_ISSUER:
+        raise Http404("Sign-in with OpenID Connect is not set up.")
+    return OAuth2CallbackView.adapter_view(openid.Client(request, PROVIDER))(request)
 
 
 class NewPasswordForm(forms.Form):
@@ -89,10 +150,14 @@ class ChangePasswordForm(NewPasswordForm):
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
-def welcome(request: HttpRequest, uidb64: str, token: str) -> HttpResponse:
+def welcome(request: HttpRequest, uidb64: str, token: str) -> Any:
     person = people.find_by_link(uidb64, token)
     if person is None:
         return render(request, "account/dead_link.html", status=410)
+    if not settings.PASSWORD_SIGN_IN:
+        if request.method == "POST":
+            return _enter(request, people.use_link(uid=uidb64, token=token))
+        return render(request, "account/one_time.html", {"person": person})
     form = WelcomeForm(person, request.POST or None)
     if form.is_valid():
         name = form.cleaned_data.get("name", person.username)
@@ -112,6 +177,8 @@ def welcome(request: HttpRequest, uidb64: str, token: str) -> HttpResponse:
 def password(request: HttpRequest) -> HttpResponse:
     person = request.user
     assert isinstance(person, Person)  # noqa: S101 - login_required saw to it
+    if not settings.PASSWORD_SIGN_IN:
+        raise PermissionDenied("Sign-in with a password is switched off.")
     form = ChangePasswordForm(request.POST or None)
     if form.is_valid() and _knows_password(form, person):
         try:
@@ -137,11 +204,13 @@ def _knows_password(form: ChangePasswordForm, person: Person) -> bool:
     return bool(known)
 
 
-def _enter(request: HttpRequest, person: Person | None) -> HttpResponse:
+def _enter(request: HttpRequest, person: Person | None) -> Any:
     if person is None:
         return render(request, "account/dead_link.html", status=410)
-    login(request, person)
-    return redirect("home")
+    if request.user.is_authenticated:
+        # The link takes over from whoever is signed in here.
+        logout(request)
+    return perform_password_login(request, {"username": person.username}, Login(user=person))
 
 
 def _with_rules(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
@@ -171,6 +240,8 @@ def _password(label: str, autocomplete: str) -> forms.CharField:
 
 sign_in_urls = [
     path("sign-in/", SignIn.as_view(), name="account_login"),
+    path("sign-in/oidc/", start_oidc, name="oidc_start"),
+    path("sign-in/oidc/callback/", finish_oidc, name="oidc_callback"),
     path("sign-out/", SignOut.as_view(), name="account_logout"),
     path(people.ROUTE, welcome, name="welcome"),
     path("password/", password, name="password"),

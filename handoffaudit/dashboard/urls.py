@@ -4,6 +4,7 @@ from django.urls import path
 
 from handoffaudit.dashboard import (
     connect,
+    evidence,
     exports,
     findings,
     first_run,
@@ -35,6 +36,7 @@ urlpatterns = [
     *handoffs.urlpatterns,
     *selection.urlpatterns,
     *exports.urlpatterns,
+    *evidence.urlpatterns,
     *live.urlpatterns,
     *view_actions.saved_view_urls,
     *view_actions.default_view_urls,

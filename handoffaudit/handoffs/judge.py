@@ -32,6 +32,7 @@ from handoffaudit.handoffs import (
     repairs,
     results,
     tool_results,
+    totals,
     trace_facts,
     transitions,
 )
@@ -285,6 +286,11 @@ def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
         for one in final:
             if one.flagged and not one.handoff.flagged:
                 alerts.raise_alert(one.handoff.tenant_id, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
+    totals.add_verdicts(
+        (one.verdict.outcome.value, one.verdict.validated_at - one.handoff.received_at)
+        for one in final
+        if not one.is_recheck
+    )
     long_poll.announce(one.handoff.pk for one in (*final, *pending))
     notify.notify_llm_workers(len(pending))
     return len(held)

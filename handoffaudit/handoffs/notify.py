@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -10,8 +10,9 @@ from django.conf import settings
 from django.db import DatabaseError, connections, transaction
 from kombu.exceptions import KombuError
 
-from handoffaudit.celery import app
+from handoffaudit.celery import REQUEST_IDS, app
 from handoffaudit.redis_client import PAUSE_SECONDS, ServerBreaker
+from handoffaudit.request_ids import MOST_OF_A_TASK, current_id
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +45,8 @@ class _Waker:
 
     def __init__(self, task: str = TASK) -> None:
         self._task = task
+        # The requests since the last message. A log line of the worker names them.
+        self._ids: deque[str] = deque(maxlen=MOST_OF_A_TASK)
         self._wake_event = threading.Event()
         self._asks = 0
         self._lock = threading.Lock()
@@ -51,6 +54,8 @@ class _Waker:
 
     def ask(self) -> None:
         self._asks += 1
+        if request_id := current_id():
+            self._ids.append(request_id)
         self._wake_event.set()
         if self._thread is None or not self._thread.is_alive():
             with self._lock:
@@ -64,15 +69,23 @@ class _Waker:
             self._wake_event.clear()
             busy = self._asks > BUSY_ASKS
             self._asks = 0
-            time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send(self._task) else PAUSE_SECONDS)
+            sent = send(self._task, self._take_ids())
+            time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if sent else PAUSE_SECONDS)
+
+    def _take_ids(self) -> list[str]:
+        return [self._ids.popleft() for _ in range(len(self._ids))]
 
 
-def send(task: str = TASK) -> bool:
-    """Send one wake-up to the broker. Return False if the broker is or recently was unreachable."""
+def send(task: str = TASK, request_ids: Sequence[str] = ()) -> bool:
+    """Send one wake-up to the broker. Return False if the broker is or recently was unreachable.
+
+    The message names the requests that caused it: `request_ids`, or the request that this thread answers.
+    """
     if _broker.is_open:
         return False
     try:
-        app.send_task(task, ignore_result=True, retry=False)
+        ids = list(request_ids) or [one for one in [current_id()] if one]
+        app.send_task(task, ignore_result=True, retry=False, headers={REQUEST_IDS: ids} if ids else None)
     except (KombuError, OSError) as error:
         if _broker.fail():
             log.warning("the broker cannot be reached; workers look for work by themselves", error=str(error))

@@ -199,3 +199,37 @@ def find_oldest_for_worker(tenant_id: int) -> datetime | None:
     """Return the time of receipt of the oldest handoff that waits for a worker, or None if none waits."""
     rows = Handoff.objects.filter(_FOR_WORKER, tenant=tenant_id, state__in=WAITING_STATES, parked=False)
     return rows.order_by("id").values_list("received_at", flat=True).first()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerQueue:
+    """The handoffs of all tenants that wait for a worker. All numbers stop at `COUNTED_LIVE`.
+
+    `leased` handoffs are being judged. The leases of `expired` handoffs are over, and any worker may take them.
+    """
+
+    waiting: int
+    leased: int
+    expired: int
+    oldest_at: datetime | None
+
+
+def measure_worker_queue() -> WorkerQueue:
+    """Count the waiting handoffs of all tenants, with two queries that each read `COUNTED_LIVE` index entries at most.
+
+    The health of the workers concerns the operator and no single tenant.
+    """
+    rows = Handoff.objects.filter(state__in=WAITING_STATES, parked=False)
+    is_new = Q(tries=0)
+    new = rows.filter(claim_expires_at=None).order_by("id")[:COUNTED_LIVE]
+    waiting = new.aggregate(number=Count("pk", filter=is_new), oldest=Min("received_at", filter=is_new))
+    is_leased = Q(claim__isnull=False, claim_expires_at__gte=timezone.now())
+    taken = rows.filter(claim_expires_at__isnull=False).order_by("claim_expires_at", "id")[:COUNTED_LIVE]
+    held = taken.aggregate(number=Count("pk"), leased=Count("pk", filter=is_leased), oldest=Min("received_at"))
+    oldest = [at for at in (waiting["oldest"], held["oldest"]) if at]
+    return WorkerQueue(
+        waiting=waiting["number"] + held["number"] - held["leased"],
+        leased=held["leased"],
+        expired=held["number"] - held["leased"],
+        oldest_at=min(oldest, default=None),
+    )

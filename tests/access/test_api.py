@@ -105,6 +105,7 @@ TABLE = {
     ("POST", "/webhooks"): ("admin", 201),
     ("DELETE", "/webhooks/{webhook}"): ("admin", 204),
     ("POST", "/webhooks/{webhook}/test"): ("admin", 200),
+    ("GET", "/evidence"): ("read", 200),
     ("GET", "/retention"): ("admin", 200),
     ("PUT", "/retention"): ("admin", 200),
     ("POST", "/retention/preview"): ("admin", 200),

@@ -94,6 +94,8 @@ def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:
     kwargs: dict[str, Any] = {"tenant": tenant.slug} if name.startswith("dashboard:") else {}
     if name == "welcome":
         kwargs = {"uidb64": "MQ", "token": "x-y"}
+    if name == "mfa_remove_webauthn":
+        kwargs["pk"] = 1
     if name in ("dashboard:code", "help_code"):
         kwargs["code"] = "chain.circular"
     if name in NAMED:

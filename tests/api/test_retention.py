@@ -36,6 +36,17 @@ def test_it_is_read_and_saved(tenant: Tenant) -> None:
     assert "There is no such kind of data." in wrong.text
 
 
+@pytest.mark.parametrize(("days", "warns"), [(182, True), (183, False), (None, False)])
+def test_less_than_six_months_is_warned_of(tenant: Tenant, days: int | None, *, warns: bool) -> None:
+    api = client(make_key(tenant, "admin"))
+    rows = [{"name": "hook_events", "days": days}, {"name": "tool_results", "days": 183}]
+    saved = api.put("/retention", json={"base_version": 0, "rows": rows})
+    warnings = {one["name"]: one["warning"] for one in saved.json()["standing"]}
+    assert ("six months" in (warnings["hook_events"] or "")) is warns
+    # A delivery is a copy of an event that stays.
+    assert warnings["deliveries"] is None
+
+
 def test_a_report_that_was_removed_is_answered_again_and_not_counted(tenant: Tenant) -> None:
     api = client(make_key(tenant, "ingest", "read"))
     sent = report({}, timestamp=AT)

@@ -21,7 +21,7 @@ from handoffaudit.handoffs.telemetry import assembly
 from handoffaudit.handoffs.telemetry import store as spans_store
 from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF
 from tests.api.support import client, make_key
-from tests.validation.telemetry.support import BEGIN, RUNS, SWARM, TRACE, agent, bodies, export, one, tool
+from tests.validation.telemetry.support import BEGIN, RUNS, SWARM, TRACE, agent, bodies, export, one, tool, transfer
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "http://testserver/v1/traces"
@@ -180,14 +180,14 @@ def test_a_long_conversation_loses_no_trace(api: httpx.Client, monkeypatch: pyte
     monkeypatch.setattr(assembly, "_MOST_BYTES_AT_ONCE", 2_000)
     named = {"gen_ai__conversation__id": "order-17"}
     for number in range(1, 31):
-        spans = agent(1, "triage", at=number, **named), tool(2, f"transfer_to_writer{number}", 1, at=number)
+        spans = agent(1, "triage", at=number, **named), transfer(2, f"writer{number}", 1, at=number)
         send_spans(api, *(span | {"traceId": f"{number:032x}"} for span in spans))
     wait(11)
     assert sorted(ends()) == sorted(("triage", f"writer{number}") for number in range(1, 31))
 
 
 def test_what_there_is_no_time_for_is_given_back(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    send_spans(api, agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5))
+    send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5))
     ticks = iter([0.0, 0.0, 10.0, 10.0])
     monkeypatch.setattr(assembly.time, "monotonic", lambda: next(ticks))
     wait(11)
@@ -205,7 +205,7 @@ def test_results_of_tools_become_tool_results_with_the_grade_of_the_key(tenant: 
         tool(2, "get_order", 1, at=5, gen_ai__tool__call__id="call_7", gen_ai__tool__call__result={"total": 54.2}),
         tool(3, "ask_writer", 1, at=6, gen_ai__tool__call__result="An LLM said so."),
         agent(4, "writer", 3, at=7),
-        tool(5, "transfer_to_writer", 1, at=10, output__value="Transferred."),
+        transfer(5, "writer", 1, at=10, output__value="Transferred."),
         tool(6, "", 1, at=10, output__value="no name"),
     ]
     with client(make_key(tenant, "ingest", "observe")) as api:
@@ -237,6 +237,17 @@ def test_a_trace_takes_a_limited_number_of_spans(api: httpx.Client, monkeypatch:
     assert answered["partialSuccess"]["rejectedSpans"] == "1"
     assert f"the trace {TRACE} has more than 3 spans" in answered["partialSuccess"]["errorMessage"]
     assert TelemetrySpan.objects.count() == 4
+
+
+def test_a_span_that_is_sent_again_counts_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans_store, "MOST_SPANS_OF_TRACE", 3)
+    spans = agent(1, "a"), agent(2, "b"), agent(2, "b")
+    for _ in range(4):
+        assert send_spans(api, *spans) == {}
+    assert send_spans(api, agent(1, "a") | {"traceId": "2" * 32}, agent(3, "c")) == {}
+    assert send_spans(api, *spans, agent(3, "c"), agent(4, "d"))["partialSuccess"]["rejectedSpans"] == "1"
+    rows = TelemetryTrace.objects.order_by("trace_id").values_list("spans", flat=True)
+    assert (list(rows), TelemetrySpan.objects.count()) == ([3, 1], 4)
 
 
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
@@ -289,7 +300,7 @@ def test_another_type_is_refused(api: httpx.Client) -> None:
 
 def test_a_key_of_an_agent_speaks_for_no_other_agent(tenant: Tenant) -> None:
     with client(make_key(tenant, "ingest", agents=["triage"])) as api:
-        spans = [agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5), tool(3, "transfer_to_triage", 4, at=6)]
+        spans = [agent(1, "triage"), transfer(2, "writer", 1, at=5), transfer(3, "triage", 4, at=6)]
         answered = send_spans(api, *spans, agent(4, "writer"), tool(5, "Agent", subagent_type="writer"))
     assert answered["partialSuccess"]["rejectedSpans"] == "1"
     assert "names the agent 'writer'" in answered["partialSuccess"]["errorMessage"]
@@ -299,23 +310,99 @@ def test_a_key_of_an_agent_speaks_for_no_other_agent(tenant: Tenant) -> None:
     assert {entry.target for entry in AuditEntry.objects.filter(action="key.refuse")} == {"writer", "main"}
 
 
+def test_a_key_of_an_agent_names_no_other_agent_as_a_caller(tenant: Tenant) -> None:
+    with client(make_key(tenant, "ingest", agents=["writer"])) as api:
+        answered = send_spans(api, agent(1, "writer", gen_ai__caller__name="triage"))
+    assert "names the agent 'triage'" in answered["partialSuccess"]["errorMessage"]
+    with client(make_key(tenant, "ingest", agents=["writer", "triage"], name="both")) as api:
+        assert send_spans(api, agent(1, "writer", gen_ai__caller__name="triage")) == {}
+    wait(11)
+    assert ends() == [("triage", "writer")]
+
+
+STATE = {"openinference.span.kind": "CHAIN", "output.value": '{"current_agent": "triage"}'}
+NODE = {"openinference.span.kind": "CHAIN", "metadata": '{"langgraph_checkpoint_ns": "triage:1|model:2"}'}
+GOTO = {"openinference.span.kind": "TOOL", "output.value": '{"goto": "writer", "graph": "__parent__"}'}
+
+
+@pytest.mark.parametrize(
+    ("span", "later"),
+    [
+        (one(1, "run", attributes=STATE), transfer(2, "writer", at=2000)),
+        (one(1, "step", attributes=NODE), one(2, "step", 1, at=5, attributes=GOTO)),
+    ],
+    ids=["state", "namespace"],
+)
+def test_a_key_of_an_agent_makes_no_other_agent_a_source_of_what_others_send(
+    tenant: Tenant, span: dict[str, Any], later: dict[str, Any]
+) -> None:
+    """A trace can have spans of several keys, and the rules read the source from other spans than the handoff's."""
+    for trace, agents in (("1" * 32, ["researcher"]), ("2" * 32, ["triage", "model"])):
+        bound, free = (make_key(tenant, "ingest", agents=some, name=f"{trace}{some}") for some in (agents, []))
+        for secret, sent in ((bound, span), (free, later)):
+            with client(secret) as api:
+                assert send_spans(api, sent | {"traceId": trace}) == {}
+    wait(11)
+    wait(301)
+    assert [(row.handoff_id[0], row.source_agent_id) for row in Handoff.objects.all()] == [("2", "triage")]
+
+
+def test_a_refused_handoff_is_not_offered_again_and_its_reason_is_in_the_audit_log(
+    api: httpx.Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MAX_BODY_BYTES = 1_000
+    given = {"gen_ai__tool__call__arguments": {"text": "x" * 1_000}}
+    small = transfer(3, "writer", 1, at=900, gen_ai__tool__call__arguments={"text": "y"})
+    send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5, **given), small)
+    offered: list[int] = []
+    accept = assembly.ingest.accept_many
+
+    def count(tenant: Tenant, sender: Any, submissions: Any, grade: Any) -> Any:
+        offered.append(len(submissions))
+        return accept(tenant, sender, submissions, grade)
+
+    monkeypatch.setattr(assembly.ingest, "accept_many", count)
+    for _ in range(3):
+        wait(11)
+    assert offered == [2]
+    assert [row.handoff_id[-1] for row in Handoff.objects.all()] == ["3"]
+    entry = AuditEntry.objects.get(action="trace.refuse")
+    assert (entry.actor, entry.target, entry.detail["handoffs"]) == ("key sender", TRACE, 1)
+    assert "at most 1,000 are allowed" in entry.detail["reason"]
+
+
+def test_refused_handoffs_fill_neither_their_trace_nor_the_audit_log(
+    api: httpx.Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MAX_BODY_BYTES = 10
+    monkeypatch.setattr(assembly, "_MOST_REFUSED", 2)
+    for number in range(1, 31):
+        spans = agent(1, "triage"), *(transfer(at, "writer", 1, at=at) for at in range(2, 6))
+        send_spans(api, *(span | {"traceId": f"{number:032x}"} for span in spans))
+    for _ in range(2):
+        wait(11)
+    assert not Handoff.objects.exists()
+    assert {len(row.refused) for row in TelemetryTrace.objects.all()} == {2}
+    assert AuditEntry.objects.filter(action="trace.refuse").count() == 20
+
+
 def test_a_tenant_never_reads_the_spans_of_another(tenant: Tenant, other_tenant: Tenant) -> None:
     """Two tenants send the same trace id and conversation: one the agent, the other the handoff."""
     named = {"gen_ai__conversation__id": "order-17"}
     with client(make_key(tenant, "ingest")) as mine, client(make_key(other_tenant, "ingest", name="theirs")) as theirs:
         send_spans(mine, agent(1, "triage", **named))
-        send_spans(theirs, tool(2, "transfer_to_writer", 1, at=5, **named))
+        send_spans(theirs, transfer(2, "writer", 1, at=5, **named))
         wait(11)
         wait(301)
         assert Handoff.objects.count() == 0
-        send_spans(mine, tool(2, "transfer_to_writer", 1, at=5, **named))
+        send_spans(mine, transfer(2, "writer", 1, at=5, **named))
         wait(11)
     assert [(row.tenant_id, row.source_agent_id) for row in Handoff.objects.all()] == [(tenant.pk, "triage")]
 
 
 def test_a_trace_that_fails_holds_up_no_other(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    send_spans(api, agent(1, "triage"), tool(2, "transfer_to_writer", 1, at=5))
-    send_spans(api, *(span | {"traceId": "9" * 32} for span in (agent(1, "a"), tool(2, "transfer_to_b", 1, at=5))))
+    send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5))
+    send_spans(api, *(span | {"traceId": "9" * 32} for span in (agent(1, "a"), transfer(2, "b", 1, at=5))))
     find = assembly.find_handoffs
 
     def fail(spans: list[Any]) -> Any:
@@ -353,7 +440,7 @@ def test_spans_that_come_during_a_look_are_looked_at_again(api: httpx.Client, mo
 
     def find_late(spans: list[Any]) -> Any:
         monkeypatch.setattr(assembly, "find_handoffs", find)
-        send_spans(api, tool(2, "transfer_to_writer", 1, at=5))
+        send_spans(api, transfer(2, "writer", 1, at=5))
         return find(spans)
 
     monkeypatch.setattr(assembly, "find_handoffs", find_late)

@@ -61,7 +61,7 @@ def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_pa
     page.goto(f"{sender.pages}?period=7d")
     figures = page.locator("#figures")
     before = figures.bounding_box()
-    gone = render_to_string("dashboard/overview/no_worker.html", {"no_worker": "none seen yet"})
+    gone = render_to_string("dashboard/overview/page.html#no_worker", {"no_worker": "none seen yet"})
     page.route("**/?period=7d&*", lambda route: route.fulfill(body=gone, content_type="text/html"))
     page.clock.fast_forward(ASKED_EVERY)
     expect(page.locator("#no-worker .note")).to_be_in_viewport()
@@ -72,7 +72,7 @@ def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_pa
     page.set_viewport_size({"width": 390, "height": 844})
     assert overflow(page) == 0
 
-    back = render_to_string("dashboard/overview/no_worker.html", {})
+    back = render_to_string("dashboard/overview/page.html#no_worker", {})
     page.route("**/?period=7d&*", lambda route: route.fulfill(body=back, content_type="text/html"))
     page.clock.fast_forward(ASKED_EVERY)
     expect(page.locator("#no-worker .note")).to_have_count(0)

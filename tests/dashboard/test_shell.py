@@ -130,7 +130,7 @@ def test_the_pages_for_a_broken_server_need_neither_request_nor_database(name: s
     page = render_to_string(name, {"fault": FAULTS[Cause.AWAY]})
     assert f"<h1>{heading}</h1>" in page
     assert page.lstrip().startswith("<!DOCTYPE html>")
-    assert links(page, 'link[href^="/static/css/tokens"][href$=".css"]')
+    assert links(page, 'link[href^="/static/css/app"][href$=".css"]')
 
 
 def test_the_pages_for_a_broken_server_share_their_frame() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 CSS = Path(__file__).parents[2] / "static" / "css"
 TOKENS = CSS / "tokens.css"
-SHEETS = sorted(path for path in CSS.glob("*.css") if path != TOKENS)
+BUNDLE = CSS / "app.css"
+SHEETS = sorted(path for path in CSS.glob("*.css") if path not in (TOKENS, BUNDLE))
 PARTS = sorted(path for suffix in ("css", "js") for path in CSS.parent.rglob(f"*.{suffix}"))
 MOST_LINES = 400
 COLOUR = re.compile(r"#[0-9a-f]{3,8}\b|\b(?:rgba?|hsla?|oklch|oklab|lab|lch|light-dark)\(", re.IGNORECASE)
@@ -21,6 +22,13 @@ def rules(path: Path) -> str:
 
 def test_there_are_sheets() -> None:
     assert len(SHEETS) > 10
+
+
+def test_the_bundle_names_each_sheet_once_in_a_declared_layer() -> None:
+    named = re.findall(r'^@import url\("(.+)"\) layer\((.+)\);$', rules(BUNDLE), flags=re.MULTILINE)
+    assert sorted(name for name, _ in named) == sorted(path.name for path in [TOKENS, *SHEETS])
+    declared = re.findall(r"^@layer (.+);$", rules(BUNDLE), flags=re.MULTILINE)
+    assert [", ".join(dict.fromkeys(layer for _, layer in named))] == declared
 
 
 @pytest.mark.parametrize("path", SHEETS, ids=lambda path: path.name)

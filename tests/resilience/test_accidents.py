@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from handoffaudit.validation.telemetry.otlp import JSON
 from tests.handoffs.support import payload
 from tests.resilience.conftest import BOTH
 from tests.resilience.processes import Installation, OwnRedis, eventually, kill
 from tests.resilience.state import assert_all_are_judged_once
+from tests.validation.telemetry.support import agent, export, transfer
 
 
 def send(client: httpx.Client, number: int, name: str = "h") -> None:
@@ -131,4 +133,48 @@ def test_what_was_acknowledged_is_stored_when_the_web_process_is_killed(installa
     ).split()
     assert set(acknowledged) <= set(stored)
     installation.worker()
+    assert_all_are_judged_once(installation, len(stored))
+
+
+@pytest.mark.nightly
+@BOTH
+def test_spans_that_were_acknowledged_become_handoffs_when_all_processes_are_killed(installation: Installation) -> None:
+    """The processes are killed while exports arrive and while the worker makes handoffs of the first traces."""
+    installation.environment["HANDOFFAUDIT_TELEMETRY_QUIET_SECONDS"] = "2"
+    web, worker = installation.web(), installation.worker()
+    acknowledged: list[str] = []
+
+    def export_traces(number: int) -> None:
+        try:
+            with installation.client() as client:
+                for at in range(1, 2_000):
+                    trace = f"{number:016x}{at:016x}"
+                    content = {"gen_ai__tool__call__arguments": {"summary": "It is done."}}
+                    spans = agent(1, "triage"), transfer(2, "writer", 1, at=5, **content), agent(3, "writer", 1, at=9)
+                    body = export(span | {"traceId": trace} for span in spans)
+                    answer = client.post("/otlp/traces", content=body, headers={"Content-Type": JSON})
+                    if answer.status_code == 200:
+                        acknowledged.append(trace)
+        except httpx.TransportError:
+            pass
+
+    with ThreadPoolExecutor(4) as pool:
+        sending = [pool.submit(export_traces, number) for number in range(4)]
+        eventually(lambda: installation.query("SELECT 1 FROM handoffs_handoff LIMIT 1"), what=installation.log())
+        kill(worker)
+        begun = len(acknowledged)
+        eventually(lambda: len(acknowledged) > begun + 10, what=installation.log())
+        kill(web)
+        for one in sending:
+            one.result(120)
+    sent = len(acknowledged)
+    assert sent < 4 * 1_999
+    stored = installation.query("SELECT trace_id, count(*) FROM handoffs_telemetryspan GROUP BY trace_id")
+    assert {(trace, 3) for trace in acknowledged} <= {(str(trace), int(number)) for trace, number in stored}
+    installation.worker()
+    installation.worker()
+    made = "SELECT count(*) FROM handoffs_handoff"
+    eventually(lambda: installation.query(made) == [(len(stored),)], what=installation.log())
+    names = {str(name) for (name,) in installation.query("SELECT handoff_id FROM handoffs_handoff")}
+    assert names == {f"{trace}-{2:016x}" for trace, _ in stored}
     assert_all_are_judged_once(installation, len(stored))

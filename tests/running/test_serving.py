@@ -1,5 +1,7 @@
 """Tests of the pages and the API of a product that was started with one command."""
 
+import socket
+
 import httpx
 
 from tests.pages import links
@@ -38,6 +40,23 @@ def test_a_submission_is_judged(client: httpx.Client) -> None:
     answer = client.post("/api/v1/handoffs", json=PAYLOAD, headers={"Prefer": "wait=10"})
     assert answer.status_code == 200
     assert answer.json()["state"] == "accepted"
+
+
+def test_a_sender_of_a_body_that_is_too_large_reads_why(client: httpx.Client, running: Up) -> None:
+    """The sender reads no answer before it has sent everything, as many do."""
+    size = 20_000_000
+    lines = [
+        "POST /v1/traces HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Authorization: {client.headers['Authorization']}",
+        "Content-Type: application/x-protobuf",
+        f"Content-Length: {size}",
+    ]
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as sender:
+        sender.sendall("\r\n".join([*lines, "", ""]).encode())
+        for _ in range(size // 100_000):
+            sender.sendall(bytes(100_000))
+        assert sender.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 def test_it_is_alive_and_ready(running: Up) -> None:

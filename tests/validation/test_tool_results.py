@@ -38,6 +38,13 @@ def test_a_value_in_no_result_is_a_finding_although_there_is_no_context() -> Non
     assert not [code for code in codes(judged("The order costs 99.90 EUR.", ())) if code.startswith("grounding.")]
 
 
+def test_a_handoff_need_not_restate_what_a_tool_returned() -> None:
+    prices = "Acme Office, list of November: chair Linden 105.00 EUR, 60 in stock, delivery within 3 days."
+    text = "Acme Office has 60 chairs in stock and delivers within 3 days. One chair costs 105.00 EUR."
+    assert not [code for code in codes(judged(text, evidence(prices))) if code.startswith("grounding.")]
+    assert "grounding.number" in codes(judged(text.replace("105.00", "89.50"), evidence(prices)))
+
+
 @pytest.mark.parametrize(
     ("result", "arguments"),
     [

@@ -14,6 +14,9 @@ from pathlib import Path
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable, find_tenant, start_django, start_with_database
 
+# The file beside the collected static files that identifies their sources.
+STAMP = ".made-from"
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -30,11 +33,12 @@ class Prepared:
 def prepare() -> Prepared:
     """Prepare the database and the static files. Raises `Stop` if the preparation fails."""
     start_django()
-    import handoffaudit.celery  # noqa: F401 -- creates the folders of the queue
     from handoffaudit.accounts.people import make_first_link
+    from handoffaudit.celery import make_queue_folders
     from handoffaudit.cli import database
 
     warnings = check_settings()
+    make_queue_folders()
     with database.stop_on_database_errors():
         database.refuse_emptied()
         database.refuse_damaged()
@@ -42,6 +46,7 @@ def prepare() -> Prepared:
         database.migrate()
         link = make_first_link()
     check_redis()
+    make_seal_key()
     try:
         collect_static()
     except OSError as error:
@@ -76,6 +81,18 @@ def check_redis() -> None:
         raise Stop(f"Redis can't be reached ({error}): check that it runs and that REDIS_URL is right.") from error
 
 
+def make_seal_key() -> None:
+    """Make the key of seals at the first start, and refuse a key that cannot be used."""
+    from django.conf import settings
+
+    from handoffaudit.trust import signatures
+
+    try:
+        signatures.load_key(settings.DATA_FOLDER)
+    except signatures.WrongKey as error:
+        raise Stop(str(error)) from error
+
+
 def collect_static() -> None:
     """Write hashed and compressed copies of the static files, if a static file has changed.
 
@@ -84,16 +101,21 @@ def collect_static() -> None:
     from django.conf import settings
     from django.core.management import call_command
 
-    made = (Path(settings.STATIC_ROOT) / "staticfiles.json").is_file()
-    if made and os.environ.get("HANDOFFAUDIT_STATIC"):
-        return
-    stamp = Path(settings.STATIC_ROOT) / ".made-from"
-    now = _fingerprint()
-    if made and stamp.is_file() and stamp.read_text() == now:
+    root = Path(settings.STATIC_ROOT)
+    made = (root / "staticfiles.json").is_file()
+    if made and (os.environ.get("HANDOFFAUDIT_STATIC") or is_static_current()):
         return
     call_command("collectstatic", interactive=False, clear=True, verbosity=0)
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(now)
+    root.mkdir(parents=True, exist_ok=True)
+    (root / STAMP).write_text(_fingerprint())
+
+
+def is_static_current() -> bool:
+    """Return whether the collected static files are those of this version. A folder without a stamp is not known."""
+    from django.conf import settings
+
+    stamp = Path(settings.STATIC_ROOT) / STAMP
+    return stamp.is_file() and stamp.read_text() == _fingerprint()
 
 
 def _fingerprint() -> str:

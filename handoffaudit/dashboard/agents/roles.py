@@ -30,7 +30,7 @@ from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
 from handoffaudit.validation.roles import AgentRole
 
 TEMPLATE: Final = "dashboard/agents/roles.html"
-SECTION: Final = "dashboard/agents/role.html"
+SECTION: Final = "dashboard/agents/roles.html#role"
 # The value of the form that withdraws a declaration.
 GUESSED: Final = "guessed"
 MOST_OFFERED: Final = 200

@@ -270,7 +270,7 @@ TEMPLATE = "dashboard/diagnostics/logs/import_page.html"
 
 IMPORTED = "dashboard/diagnostics/logs/imported.html"
 
-REFUSED = "dashboard/diagnostics/logs/refused.html"
+REFUSED = "dashboard/diagnostics/logs/form.html#refused"
 
 IMPORTS = 50
 

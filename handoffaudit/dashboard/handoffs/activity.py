@@ -134,4 +134,4 @@ def newer_activity(request: HttpRequest, context: dict[str, Any], limit: int = M
     if request.GET.get("activity", "") in ("", _mark_of(handoff)):
         return []
     shown = context | activity_context(who, handoff, limit=limit)
-    return [render_to_string("dashboard/handoff/activity_list.html", shown, request)]
+    return [render_to_string("dashboard/handoff/activity.html#activity_list", shown, request)]

@@ -125,7 +125,7 @@ def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 def _cells(filters: Filters, address: str, row: Handoff) -> str:
     shown = {"filters": filters, "address": address, "handoff": row}
-    return render_to_string("dashboard/handoffs/live_row.html", shown)
+    return render_to_string("dashboard/handoffs/table.html#live_row", shown)
 
 
 def _after(request: HttpRequest) -> UUID:

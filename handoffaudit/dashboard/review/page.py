@@ -46,7 +46,7 @@ def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         queue = read_queue(request, who, shown=live.rows_shown(request))
         parts = _newer_activity(request, who, queue.queue_filters)
         if request.GET.get("held") != queue.held:
-            parts.append(render_to_string("dashboard/review/signs.html", {"queue": queue}))
+            parts.append(render_to_string("dashboard/review/parts.html#signs", {"queue": queue}))
         return live.answer(request, who, parts)
     except FilterError as bad:
         return live.invalid_filter(bad)
@@ -185,7 +185,7 @@ def review_hold(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> H
     holder = open_by(who, handoff)
     if holder is None or holder.mine:
         return HttpResponse(status=204)
-    return render_page(request, "dashboard/review/holder.html", {"holder": holder})
+    return render_page(request, "dashboard/review/parts.html#holder", {"holder": holder})
 
 
 def item_page(

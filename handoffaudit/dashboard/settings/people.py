@@ -65,6 +65,18 @@ def set_role(request: HttpRequest, who: TenantMembership, person: int) -> HttpRe
 
 @require_role(Role.ADMIN)
 @require_POST
+def reset_factors(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
+    member = _person(who, person)
+    try:
+        people.reset_factors(tenant=who.tenant, person=member, actor=who.person.username)
+    except Refused as refused:
+        return _refused(request, who, refused)
+    messages.success(request, f"{member.username} signs in without a second factor until a new one is set up.")
+    return _back(who)
+
+
+@require_role(Role.ADMIN)
+@require_POST
 def remove(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
     removed = _person(who, person)
     try:
@@ -89,6 +101,8 @@ def _page(
     context: dict[str, Any] = {
         "tab": "settings",
         "members": people.members(who.tenant),
+        "protected": people.find_protected(who.tenant),
+        "passwords": settings.PASSWORD_SIGN_IN,
         "rights": [(role.value, rights) for role, rights in RIGHTS.items()],
         "invitation": invitation,
         "link": link,
@@ -127,5 +141,6 @@ urlpatterns = [
     path("settings/people/invite/", invite, name="settings_invite"),
     path("settings/people/<int:person>/link/", new_link, name="settings_link"),
     path("settings/people/<int:person>/role/", set_role, name="settings_role"),
+    path("settings/people/<int:person>/factors/", reset_factors, name="settings_reset_factors"),
     path("settings/people/<int:person>/remove/", remove, name="settings_remove"),
 ]

@@ -31,6 +31,7 @@ from handoffaudit.policy.retention import (
     Retention,
     RetentionModel,
     parse_row,
+    warning_of,
 )
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
@@ -143,6 +144,12 @@ class Card:
         rule = self.standing.rule
         kept = FOR_GOOD if rule.days is None else f"kept for {_days(rule.days)}"
         return f"{kept}, {pluralize(len(rule.types), 'type')} with other terms" if rule.types else kept
+
+    @property
+    def warning(self) -> str:
+        """Return the warning for the entered days, or else for the days in force."""
+        rule = self.standing.rule
+        return warning_of(rule if self.preview is None else Retention(rule.name, self.preview.days))
 
     @property
     def there(self) -> str:

@@ -146,7 +146,7 @@ def filter_fields(form: forms.Form, names: str) -> dict[str, Any]:
     return {"controls": _controls(form, names.split())}
 
 
-@register.inclusion_tag("components/more_filters.html")
+@register.inclusion_tag("components/filter_fields.html#more_filters")
 def more_filters(form: forms.Form, besides: str) -> dict[str, Any]:
     """Render the other filters that have a label, folded away unless one of them is active."""
     names = [name for name, field in form.fields.items() if field.label and name not in besides.split()]

@@ -16,7 +16,17 @@ from django.utils import timezone
 from handoffaudit.accounts.agent_limits import AgentLimit, record_refusal
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.database_faults import WriteTurn
-from handoffaudit.handoffs import attempts, counts, db, event_log, notify, results, tool_results, transitions
+from handoffaudit.handoffs import (
+    attempts,
+    counts,
+    db,
+    event_log,
+    notify,
+    results,
+    tool_results,
+    totals,
+    transitions,
+)
 from handoffaudit.handoffs.ingest.prepare import (
     COLUMNS,
     PreparedHandoff,
@@ -227,6 +237,12 @@ def accept(
 
     Without `wakes`, no worker is notified: the caller judges the handoff itself, or notifies the workers.
     """
+    receipt = _accept(tenant, sender, submission, grade, wakes=wakes)
+    totals.add_receipts([receipt])
+    return receipt
+
+
+def _accept(tenant: Tenant, sender: Actor, submission: Submission, grade: Grade, *, wakes: bool) -> Receipt:
     (prepared,) = _refuse_agents(
         tenant, sender, [prepare(tenant.pk, tenant.slug, submission, timezone.now(), sender.agents)]
     )
@@ -274,7 +290,9 @@ def accept_many(
         prepared.append(_NO_ROOM if is_full else prepare(tenant.pk, tenant.slug, submission, now, sender.agents))
     prepared = _refuse_agents(tenant, sender, prepared)
     known = iter(_store([one for one in prepared if isinstance(one, PreparedHandoff)], sender, grade))
-    return [one if isinstance(one, Receipt) else _make_receipt(one, next(known)) for one in prepared]
+    receipts = [one if isinstance(one, Receipt) else _make_receipt(one, next(known)) for one in prepared]
+    totals.add_receipts(receipts, with_refusals=True)
+    return receipts
 
 
 def _refuse_agents(

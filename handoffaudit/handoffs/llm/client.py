@@ -14,11 +14,12 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 from django.utils import timezone
 
-from handoffaudit.handoffs import event_log
+from handoffaudit.handoffs import event_log, totals
 from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.llm import limits
 from handoffaudit.handoffs.llm.limits import Reservation
 from handoffaudit.handoffs.models import ModelAnswer, ModelCall
+from handoffaudit.handoffs.totals import Total
 from handoffaudit.llm.calls import Breaker, Call, Caller, is_outage
 from handoffaudit.llm.service import build_caller, build_client
 from handoffaudit.validation.layers.base import LanguageModel
@@ -131,7 +132,7 @@ def record_call(asker: Asker, call: Call, reservation: Reservation) -> None:
         reservation.settle(call.cost_usd)
 
     _commit(write)
-    event_log.log_llm_call(row)
+    _report(row)
 
 
 def record_cached(asker: Asker) -> None:
@@ -139,14 +140,20 @@ def record_cached(asker: Asker) -> None:
     row = asker.row(OK)
     row.cached = True
     _commit(lambda: row.save(force_insert=True))
-    event_log.log_llm_call(row)
+    _report(row)
 
 
 def record_skipped(asker: Asker, error: Unavailable) -> None:
     """Record a question that was not asked, and the reason."""
     row = asker.row(error.reason.value, error)
     _commit(lambda: row.save(force_insert=True))
+    _report(row)
+
+
+def _report(row: ModelCall) -> None:
     event_log.log_llm_call(row)
+    totals.add(Total.LLM_CALLS, "cached" if row.cached else row.outcome)
+    totals.add(Total.LLM_MICRODOLLARS, number=round(row.cost_usd * 1e6))
 
 
 def _commit(write: Callable[[], None]) -> None:

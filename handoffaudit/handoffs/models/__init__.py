@@ -1,6 +1,6 @@
 """The Django models of handoffs, their verdicts, reviews, counts, LLM calls, tool results, hook events and webhooks."""
 
-from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal, MetricTotal
 from handoffaudit.handoffs.models.handoff import (
     WAITING_STATES,
     ActorKind,
@@ -70,6 +70,7 @@ __all__ = [
     "HourlyTotal",
     "LateResults",
     "LegalHold",
+    "MetricTotal",
     "ModelAnswer",
     "ModelBreaker",
     "ModelCall",

@@ -107,3 +107,17 @@ class DailyPair(_Outcomes):
 
     def __str__(self) -> str:
         return f"{self.day} {self.source_agent_id} → {self.target_agent_id}"
+
+
+class MetricTotal(models.Model):
+    """A total since the installation for the metrics of the product, over all tenants and processes."""
+
+    name = models.CharField(max_length=40)
+    label = models.CharField(max_length=60, blank=True)
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "label"], name="one_metric_total")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.label} {self.number}"

@@ -244,7 +244,8 @@ class TelemetryTrace(Leased):
     """A trace of OpenTelemetry whose spans are being gathered. A worker finds the handoffs in them.
 
     `trace_id` is the id of the protocol. `conversation` joins it with other traces. `since` is the time of the newest
-    export. `spans` and `size` count what is stored, approximately if several exports come at once. The lease can be
+    export. `spans` and `size` count what is stored; whoever changes them locks the row first. `refused` has the span,
+    source and target of each handoff that was refused, so that the next look leaves the handoff out. The lease can be
     taken from `claim_expires_at` on, which is when the trace is due next.
     """
 
@@ -254,6 +255,7 @@ class TelemetryTrace(Leased):
     since = models.DateTimeField()
     spans = models.PositiveIntegerField()
     size = models.PositiveIntegerField()
+    refused = models.JSONField(default=list, db_default=[])
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "trace_id"], name="one_row_per_telemetry_trace")]
@@ -269,7 +271,7 @@ class TelemetryTrace(Leased):
 
 
 class TelemetrySpan(models.Model):
-    """The facts of one span that the rules need, as JSON. A span that is sent twice has two rows.
+    """The facts of one span that the rules need, as JSON. A span that is sent twice is stored once.
 
     `key` is the number of the key that sent the span. `started` and `ended` are nanoseconds since 1970. Rows are
     removed with their trace.
@@ -288,7 +290,7 @@ class TelemetrySpan(models.Model):
     facts = models.TextField()
 
     class Meta:
-        indexes = [models.Index(fields=["tenant", "trace_id"], name="telemetry_span_by_trace")]
+        indexes = [models.Index(fields=["tenant", "trace_id", "span_id"], name="telemetry_span_by_id")]
 
     def __str__(self) -> str:
         return f"{self.name} {self.span_id}"

@@ -18,10 +18,13 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.agent_limits import AUDIT_SECONDS, MOST_AUDITED
 from handoffaudit.accounts.keys import KeyIdentity, identity_of
-from handoffaudit.accounts.models import Key, Tenant
+from handoffaudit.accounts.models import AuditEntry, Key, Tenant
 from handoffaudit.handoffs import leases
 from handoffaudit.handoffs.ingest import store as ingest
+from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import Handoff, TelemetryTrace
 from handoffaudit.handoffs.telemetry import tool_calls
 from handoffaudit.handoffs.telemetry.store import load_spans, remove_traces
@@ -47,6 +50,9 @@ _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
 # What is inferred waits so many times longer while a span is missing that the rest of the trace names as a parent.
 _PATIENCE: Final = 30
+# More refused handoffs of a trace are offered again at its next look.
+_MOST_REFUSED: Final = 1_000
+_REFUSED: Final = "trace.refuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +136,7 @@ class _Look:
     rows: Sequence[TelemetryTrace]
     stages: Mapping[str, _Stage]
     keys: Mapping[int, KeyIdentity]
-    submissions: Mapping[int, Sequence[Submission]]
+    found: Mapping[int, Sequence[tuple[Found, Submission]]]
 
 
 def _assemble(rows: Sequence[TelemetryTrace]) -> None:
@@ -162,14 +168,16 @@ def _look(rows: Sequence[TelemetryTrace]) -> _Look:
     parts = (load_spans(tenant_id, [one.trace_id for one in some]) for some in (rows, joined))
     spans = [span for part in parts for span in part]
     tree, found = Tree(spans), find_handoffs(spans)
-    due = [one for one in found if stages[one.span.trace_id].allows(one)]
+    refused = {(one.trace_id, *handoff) for one in (*rows, *joined) for handoff in one.refused}
+    allowed = (one for one in found if stages[one.span.trace_id].allows(one))
+    due = [one for one in allowed if (one.span.trace_id, *_refusal_of(one)) not in refused]
     keys = _load_keys(tenant_id, {span.sender for span in spans})
     quiet = {trace_id for trace_id, stage in stages.items() if stage.is_quiet}
     # Results come before the handoffs that rest on them.
     tool_calls.store_results(tenant_id, tree, found, quiet, keys)
-    by_key: dict[int, list[Submission]] = defaultdict(list)
+    by_key: dict[int, list[tuple[Found, Submission]]] = defaultdict(list)
     for one in _list_new(tenant_id, due):
-        by_key[one.span.sender].append(_make_submission(tree, one))
+        by_key[one.span.sender].append((one, _make_submission(tree, one)))
     return _Look(rows, stages, keys, by_key)
 
 
@@ -192,18 +200,52 @@ def _load_keys(tenant_id: int, numbers: set[int]) -> dict[int, KeyIdentity]:
 
 def _store_handoffs(looks: Sequence[_Look]) -> None:
     """Store the new handoffs in the name of the keys that sent their spans."""
-    by_key: dict[KeyIdentity, list[Submission]] = defaultdict(list)
+    by_key: dict[KeyIdentity, list[tuple[Found, Submission]]] = defaultdict(list)
     for look in looks:
-        for number, some in look.submissions.items():
+        for number, some in look.found.items():
             if number in look.keys:
                 by_key[look.keys[number]] += some
-    for key, submissions in by_key.items():
+    for key, found in by_key.items():
         tenant, sender = Tenant(pk=key.tenant_id, slug=key.tenant_slug), Actor.key(key.name, key.agents)
-        for start in range(0, len(submissions), _HANDOFFS_AT_ONCE):
-            part = submissions[start : start + _HANDOFFS_AT_ONCE]
-            for receipt in ingest.accept_many(tenant, sender, part, key.grade):
-                if receipt.status not in (200, 202):
-                    log.warning("a handoff of a trace was refused", status=receipt.status, detail=receipt.detail)
+        for start in range(0, len(found), _HANDOFFS_AT_ONCE):
+            part = found[start : start + _HANDOFFS_AT_ONCE]
+            receipts = ingest.accept_many(tenant, sender, [submission for _, submission in part], key.grade)
+            refused = [(one, receipt) for (one, _), receipt in zip(part, receipts, strict=True) if not receipt.id]
+            if refused:
+                _remember_refused(tenant, f"key {key.name}", refused)
+
+
+def _refusal_of(found: Found) -> tuple[str, str, str]:
+    """Return what identifies a refused handoff of a trace. With another source, its key may be allowed to send it."""
+    return found.span.span_id, found.source, found.target
+
+
+def _remember_refused(tenant: Tenant, actor: str, refused: Sequence[tuple[Found, Receipt]]) -> None:
+    """Leave the refused handoffs out of later looks, and record the reasons in the audit log."""
+    by_trace: dict[str, list[tuple[Found, Receipt]]] = defaultdict(list)
+    for one, receipt in refused:
+        by_trace[one.span.trace_id].append((one, receipt))
+    with ingest.write_turn(), transaction.atomic():
+        rows = TelemetryTrace.objects.filter(tenant=tenant, trace_id__in=by_trace).order_by("trace_id")
+        for row in rows.select_for_update():
+            known = [*row.refused, *(_refusal_of(one) for one, _ in by_trace[row.trace_id])]
+            TelemetryTrace.objects.filter(pk=row.pk).update(refused=known[:_MOST_REFUSED])
+    for trace_id, some in sorted(by_trace.items()):
+        # Agents that the key may not speak for are in the audit log already.
+        reasons = [receipt.detail for _, receipt in some if not receipt.refused_agent]
+        if reasons:
+            _record_refusal(tenant, actor, trace_id, reasons)
+
+
+def _record_refusal(tenant: Tenant, actor: str, trace_id: str, reasons: Sequence[str]) -> None:
+    """Record in the audit log why handoffs of a trace were refused, for a few traces of a key in an hour."""
+    with ingest.write_turn(), transaction.atomic():
+        audit.lock_tenant(tenant)
+        since = timezone.now() - timedelta(seconds=AUDIT_SECONDS)
+        recent = AuditEntry.objects.filter(tenant=tenant, action=_REFUSED, actor=actor, at__gt=since)
+        if len(recent.values_list("number")[:MOST_AUDITED]) < MOST_AUDITED:
+            detail = {"handoffs": len(reasons), "reason": reasons[0]}
+            audit.record(tenant=tenant, actor=actor, action=_REFUSED, target=trace_id, detail=detail)
 
 
 def _list_new(tenant_id: int, found: Sequence[Found]) -> Iterator[Found]:
@@ -238,13 +280,14 @@ def _finish(looks: Sequence[_Look]) -> None:
 
     A trace that got more spans meanwhile is due as its last export says.
     """
+    rows = [(row, look.stages[row.trace_id]) for look in looks for row in look.rows]
     with transaction.atomic():
-        for look in looks:
-            for row in look.rows:
-                held, stage = leases.filter_held(TelemetryTrace, row.pk, row.claim), look.stages[row.trace_id]
-                if not held.filter(since=row.since).select_for_update().exists():
-                    held.update(claim=None, tries=0)
-                elif stage.is_over:
-                    remove_traces(row.tenant_id, [row.trace_id])
-                else:
-                    leases.end(held, at=stage.next_look, tries=0)
+        # Exports lock the traces in the same order.
+        for row, stage in sorted(rows, key=lambda one: (one[0].tenant_id, one[0].trace_id)):
+            held = leases.filter_held(TelemetryTrace, row.pk, row.claim)
+            if not held.filter(since=row.since).select_for_update().exists():
+                held.update(claim=None, tries=0)
+            elif stage.is_over:
+                remove_traces(row.tenant_id, [row.trace_id])
+            else:
+                leases.end(held, at=stage.next_look, tries=0)

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
+import orjson
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.agent_limits import record_refusal
@@ -19,6 +20,7 @@ from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.models import TelemetrySpan, TelemetryTrace, new_id
 from handoffaudit.validation.telemetry.facts import Facts, Span
 from handoffaudit.validation.telemetry.otlp import Export
+from handoffaudit.validation.telemetry.trees import namespace_of
 
 MOST_SPANS_OF_TRACE: Final = 10_000
 MOST_BYTES_OF_TRACE: Final = 16 * 1024 * 1024
@@ -44,7 +46,6 @@ def store_export(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
     written = [_WrittenSpan(span, _write_facts(span.facts).decode()) for span in export.spans]
     with write_turn(), transaction.atomic():
         traces, kept = _make_room(tenant, export, written, timezone.now())
-        # Every process stores in the same order, so that two exports cannot deadlock.
         TelemetryTrace.objects.bulk_create(
             [traces[trace_id] for trace_id in sorted(traces)],
             update_conflicts=True,
@@ -72,7 +73,10 @@ def _row_of(tenant: Tenant, key: KeyIdentity, one: _WrittenSpan) -> tuple[Any, .
 
 
 def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
-    """Reject the spans of agents that the key may not speak for, so that they cannot become a source."""
+    """Reject the spans of agents that the key may not speak for, so that they cannot become a source.
+
+    Spans of an allowed agent can name others in the state of the run and in the nodes of graphs, which are left out.
+    """
     if not key.agents.patterns:
         return
     kept = []
@@ -81,6 +85,8 @@ def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> 
         named = (facts.agent if facts.kind == "agent" else "", facts.source, facts.actor, facts.caller)
         foreign = next((agent for agent in named if agent and not key.agents.allows(agent)), "")
         if not foreign:
+            facts.current = facts.current if key.agents.allows(facts.current) else ""
+            facts.namespace = facts.namespace if all(map(key.agents.allows, namespace_of(span))) else ""
             kept.append(span)
             continue
         export.reject(key.agents.describe_refusal(foreign, "a span").removesuffix("."))
@@ -92,19 +98,22 @@ def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> 
 def _make_room(
     tenant: Tenant, export: Export, written: Sequence[_WrittenSpan], now: datetime
 ) -> tuple[dict[str, TelemetryTrace], list[_WrittenSpan]]:
-    """Return the rows of the traces with the counts after this export, and the spans that have room in them.
+    """Lock the traces. Return those that change, with the counts after this export, and the spans to store.
 
-    The spans beyond the limits of a trace are rejected.
+    Spans that are stored already change nothing, and the spans beyond the limits of a trace are rejected.
     """
+    locked = _lock_traces(tenant, {one.span.trace_id for one in written}, now)
+    known = _list_known(tenant, [one.span for one in written if locked[one.span.trace_id].spans])
     by_trace: dict[str, list[_WrittenSpan]] = defaultdict(list)
     for one in written:
-        by_trace[one.span.trace_id].append(one)
-    found = TelemetryTrace.objects.filter(tenant=tenant, trace_id__in=by_trace)
-    known = {row.trace_id: row for row in found}
+        key = one.span.trace_id, one.span.span_id
+        if key not in known:
+            known.add(key)
+            by_trace[one.span.trace_id].append(one)
     rows: dict[str, TelemetryTrace] = {}
     kept: list[_WrittenSpan] = []
     for trace_id, some in by_trace.items():
-        row = known.get(trace_id) or TelemetryTrace(tenant=tenant, trace_id=trace_id, spans=0, size=0)
+        row = locked[trace_id]
         taken = _take(row, some)
         if len(taken) < len(some):
             limits = f"{MOST_SPANS_OF_TRACE:,} spans or {MOST_BYTES_OF_TRACE:,} bytes of facts"
@@ -114,6 +123,37 @@ def _make_room(
             rows[trace_id] = row
             kept += taken
     return rows, kept
+
+
+def _lock_traces(tenant: Tenant, trace_ids: set[str], now: datetime) -> dict[str, TelemetryTrace]:
+    """Return the rows of traces, locked until the transaction ends. New traces get a row with counts of zero.
+
+    Every process inserts and locks in the same order, so that two exports cannot deadlock.
+    """
+    rows: dict[str, TelemetryTrace] = {}
+    # A worker may remove a trace between the two statements, so what is missing then is inserted again.
+    while missing := sorted(trace_ids - rows.keys()):
+        TelemetryTrace.objects.bulk_create(
+            [TelemetryTrace(tenant=tenant, trace_id=one, since=now, spans=0, size=0) for one in missing],
+            ignore_conflicts=True,
+        )
+        found = TelemetryTrace.objects.filter(tenant=tenant, trace_id__in=missing).order_by("trace_id")
+        rows.update((row.trace_id, row) for row in found.select_for_update())
+    return rows
+
+
+def _list_known(tenant: Tenant, spans: Sequence[Span]) -> set[tuple[str, str]]:
+    """Return the traces and ids of those spans that are stored already."""
+    if not spans:
+        return set()
+    pairs = "json_array_elements(%s::json)" if db.is_postgresql() else "json_each(%s)"
+    sql = f"""
+        SELECT trace_id, span_id FROM "{_SPAN.table}"
+        WHERE tenant_id = %s AND (trace_id, span_id) IN (SELECT value->>0, value->>1 FROM {pairs})
+    """  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [tenant.pk, orjson.dumps([(span.trace_id, span.span_id) for span in spans]).decode()])
+        return set(cursor.fetchall())
 
 
 def _set_due(row: TelemetryTrace, spans: Sequence[Span], now: datetime) -> None:
@@ -135,10 +175,7 @@ def _take(row: TelemetryTrace, some: Sequence[_WrittenSpan]) -> list[_WrittenSpa
 
 
 def load_spans(tenant_id: int, trace_ids: Sequence[str]) -> list[Span]:
-    """Return the spans of some traces in the order of their arrival, up to twice the limits of one trace.
-
-    Exports at the same time may have stored more than one trace can have.
-    """
+    """Return the spans of some traces in the order of their arrival, up to twice the limits of one trace."""
     if not trace_ids:
         return []
     rows = TelemetrySpan.objects.filter(tenant=tenant_id, trace_id__in=trace_ids).order_by("id")

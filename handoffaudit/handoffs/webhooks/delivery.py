@@ -13,9 +13,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
-from handoffaudit.handoffs import alerts, leases
+from handoffaudit.handoffs import alerts, leases, totals
 from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
+from handoffaudit.handoffs.totals import Total
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.handoffs.webhooks import chat, mail
 from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
@@ -248,6 +249,7 @@ def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
 def _store(lease: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
     """Store the result of a try, and return whether the next delivery may be sent."""
     now, tries = timezone.now(), delivery.tries + 1
+    totals.add(Total.DELIVERIES, "delivered" if answer.delivered else "failed")
     columns: dict[str, Any] = {
         "tries": tries,
         "last_status": answer.status,
@@ -273,6 +275,7 @@ def _store(lease: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
 def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
     with transaction.atomic():
         if leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
+            totals.add(Total.DELIVERIES, "given_up")
             alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)
 
 

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -15,6 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.gaps import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
 from handoffaudit.handoffs.models import Alert, Comment, Delivery, Event, Gathering, Handoff, State, Subscriber, new_id
 from handoffaudit.handoffs.transitions import SYSTEM, Actor
 from handoffaudit.handoffs.webhooks import mail
@@ -105,17 +105,10 @@ def _handoff_payload(state: str, handoff: Handoff, tenant_slug: str) -> dict[str
 
 BATCH = 1000
 
-# An event that is still missing after this time will never appear, because no transaction with events takes so long.
-GAP_SECONDS = 120.0
-
-MOST_GAPS = 200
-
 # Changes of an alert that are older than this are not sent.
 LATELY = timedelta(days=7)
 
 DECISIONS = (State.APPROVED, State.DECLINED)
-
-Gap = tuple[int, int, float]
 
 
 @dataclass(slots=True)
@@ -179,10 +172,10 @@ def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
     gaps: list[Gap] = [(first, last, at) for first, last, at in mark.gaps]
     if not ids and not gaps:
         return 0, False
-    came = list(Event.objects.filter(_match_gaps(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
+    came = list(Event.objects.filter(match_gaps(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
     reached = ids[-1] if ids else mark.reached
     now = time.time()
-    left = _close_gaps(gaps, came, now) + _find_missing(mark.reached, ids, now)
+    left = close_gaps(gaps, came, now) + find_missing(mark.reached, ids, now)
     if not ids and not came and len(left) == len(gaps):
         return 0, False
     found = _Found()
@@ -195,28 +188,6 @@ def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
         if Gathering.objects.filter(pk=1, pass_number=mark.pass_number).update(**values):
             _store(found.rows)
     return len(found.rows), len(ids) == BATCH
-
-
-def _match_gaps(gaps: Iterable[Gap]) -> Q:
-    condition = Q()
-    for first, last, _ in gaps:
-        condition |= Q(id__gte=first, id__lte=last)
-    return condition
-
-
-def _find_missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
-    return [(before + 1, after - 1, now) for before, after in pairwise([reached, *ids]) if after - before > 1]
-
-
-def _close_gaps(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
-    """Return the gaps that still have missing events, without gaps older than `GAP_SECONDS`."""
-    there, left = set(came), []
-    for first, last, at in gaps:
-        if now - at > GAP_SECONDS:
-            continue
-        inside = sorted(one for one in there if first <= one <= last)
-        left += [(low + 1, high - 1, at) for low, high in pairwise([first - 1, *inside, last + 1]) if high - low > 1]
-    return left
 
 
 def _list_wanted(which: Q, heard: Iterable[int]) -> Iterable[tuple[Event, Handoff]]:

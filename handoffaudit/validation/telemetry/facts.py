@@ -24,11 +24,11 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The facts of one span; an empty text for a fact that the span does not state.
 
     `kind` is agent, tool, llm, handoff or node. `agent` is the name that the span gives itself. `source` and `target`
-    are stated by attributes of a handoff. `arguments` and `result` are JSON or text. `said` and `calls` are the output
-    of an LLM: its text, and its tool calls with name and arguments. `actor`, `destination` and `namespace` are
-    LangChain's metadata. `goto` are the nodes that a node goes to. If the output of the node says so (`is_command`),
-    `update` is what it hands them, and `to_parent` says that they are in the graph above. `current` is the agent that
-    the state of the run names as the current one.
+    are stated by attributes of a handoff. `description` is that of a tool. `arguments` and `result` are JSON or text.
+    `said` and `calls` are the output of an LLM: its text, and its tool calls with name and arguments. `actor`,
+    `destination` and `namespace` are LangChain's metadata. `goto` are the nodes that a node goes to. If the output of
+    the node says so (`is_command`), `update` is what it hands them, and `to_parent` says that they are in the graph
+    above. `current` is the agent that the state of the run names as the current one.
     """
 
     kind: str = ""
@@ -38,6 +38,7 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
     caller: str = ""
     returns: bool | None = None
     tool: str = ""
+    description: str = ""
     call_id: str = ""
     named: str = ""
     arguments: str = ""
@@ -97,6 +98,8 @@ _ROLES: Final[dict[str, str]] = {
     "tool.name": "tool",
     "ai.toolCall.name": "tool",
     "tool_name": "tool",
+    "gen_ai.tool.description": "description",
+    "tool.description": "description",
     "gen_ai.tool.call.id": "call_id",
     "tool.id": "call_id",
     "tool_call.id": "call_id",
@@ -276,6 +279,8 @@ def _read_tool(name: str, facts: Facts, roles: Roles, events: list[tuple[str, Ro
     stated = roles.text("tool") or roles.text("node")
     stated = stated or name.removeprefix("execute_tool ").removesuffix(".run")
     facts.tool = _short(stated)
+    # Only the few words that describe a handoff count.
+    facts.description = _short(roles.text("description"))
     facts.call_id = _short(roles.text("call_id"))
     facts.named = _name(roles.text("named"), "the target of a handoff")
     facts.arguments = _text(outputs.arguments_of([roles.get(role) for role in ("arguments", "input", "parameters")]))

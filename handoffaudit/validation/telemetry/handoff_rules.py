@@ -4,10 +4,10 @@ They know attributes and shapes, and no framework.
 """
 
 import re
-from bisect import bisect_left, insort
-from collections import defaultdict
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 
 from handoffaudit.validation.telemetry import payloads
@@ -82,13 +82,27 @@ def _by_tool(tree: Tree, span: Span) -> Iterator[Found]:
     if facts.kind not in ("tool", "handoff") or not facts.tool:
         return
     tool = slug(facts.tool)
-    if transfer := _TRANSFER.search(tool):
-        target = "" if transfer[1] in _GENERIC else tree.name_of(transfer[1])
-        yield Found("tool", span, acting_agent(tree, span), target or _named_target(tree, span))
-    elif tool in _BARE:
+    transfer = _TRANSFER.search(tool)
+    if transfer and transfer[1] not in _GENERIC:
+        if target := _target_of_transfer(tree, span, transfer[1]):
+            yield Found("tool", span, acting_agent(tree, span), target)
+    elif transfer or tool in _BARE:
         yield Found("tool", span, acting_agent(tree, span), _named_target(tree, span))
     elif target := _target_of_task(tree, span, tool):
         yield Found("tool", span, acting_agent(tree, span), target, DELEGATION)
+
+
+def _target_of_transfer(tree: Tree, span: Span, written: str) -> str:
+    """Return the agent in the name of a tool if the agent is in the trace, or if the span says that it hands over.
+
+    Money is transferred with tools named `transfer_to_savings`, so the name of the tool alone is no proof.
+    """
+    if known := tree.names.get(written):
+        return known
+    confirmed = payloads.receiver_in(span.facts.result)
+    if confirmed is not None and slug(confirmed) in ("", written):
+        return confirmed or written
+    return written if span.facts.kind == "handoff" or payloads.is_described(span) else ""
 
 
 def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
@@ -211,55 +225,73 @@ def _without_repetitions(tree: Tree, candidates: list[Found]) -> list[Found]:
 
 
 class _Known:
-    """The handoffs that are known, in a form in which repetitions are found without comparing each with each."""
+    """The handoffs that are known, in a form in which repetitions are found without comparing each with each.
+
+    Each handoff is stored a few times, however deep its span is: the numbers of `Tree.subtree_of` say what is below a
+    span. The agent that limits the path of a handoff (see `_path`) is a part of the keys.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        # By target and span: the spans of handoffs, and all spans above them.
+        # By target and span, and the numbers of these spans, in order, by target and limit.
         self._at: set[tuple[str, str, str]] = set()
-        self._above: set[tuple[str, str, str]] = set()
-        # By ends and a span above a handoff: rules and times, in order. The second has only the nearest span above.
-        self._below: dict[tuple[str, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        self._beside: dict[tuple[str, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self._numbers: dict[tuple[str, str, str], list[int]] = {}
+        # By ends, limit, rule and round of the target: the numbers. By ends and parent: the rules and rounds.
+        self._below: dict[tuple[str | int, ...], list[int]] = {}
+        self._beside: dict[tuple[str, ...], set[tuple[str, int]]] = {}
 
     def add(self, found: Found) -> bool:
         """Add a handoff, and return False instead if a known one is the same."""
-        target, source, trace_id = slug(found.target), slug(found.source), found.span.trace_id
-        above = [one.span_id for one in self._path(found)]
-        here = (target, trace_id, found.span.span_id)
-        if here in self._above or any((target, trace_id, one) in self._at for one in above):
+        span, target = found.span, slug(found.target)
+        path = list(self._path(span, target))
+        limit = path[-1].span_id if path and _is_agent(path[-1], target) else ""
+        first, last = self._tree.subtree_of(span)
+        limits = (limit, span.span_id) if _is_agent(span, target) else (limit,)
+        if any(_has_between(self._numbers.get((target, span.trace_id, one)), first, last) for one in limits):
             return False
-        places = [(source, target, trace_id, one) for one in above]
-        parent = (source, target, trace_id, found.span.parent_id)
-        if self._is_led_to(found, self._below.get(parent)) or any(
-            self._is_led_to(found, self._beside.get(place)) for place in places
-        ):
+        if any((target, span.trace_id, one.span_id) in self._at for one in path):
             return False
-        self._at.add(here)
-        self._above.update((target, trace_id, one) for one in above)
-        for place in places:
-            insort(self._below[place][found.rule], found.span.started)
-        insort(self._beside[parent][found.rule], found.span.started)
+        ends = slug(found.source), target, span.trace_id
+        rounds = self._tree.rounds_of(target, span.started)
+        if self._is_led_to(found, ends, path, limit, rounds):
+            return False
+        self._at.add((target, span.trace_id, span.span_id))
+        insort(self._numbers.setdefault((target, span.trace_id, limit), []), first)
+        # No later rule can repeat what the last rule found.
+        for number in rounds if found.rule != RULES[-1].name else ():
+            insort(self._below.setdefault((*ends, limit, found.rule, number), []), first)
+            self._beside.setdefault((*ends, span.parent_id), set()).add((found.rule, number))
         return True
 
-    def _path(self, found: Found) -> Iterator[Span]:
+    def _path(self, span: Span, target: str) -> Iterator[Span]:
         """Yield the spans above a handoff, up to further work of its target."""
-        for above in self._tree.ancestors_of(found.span):
+        for above in self._tree.ancestors_of(span):
             yield above
-            if above.facts.kind == "agent" and slug(above.facts.agent) == slug(found.target):
+            if _is_agent(above, target):
                 return
 
-    def _is_led_to(self, found: Found, known: dict[str, list[int]] | None) -> bool:
+    def _is_led_to(
+        self, found: Found, ends: tuple[str, str, str], path: Sequence[Span], limit: str, rounds: set[int]
+    ) -> bool:
         """Return whether an earlier rule found the handoff beside, and the target did not begin in between."""
-        at = found.span.started
-        for rule, times in (known or {}).items():
-            if rule == found.rule:
-                continue
-            position = bisect_left(times, at)
-            for other in times[max(position - 1, 0) : position + 1]:
-                if not self._tree.has_started_between(found.target, min(at, other), max(at, other)):
-                    return True
-        return False
+        if not path:
+            return False
+        earlier = takewhile(lambda rule: rule.name != found.rule, RULES)
+        places = {(rule.name, number) for rule in earlier for number in rounds}
+        first, last = self._tree.subtree_of(path[0])
+        if any(_has_between(self._below.get((*ends, limit, *place)), first, last) for place in places):
+            return True
+        beside = (self._beside.get((*ends, above.span_id)) for above in path)
+        return any(known and not known.isdisjoint(places) for known in beside)
+
+
+def _is_agent(span: Span, agent: str) -> bool:
+    return span.facts.kind == "agent" and slug(span.facts.agent) == agent
+
+
+def _has_between(numbers: Sequence[int] | None, first: int, last: int) -> bool:
+    """Return whether a number in order is greater than the first and not greater than the last."""
+    return numbers is not None and bisect_right(numbers, first) < bisect_right(numbers, last)
 
 
 def _infer_sources(tree: Tree, handoffs: list[Found]) -> None:

@@ -299,10 +299,12 @@ def _read_json(part: _Part, sender: int) -> Span:
 
 
 def _time_in(span: dict[str, Any], name: str) -> int:
-    value = span.get(name, 0)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
-        return int(value)
-    return value if isinstance(value, int) else 0
+    """Return a time, and 0 if there is none. Raise `Refused` if it does not fit into 64 bits."""
+    given = span.get(name) or 0
+    value = int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,20}", given) else given
+    if not isinstance(value, int) or not 0 <= value < 2**64:
+        raise Refused(f"{name} is {clean(str(given), 40)}: send nanoseconds since 1970")
+    return value
 
 
 def _objects(value: object, most: int) -> list[dict[str, Any]]:

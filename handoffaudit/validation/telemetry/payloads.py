@@ -1,5 +1,6 @@
 """The payload of a handoff: the arguments that its span has, else what the LLM said before it."""
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from handoffaudit.validation.telemetry import outputs
@@ -10,6 +11,15 @@ if TYPE_CHECKING:
     from handoffaudit.validation.telemetry.handoff_rules import Found
 
 _EMPTY: Final[tuple[object, ...]] = (None, "", {}, [])
+# Whole sentences only: "Successfully transferred 50 EUR to savings" is no handoff.
+_CONFIRMATION: Final = re.compile(
+    r"(?:successfully )?(?:transfer(?:red|ring)|hand(?:ed|ing)[ -]?(?:off|over))(?: control)?(?: back)?"
+    r"(?: to (?:the )?(?:agent )?['\"`]?(?P<agent>[^'\"`\n]{1,200}?)['\"`]?(?:, adopting the role of [^\n]+)?)?[.!]?",
+    re.IGNORECASE,
+)
+_MOST_CONFIRMATION: Final = 400
+# The description of a tool; the word "transfer" would be that of a bank, too.
+_DESCRIPTION: Final = re.compile(r"\bhand(?:s|ing)?[ -]?(?:off|over)\b", re.IGNORECASE)
 
 
 def target_in(arguments: str) -> str:
@@ -19,6 +29,31 @@ def target_in(arguments: str) -> str:
         return ""
     named = (given.get(name) for name in outputs.TARGET_NAMES)
     return next((name for name in named if isinstance(name, str) and 0 < len(name) <= 200), "")
+
+
+def is_described(span: Span) -> bool:
+    """Return whether the description of a tool says that the tool hands over."""
+    return _DESCRIPTION.search(span.facts.description) is not None
+
+
+def receiver_in(result: str) -> str | None:
+    """Return the agent that the result of a tool names as the new one.
+
+    Return an empty text for "Handed off", and None if the result does not say that a handoff happened.
+    """
+    said: Any = result.strip()
+    for _ in range(2):
+        given = outputs.parse(said) if isinstance(said, str) and said[:1] in ("{", '"') else said
+        if isinstance(given, dict):
+            # The Agents SDK of OpenAI returns the new agent, and LangChain a message.
+            if given.keys() == {"assistant"} and isinstance(given["assistant"], str):
+                return given["assistant"]
+            given = given.get("content")
+        said = given
+    if not isinstance(said, str) or len(said) > _MOST_CONFIRMATION:
+        return None
+    found = _CONFIRMATION.fullmatch(said.strip())
+    return (found["agent"] or "").strip() if found else None
 
 
 def fill(tree: Tree, found: "Found") -> None:

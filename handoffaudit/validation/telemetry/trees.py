@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import dropwhile
 from operator import attrgetter
 from typing import Final, TypeVar
 
@@ -32,29 +33,75 @@ class Tree:
         self._by_id: dict[tuple[str, str], Span] = {}
         for span in spans:
             self._by_id.setdefault((span.trace_id, span.span_id), span)
+        self._parents = self._find_parents()
         self._rooted: dict[tuple[str, str], bool] = {}
         self._conversations: dict[tuple[str, str], str] = {}
         # The agent at work below a span, which the rules decide.
         self.acting: dict[tuple[str, str], str] = {}
         self.spans = sorted(self._by_id.values(), key=lambda span: (span.started, -span.ended, span.span_id))
 
+    def _find_parents(self) -> dict[tuple[str, str], Span]:
+        """Return the parents of spans. The spans of a circle have none: who is above whom is unknown there."""
+        parents = {
+            key: self._by_id[above]
+            for key, span in self._by_id.items()
+            if span.parent_id and (above := (span.trace_id, span.parent_id)) in self._by_id
+        }
+        seen: set[tuple[str, str]] = set()
+        circles: set[tuple[str, str]] = set()
+        for key in parents:
+            path: dict[tuple[str, str], None] = {}
+            at = key
+            while at in parents and at not in seen and at not in path:
+                path[at] = None
+                at = _key(parents[at])
+            if at in path:
+                circles.update(dropwhile(at.__ne__, path))
+            seen.update(path)
+        for key in circles:
+            del parents[key]
+        return parents
+
     def parent_of(self, span: Span) -> Span | None:
-        return self._by_id.get((span.trace_id, span.parent_id)) if span.parent_id else None
+        return self._parents.get((span.trace_id, span.span_id))
 
     def ancestors_of(self, span: Span) -> Iterator[Span]:
-        """Yield the ancestors, the nearest first. A circle of parents ends where it would begin again."""
-        seen = {span.span_id}
+        """Yield the ancestors, the nearest first."""
         above = self.parent_of(span)
-        while above is not None and above.span_id not in seen and len(seen) <= MOST_ANCESTORS:
+        for _ in range(MOST_ANCESTORS):
+            if above is None:
+                return
             yield above
-            seen.add(above.span_id)
             above = self.parent_of(above)
+
+    @cached_property
+    def _subtrees(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return the number of each span, counted from parents to children, and the last number below the span."""
+        children: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        for key, parent in self._parents.items():
+            children[_key(parent)].append(key)
+        waiting = [key for key in self._by_id if key not in self._parents]
+        order: list[tuple[str, str]] = []
+        while waiting:
+            order.append(key := waiting.pop())
+            waiting += children.get(key, ())
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for number, key in reversed([*enumerate(order)]):
+            found[key] = number, max((found[one][1] for one in children.get(key, ())), default=number)
+        return found
+
+    def subtree_of(self, span: Span) -> tuple[int, int]:
+        """Return two numbers of a span.
+
+        All spans below it, and no others, have a first number above its first, up to its second.
+        """
+        return self._subtrees[_key(span)]
 
     def inherit(self, memo: dict[tuple[str, str], T], span: Span, decide: Callable[[Span, T | None], T]) -> T:
         """Return a value that each span makes of its parent's value, and remember the values of the whole path."""
         path: dict[tuple[str, str], Span] = {}
         at: Span | None = span
-        while at is not None and (key := _key(at)) not in memo and key not in path:
+        while at is not None and (key := _key(at)) not in memo:
             path[key] = at
             at = self.parent_of(at)
         value = memo.get(_key(at)) if at is not None else None
@@ -100,10 +147,13 @@ class Tree:
             found[slug(span.facts.agent)].append(span.started)
         return found
 
-    def has_started_between(self, agent: str, after: int, before: int) -> bool:
-        """Return whether a span of the agent starts between two times, both not included."""
-        starts = self._starts_by_agent.get(slug(agent), [])
-        return bisect_right(starts, after) < bisect_left(starts, before)
+    def rounds_of(self, agent: str, at: int) -> set[int]:
+        """Return the numbers of the rounds of an agent, given by its slug, that a time belongs to.
+
+        A round lasts from one start of the agent to the next; the time of a start belongs to two rounds.
+        """
+        starts = self._starts_by_agent.get(agent, [])
+        return {bisect_left(starts, at), bisect_right(starts, at)}
 
     @cached_property
     def names(self) -> dict[str, str]:

@@ -48,6 +48,6 @@ def test_what_an_issue_is_about_and_what_is_expected(document: dict[str, Any], a
 )
 def test_what_a_change_was_and_became(before: Any, after: Any, first: str, second: str) -> None:
     (change,) = difference({"a": before}, {"a": after}).changes
-    page = Template('{% include "dashboard/handoff/change.html" %}').render(Context({"change": change}))
+    page = Template('{% include "dashboard/handoff/attempts.html#change" %}').render(Context({"change": change}))
     assert f"before: </span>{first}</del>" in page
     assert f"after: </span>{second}</ins>" in page

@@ -42,6 +42,16 @@ def test_everything_is_kept_for_good_until_somebody_says_otherwise(as_admin: Cli
     assert "Changed never" in card(page, "logs")
 
 
+def test_less_than_six_months_is_warned_of_before_and_after_it_is_saved(as_admin: Client, tenant: Tenant) -> None:
+    warning = "Less than six months (183 days)"
+    assert warning in card(as_admin.get(PAGE, {"kind": "logs", "days": "182"}), "logs")
+    assert warning not in card(as_admin.get(PAGE, {"kind": "logs", "days": "183"}), "logs")
+    keep(tenant, logs=182)
+    assert warning in card(as_admin.get(PAGE), "logs")
+    assert warning not in card(as_admin.get(PAGE, {"kind": "logs", "days": "200"}), "logs")
+    assert warning not in card(as_admin.get(PAGE), "deliveries")
+
+
 def test_before_it_is_saved_the_page_says_how_much_would_go(as_admin: Client, tenant: Tenant, old_log: None) -> None:
     page = as_admin.get(PAGE, {"kind": "logs", "days": " 30 "})
     assert "100 lines from before" in card(page, "logs")

@@ -141,6 +141,14 @@ def test_the_policy_says_how_grave_it_is(policy, status: str, outcome: str) -> N
     assert (layer(verdict, "grounding").status, verdict.outcome) == (status, outcome)
 
 
+def test_no_policy_rejects_for_wording() -> None:
+    page = "The bow and arrow was invented in the later Paleolithic period and was used for hunting."
+    document = payload(data={"text": "The bow was invented by farmers and was mostly used for sport and ceremonies."})
+    verdict = judge(document, policy={"grounding": GroundingPolicy.REJECT}, envelope={"context": {"page": page}})
+    (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.wording"]
+    assert (issue.severity.name, verdict.outcome) == ("WARNING", "accepted")
+
+
 def test_a_handoffs_own_summary_is_no_source() -> None:
     document = universal(payload={"working": {"price": "It is 14.60 EUR."}})
     assert layer(judge(document), "grounding").status == "skipped"

@@ -93,3 +93,8 @@ def agent(number: int, name: str, parent: int = 0, at: int = 0, length: int = 10
 def tool(number: int, name: str, parent: int = 0, at: int = 0, length: int = 100, **more: Any) -> dict[str, Any]:
     given = {"gen_ai__operation__name": "execute_tool", "gen_ai__tool__name": name} | more
     return one(number, f"execute_tool {name}", parent, at, length, **given)
+
+
+def transfer(number: int, target: str, parent: int = 0, at: int = 0, **more: Any) -> dict[str, Any]:
+    """Return the span of a tool that hands over, and whose result says so."""
+    return tool(number, f"transfer_to_{target}", parent, at, **{"output__value": "Transferred.", **more})

@@ -1,10 +1,13 @@
 """The rules are general: they read shapes that no capture has, and find nothing where no handoff happened."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from tests.validation.telemetry.support import agent, ends_in, found_in, one, tool
+from handoffaudit.validation.telemetry.handoff_rules import find_handoffs
+from handoffaudit.validation.telemetry.otlp import JSON, read_export
+from tests.validation.telemetry.support import agent, ends_in, export, found_in, one, tool
 
 ENDS = [("triage", "writer")]
 NAMES = '{"agent_name": "writer", "message": "Write it."}'
@@ -26,7 +29,14 @@ def below_triage(*spans: dict[str, Any]) -> list[dict[str, Any]]:
             {"langsmith.metadata.__handoff_destination": "writer", "langsmith.metadata.lc_agent_name": "triage"},
             "metadata",
         ),
-        ({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "handoff_to_writer"}, "tool"),
+        (
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": "handoff_to_writer",
+                "output.value": "Handed off to writer.",
+            },
+            "tool",
+        ),
         ({"openinference.span.kind": "TOOL", "tool.name": "delegate_task_to_member", "tool.parameters": NAMES}, "tool"),
         ({"ai.toolCall.name": "transferToAgent", "ai.toolCall.args": NAMES}, ""),
         ({"gen_ai.operation.name": "execute_tool", "tool_name": "Task", "subagent_type": "writer"}, "tool"),
@@ -135,17 +145,17 @@ def test_the_name_that_the_agent_has_itself_counts() -> None:
 
 def test_the_last_output_of_the_llm_is_the_payload_where_the_tool_has_no_arguments() -> None:
     llm = one(2, "chat", 1, at=5, length=2, gen_ai__operation__name="chat", attributes={"ai.response.text": "Chairs."})
-    (found,) = found_in(*below_triage(llm, tool(3, "transfer_to_writer", 1, at=10)))
+    (found,) = found_in(*below_triage(llm, tool(3, "transfer_to_writer", 1, at=10), agent(4, "writer", at=500)))
     assert (found.data, found.inferred) == ({"text": "Chairs."}, {"data": "llm_output"})
     calls = {f"{CALL}.name": "transfer_to_writer", f"{CALL}.arguments": '{"summary": "Three"}'}
     llm = one(2, "chat", 1, at=5, length=2, gen_ai__operation__name="chat", attributes=calls)
-    (found,) = found_in(*below_triage(llm, tool(3, "transfer_to_writer", 1, at=10)))
+    (found,) = found_in(*below_triage(llm, tool(3, "transfer_to_writer", 1, at=10), agent(4, "writer", at=500)))
     assert found.data == {"summary": "Three"}
 
 
 def test_what_an_llm_says_after_the_handoff_is_no_payload() -> None:
     llm = one(2, "chat", 1, at=50, length=2, gen_ai__operation__name="chat", attributes={"ai.response.text": "Chairs."})
-    (found,) = found_in(*below_triage(tool(3, "transfer_to_writer", 1, at=10), llm))
+    (found,) = found_in(*below_triage(tool(3, "transfer_to_writer", 1, at=10), llm, agent(4, "writer", at=500)))
     assert found.data == {}
 
 
@@ -219,8 +229,85 @@ def test_nothing_is_found_where_nothing_was_handed_over(spans: list[dict[str, An
     assert ends_in(*spans) == []
 
 
-def test_a_circle_of_parents_ends() -> None:
-    assert ends_in(agent(1, "triage", 3), tool(2, "transfer_to_writer", 1), one(3, "step", 2)) == ENDS
+def test_a_circle_of_parents_makes_no_handoff() -> None:
+    """Nobody is above anybody in a circle, so no agent in it can be the source of a handoff."""
+    circle = [agent(1, "triage", 3), tool(2, "transfer_to_writer", 1), agent(3, "writer", 2)]
+    assert ends_in(*circle) == []
+    assert ends_in(agent(1, "writer", 1)) == []
+    # Work below a span of the circle has known parents up to there.
+    assert ends_in(*circle, tool(4, "transfer_to_writer", 1, at=10)) == ENDS
+
+
+TRANSFER = {"gen_ai__operation__name": "execute_tool", "gen_ai__tool__name": "transfer_to_savings"}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "",
+        "Transferred 50 EUR to savings.",
+        "Successfully transferred 50 to savings",
+        "Transferred to checking",
+        "Transferred to savings: 50 EUR",
+        "Not transferred to savings",
+        {"ok": True},
+        {"assistant": "checking"},
+        {"assistant": "savings", "amount": 50},
+        "{" * 1000,
+    ],
+)
+def test_a_tool_that_transfers_money_is_no_handoff(result: Any) -> None:
+    pay = one(2, "execute_tool transfer_to_savings", 1, at=10, gen_ai__tool__call__result=result, **TRANSFER)
+    assert ends_in(*below_triage(pay, agent(3, "writer", at=500))) == []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "Transferred to savings",
+        "Successfully transferred to Savings.",
+        "Successfully transferred",
+        "Handed off",
+        "Transferred to savings, adopting the role of savings immediately.",
+        "Transferring to the agent 'savings'",
+        {"assistant": "Savings"},
+        {"content": "Successfully transferred to savings", "type": "tool"},
+    ],
+)
+def test_a_result_confirms_that_a_tool_named_like_a_handoff_is_one(result: Any) -> None:
+    call = one(2, "execute_tool transfer_to_savings", 1, at=10, gen_ai__tool__call__result=result, **TRANSFER)
+    ((source, target),) = ends_in(*below_triage(call))
+    assert (source, target.lower()) == ("triage", "savings")
+
+
+@pytest.mark.parametrize(("description", "is_one"), [("Handoff to savings.", True), ("Transfer to savings.", False)])
+def test_the_description_of_a_tool_can_say_that_it_hands_over(description: str, is_one: bool) -> None:
+    call = one(2, "execute_tool transfer_to_savings", 1, at=10, gen_ai__tool__description=description, **TRANSFER)
+    assert ends_in(*below_triage(call)) == ([("triage", "savings")] if is_one else [])
+
+
+def test_a_span_of_a_handoff_needs_no_other_sign_of_its_target() -> None:
+    stated = one(2, "step", 1, at=10, openinference__span__kind="HANDOFF", tool__name="transfer_to_savings")
+    assert ends_in(*below_triage(stated)) == [("triage", "savings")]
+
+
+def nested(number: int) -> list[Any]:
+    """Return the spans of agents with names of their own, each inside the one before."""
+    rows = (agent(at, f"agent {at}", at - 1, at=at, length=number) for at in range(1, number + 1))
+    return read_export(export(rows), JSON).spans
+
+
+@pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_nested_agents_take_memory_for_each_once(number: int) -> None:
+    """The paths from agents to the root together are as long as the square of the number of agents."""
+    spans = nested(number)
+    tracemalloc.start()
+    try:
+        assert len(find_handoffs(spans)) == number - 1
+        used = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert used < 2_500 * number
 
 
 def test_nobody_takes_over_from_itself_by_inference() -> None:

@@ -12,7 +12,7 @@ from handoffaudit.validation.telemetry import otlp
 from handoffaudit.validation.telemetry.facts import MOST_TEXT
 from handoffaudit.validation.telemetry.handoff_rules import find_handoffs
 from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF, BadExport, TooManySpans, read_export
-from tests.validation.telemetry.support import BEGIN, agent, export, one, tool
+from tests.validation.telemetry.support import BEGIN, agent, export, one, tool, transfer
 
 
 def read(*spans: dict[str, Any]) -> otlp.Export:
@@ -83,6 +83,12 @@ def test_a_span_with_a_wrong_field_is_rejected(fields: dict[str, Any], reason: s
 def test_a_wrong_type_in_json_rejects_its_span_alone(wrong: dict[str, Any]) -> None:
     found = read(one(1, "a") | wrong, one(2, "b"))
     assert ([span.name for span in found.spans], found.rejected) == (["b"], 1)
+
+
+@pytest.mark.parametrize("name", ["startTimeUnixNano", "endTimeUnixNano"])
+@pytest.mark.parametrize("sent", ["18446744073709551616", "9" * 30, 1e30, 1.5, "-1", -1, "yesterday", "\u0667"])
+def test_a_time_that_is_no_time_is_named_as_it_was_sent(name: str, sent: Any) -> None:
+    assert f"span 0: {name} is {sent}: send nanoseconds" in read(one(1, "a") | {name: sent}).message
 
 
 @pytest.mark.parametrize(
@@ -175,7 +181,7 @@ def test_deep_nesting_is_left_out() -> None:
 
 @pytest.mark.nightly
 def test_a_chain_of_ten_thousand_spans_is_searched_in_seconds() -> None:
-    chain = [tool(number, "transfer_to_writer", number - 1, at=number) for number in range(1, 10_001)]
+    chain = [transfer(number, "writer", number - 1, at=number) for number in range(1, 10_001)]
     spans = read(*chain).spans
     begin = time.monotonic()
     find_handoffs(spans)
@@ -184,7 +190,8 @@ def test_a_chain_of_ten_thousand_spans_is_searched_in_seconds() -> None:
 
 @pytest.mark.nightly
 def test_ten_thousand_handoffs_side_by_side_are_found_in_seconds() -> None:
-    spans = read(agent(1, "triage"), *(tool(number, "transfer_to_writer", 1) for number in range(2, 10_000))).spans
+    tools = (tool(number, "transfer_to_writer", 1) for number in range(2, 10_000))
+    spans = read(agent(1, "triage"), *tools, agent(10_000, "writer", at=500)).spans
     begin = time.monotonic()
     assert len(find_handoffs(spans)) == 9_998
     assert time.monotonic() - begin < 20

@@ -91,12 +91,17 @@ def check(subject: Subject) -> Iterable[Issue]:
         subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
     index = SourceIndex.of(sources, _names_of(subject.record))
     most, statements = _affordable(claims, index)
+    # What tools returned in the trace is material for the handoff, which need not restate it.
+    restates = not subject.trace_evidence
     reported = _reported_of(subject)
     marked = [
         (
             claim,
             reported.mark(
-                _select_marks(claim, ground(claim.text, index, most, statements=statements, is_own=is_declared))
+                _select_marks(
+                    claim,
+                    ground(claim.text, index, most, statements=statements, restates=restates, is_own=is_declared),
+                )
             ),
         )
         for claim, states in zip(claims, stating, strict=True)

@@ -56,16 +56,23 @@ _RESTATED = frozenset({*_ASSERTED, Form.GUESS, Form.PLAN})
 
 
 def ground(
-    text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements: bool = True, is_own: bool = False
+    text: str,
+    index: SourceIndex,
+    most: int = MAX_VALUES,
+    *,
+    statements: bool = True,
+    restates: bool = True,
+    is_own: bool = False,
 ) -> list[Mark]:
     """Return the marks of the text of one claim, in order.
 
     There is a mark for every value, with its sources, for every wrong calculation, and for wording that departs from
     the sources. At most `most` values are looked up. Without `statements`, statements about structured data are not
-    judged. `is_own` is true if the text is known to be the agent's own, even if the text is JSON.
+    judged. Without `restates`, the text may use words of its own: only a summary with changed words departs from the
+    sources. `is_own` is true if the text is known to be the agent's own, even if the text is JSON.
     """
     plain = PlainText.of(text)
-    marks = _ground(plain.text, index, most, statements=statements, is_own=is_own)
+    marks = _ground(plain.text, index, most, statements=statements and restates, whole=restates, is_own=is_own)
     return marks if plain.places is None else [_replace_span(mark, plain.span(mark.start, mark.end)) for mark in marks]
 
 
@@ -73,20 +80,20 @@ def _replace_span(mark: Mark, span: tuple[int, int]) -> Mark:
     return mark._replace(start=span[0], end=span[1])
 
 
-def _ground(text: str, index: SourceIndex, most: int, *, statements: bool, is_own: bool) -> list[Mark]:
-    whole = is_json(text)
-    text = text if whole else blank_escapes(text)
-    values = values_in(text, quotes=not whole, most=most)
+def _ground(text: str, index: SourceIndex, most: int, *, statements: bool, whole: bool, is_own: bool) -> list[Mark]:
+    is_data = is_json(text)
+    text = text if is_data else blank_escapes(text)
+    values = values_in(text, quotes=not is_data, most=most)
     lookup = Lookup(text, index)
     found = _find_values(lookup, values)
-    if whole:
+    if is_data:
         marks = [_mark(lookup, value, one) for value, one in found]
         return marks if is_own else _report_foreign_marks(marks)
     restates = False
     wording: list[Mark] = []
     judge = index.judge
     if judge is None:
-        restates, wording = judge_wording(text, index)
+        restates, wording = judge_wording(text, index, whole=whole)
     elif statements and len(text) <= _MOST_JUDGED and _is_descriptive(text):
         restates = True
     marks = [_mark(lookup, value, one, restates=restates) for value, one in found]

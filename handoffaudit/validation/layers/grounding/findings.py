@@ -127,6 +127,9 @@ def _select_ungrounded(marks: list[Mark]) -> list[Mark]:
 def _issue(claim: Claim, same: list[Mark], looked_in: str, severity: Severity) -> Issue:
     """Return the finding about all values of one kind in one claim."""
     first, counts = same[0], same[0].counts
+    if first.kind == "wording":
+        # Words of one's own may mean the same, so they reject nothing.
+        severity = Severity.WARNING
     texts = list(dict.fromkeys(show(one.text) for one in same))
     return make(
         BY_KIND[first.kind],

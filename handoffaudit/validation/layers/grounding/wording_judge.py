@@ -205,8 +205,11 @@ _SPEAKING_SHARE = 0.02
 _WORDS_PER_SPEAKER = 25
 
 
-def judge_wording(text: str, index: SourceIndex) -> tuple[bool, list[Mark]]:
-    """Return whether the text of a claim restates its sources, and a mark `wording` wherever it departs from them."""
+def judge_wording(text: str, index: SourceIndex, *, whole: bool = True) -> tuple[bool, list[Mark]]:
+    """Return whether the text of a claim restates its sources, and a mark `wording` wherever it departs from them.
+
+    Without `whole`, only summaries are judged, by the words that they change.
+    """
     size = len(index.text)
     if not 0 < size <= _MOST_SOURCE_CHARACTERS:
         return False, []
@@ -214,7 +217,7 @@ def judge_wording(text: str, index: SourceIndex) -> tuple[bool, list[Mark]]:
         return False, []
     sentences = claim_sentences(text)
     situation = _situation(text, sentences, index.text)
-    if situation is None:
+    if situation is None or not (whole or situation == "summary"):
         return False, []
     source = _prose(index.text)
     if situation != "summary":

@@ -1,0 +1,101 @@
+"""Second factors of sign-in: encrypted secrets, the audit log, and the rule that administrators need one."""
+
+import base64
+import hashlib
+import secrets
+from typing import Any, Final
+
+import structlog
+from allauth.account.authentication import get_authentication_records
+from allauth.mfa import signals
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.models import Authenticator
+from cryptography.fernet import Fernet, InvalidToken
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.models import Person, Role
+
+NAMES: Final = {
+    Authenticator.Type.TOTP: "authenticator app",
+    Authenticator.Type.WEBAUTHN: "passkey",
+    Authenticator.Type.RECOVERY_CODES: "recovery codes",
+}
+
+log = structlog.get_logger(__name__)
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
+    """The adapter of django-allauth: the database has no secret that works without the server's secret key."""
+
+    error_messages = {
+        **DefaultMFAAdapter.error_messages,
+        "incorrect_code": "This code is wrong or was used before. Wait for the next code and try again.",
+    }
+
+    def encrypt(self, text: str) -> str:
+        return _cipher().encrypt(text.encode()).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        """Return the secret, or a random text that fits no code if the server has another secret key than before."""
+        try:
+            return _cipher().decrypt(encrypted_text.encode()).decode()
+        except InvalidToken:
+            log.exception("second_factor.unreadable", remedy="Restore the secret key, or reset the second factor.")
+            return base64.b32encode(secrets.token_bytes(20)).decode()
+
+    def get_totp_label(self, user: Person) -> str:
+        return user.username
+
+    def generate_authenticator_name(self, user: Person, type: str) -> str:  # noqa: A002 - the name in django-allauth
+        number = Authenticator.objects.filter(user=user, type=type).count() + 1
+        return "Passkey" if number == 1 else f"Passkey {number}"
+
+
+def _cipher() -> Fernet:
+    key = hashlib.sha256(f"handoffaudit.second_factor {settings.SECRET_KEY}".encode()).digest()
+    return Fernet(base64.urlsafe_b64encode(key))
+
+
+def is_missing(request: HttpRequest, person: Person, role: Role) -> bool:
+    """Return whether the person has to set up a second factor before anything else.
+
+    The provider checks people who sign in through it.
+    """
+    if not settings.ADMIN_SECOND_FACTOR or role != Role.ADMIN or is_from_provider(request, person):
+        return False
+    own = Authenticator.objects.filter(user=person).exclude(type=Authenticator.Type.RECOVERY_CODES)
+    return not own.exists()
+
+
+def is_from_provider(request: HttpRequest, person: Person) -> bool:
+    """Return whether the person of this session signed in through the OpenID provider."""
+    return any(one.get("method") == "socialaccount" for one in get_authentication_records(request, person))
+
+
+def record_changes() -> None:
+    """Record each change of a second factor in the audit log. Call once, when Django starts."""
+    signals.authenticator_added.connect(_record_added, dispatch_uid="handoffaudit.added")
+    signals.authenticator_removed.connect(_record_removed, dispatch_uid="handoffaudit.removed")
+    signals.authenticator_reset.connect(_record_renewed, dispatch_uid="handoffaudit.renewed")
+
+
+def _record_added(user: Person, authenticator: Authenticator, **_: Any) -> None:
+    _record(user, authenticator, "person.factor_add")
+
+
+def _record_removed(user: Person, authenticator: Authenticator, **_: Any) -> None:
+    _record(user, authenticator, "person.factor_remove")
+
+
+def _record_renewed(user: Person, authenticator: Authenticator, **_: Any) -> None:
+    _record(user, authenticator, "person.factor_renew")
+
+
+@transaction.atomic
+def _record(person: Person, authenticator: Authenticator, action: str) -> None:
+    detail = {"factor": NAMES[Authenticator.Type(authenticator.type)]}
+    for tenant in person.tenants.order_by("pk"):
+        audit.record(tenant=tenant, actor=person.username, action=action, target=person.username, detail=detail)

@@ -1,0 +1,243 @@
+"""Rules of sign-in with OpenID Connect: who may sign in, as which person, and with which roles."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_slug
+from django.db import transaction
+from django.db.models import Q
+
+from handoffaudit.accounts import Refused, audit, people, tenants
+from handoffaudit.accounts.audit import lock_tenant
+from handoffaudit.accounts.models import INCLUDED, Membership, Person, Role, Tenant
+
+PROVIDER: Final = "oidc"
+
+# The actor of changes that a claim causes, in the audit log.
+ACTOR: Final = "OpenID Connect"
+
+LONGEST_EMAIL: Final = 254
+
+# A claim may have so many values; further values are ignored.
+MOST_VALUES: Final = 1000
+
+MOST_PEOPLE_OF_A_NAME: Final = 50
+
+ASK_ADMINISTRATOR: Final = "Ask an administrator of handoffaudit; the server's log has the details."
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An account at the provider, from verified tokens. `claims` are those of the ID token and of UserInfo."""
+
+    issuer: str
+    subject: str
+    email: str = ""
+    claims: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def uid(self) -> str:
+        """Return the name under which the account is stored.
+
+        A subject is unique at its issuer only, and may be longer than the column.
+        """
+        return hashlib.sha256(f"{self.issuer}\n{self.subject}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The person who signs in. `kept` has the tenants whose last administrator keeps the role against the claim."""
+
+    person: Person
+    kept: list[Tenant]
+
+
+def parse_grant(text: str) -> tuple[str, Role]:
+    """Return tenant and role of `reviewer` (in the tenant `default`) or `reviewer@acme`. Raises `Refused`."""
+    role, _, tenant = text.strip().partition("@")
+    try:
+        validate_slug(tenant or tenants.DEFAULT)
+        return tenant or tenants.DEFAULT, Role(role)
+    except (ValueError, ValidationError) as error:
+        raise Refused(
+            f"{text!r} is no role: write one of {', '.join(Role.values)}, followed by @ and the short name of a tenant"
+            f" unless the tenant is {tenants.DEFAULT}."
+        ) from error
+
+
+def read_values(claims: Mapping[str, Any], name: str) -> set[str]:
+    """Return the values of a claim that is a text or a list of texts; a claim of another type has no values.
+
+    The name may be a path with dots, such as `realm_access.roles`, unless the claim itself has dots in its name.
+    """
+    value: Any = claims.get(name)
+    if value is None:
+        value = claims
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, str):
+        return {value}
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return set(value[:MOST_VALUES])
+    log.warning("sign_in.oidc_claim_unusable", claim=name, type=type(value).__name__)
+    return set()
+
+
+def find_roles(claims: Mapping[str, Any]) -> dict[str, Role]:
+    """Return the role in each tenant, by the short name of the tenant: of several roles, the one with most rights."""
+    granted: list[str] = []
+    if settings.OIDC_ROLE_CLAIM:
+        granted = [text for value in read_values(claims, settings.OIDC_ROLE_CLAIM) for text in _grants_of(value)]
+    if not granted and settings.OIDC_DEFAULT_ROLE:
+        granted = [settings.OIDC_DEFAULT_ROLE]
+    found: dict[str, Role] = {}
+    for slug, role in sorted(map(parse_grant, granted)):
+        found[slug] = max(found.get(slug, role), role, key=lambda one: len(INCLUDED[one]))
+    return found
+
+
+def _grants_of(value: str) -> Iterable[str]:
+    grants: list[str] = settings.OIDC_ROLES.get(value, [])
+    return grants
+
+
+def managed_slugs() -> set[str]:
+    """Return the tenants whose members the provider decides: all that the settings name."""
+    texts = [text for grants in settings.OIDC_ROLES.values() for text in grants]
+    return {parse_grant(text)[0] for text in [*texts, settings.OIDC_DEFAULT_ROLE] if text}
+
+
+def admit(identity: Identity) -> Admission:
+    """Return the person of an account at the provider, with the roles that the account now has.
+
+    Create the person at the first sign-in. Raise `Refused` for somebody who may not sign in.
+    """
+    _check_email(identity.email)
+    with transaction.atomic():
+        admission = _apply(identity, find_roles(identity.claims))
+    # The roles that the provider has withdrawn are gone even if the sign-in is refused.
+    if not Membership.objects.filter(person=admission.person).exists():
+        raise _no_role(identity)
+    return admission
+
+
+def _check_email(email: str) -> None:
+    if not email:
+        raise Refused(
+            "The provider did not say that your e-mail address is verified",
+            remedy="verify the address at the provider, then sign in again.",
+        )
+    domain = email.rpartition("@")[2].lower()
+    allowed = [one.strip().lower() for one in settings.OIDC_ALLOWED_DOMAINS]
+    if allowed and domain not in allowed:
+        raise Refused(f"E-mail addresses of {domain!r} may not sign in here", remedy=ASK_ADMINISTRATOR)
+
+
+def _apply(identity: Identity, roles: dict[str, Role]) -> Admission:
+    managed = _lock_tenants(identity)
+    if unknown := set(roles) - {tenant.slug for tenant in managed}:
+        log.error("sign_in.oidc_tenant_unknown", tenants=sorted(unknown))
+    account = SocialAccount.objects.select_related("user").filter(provider=PROVIDER, uid=identity.uid).first()
+    person = account.user if account else _find_by_email(identity.email)
+    if person is not None and not person.is_active:
+        raise Refused("This account is disabled", remedy="ask an administrator to enable it.")
+    if person is None:
+        if not any(tenant.slug in roles for tenant in managed):
+            raise _no_role(identity)
+        person = people.create(name=_free_name(identity.email), email=identity.email)
+    if account is None:
+        _link(identity, person)
+    follows_claim = bool(settings.OIDC_ROLE_CLAIM)
+    kept = []
+    for tenant in managed:
+        membership = Membership.objects.filter(tenant=tenant, person=person).first()
+        if membership is None and tenant.slug in roles and (follows_claim or account is None):
+            people.join(tenant=tenant, person=person, role=roles[tenant.slug], actor=ACTOR)
+        elif membership is not None and follows_claim and not _follow(tenant, membership, roles.get(tenant.slug)):
+            kept.append(tenant)
+    return Admission(person, kept)
+
+
+def _lock_tenants(identity: Identity) -> list[Tenant]:
+    """Lock the tenants that the sign-in can change or record, and return those whose members the provider decides.
+
+    Every change locks tenants before people, in the order of their keys, so that two changes cannot deadlock.
+    """
+    slugs = managed_slugs()
+    known = Q(membership__person__socialaccount__uid=identity.uid) | Q(membership__person__email__iexact=identity.email)
+    pks = Tenant.objects.filter(Q(slug__in=slugs) | known).values_list("pk", flat=True)
+    locked = [lock_tenant(Tenant(pk=pk)) for pk in sorted(set(pks))]
+    return [tenant for tenant in locked if tenant.slug in slugs]
+
+
+def _follow(tenant: Tenant, membership: Membership, role: Role | None) -> bool:
+    """Give a member the role of the claim, and return False if the last administrator keeps the role instead."""
+    person = membership.person
+    try:
+        if role is None:
+            people.remove(tenant=tenant, person=person, actor=ACTOR)
+        else:
+            people.set_role(tenant=tenant, person=person, role=role, actor=ACTOR)
+    except Refused as refused:
+        detail = {"role": membership.role, "claim": role.value if role else "", "why": refused.message}
+        audit.record(tenant=tenant, actor=ACTOR, action="person.role_kept", target=person.username, detail=detail)
+        log.exception("sign_in.oidc_last_administrator", tenant=tenant.slug, name=person.username, why=refused.message)
+        return False
+    return True
+
+
+def _find_by_email(email: str) -> Person | None:
+    """Return the one existing person with a verified address of an allowed domain.
+
+    Without allowed domains nobody is taken over: any provider can verify addresses of its own domains only.
+    """
+    if not settings.OIDC_ALLOWED_DOMAINS:
+        return None
+    linked = SocialAccount.objects.filter(provider=PROVIDER).values("user")
+    found = list(Person.objects.filter(email__iexact=email).exclude(pk__in=linked)[:2])
+    if len(found) > 1:
+        raise Refused(f"Several people have the e-mail address {email}", remedy=ASK_ADMINISTRATOR)
+    return found[0] if found else None
+
+
+def _link(identity: Identity, person: Person) -> None:
+    known = {"iss": identity.issuer, "sub": identity.subject, "email": identity.email}
+    SocialAccount.objects.create(provider=PROVIDER, uid=identity.uid, user=person, extra_data=known)
+    detail = {"issuer": identity.issuer, "email": identity.email}
+    for tenant in person.tenants.order_by("pk"):
+        audit.record(tenant=tenant, actor=ACTOR, action="person.link_oidc", target=person.username, detail=detail)
+
+
+def _free_name(email: str) -> str:
+    """Return a free name: the address, with a number if somebody else has that name."""
+    base = re.sub(r"[^\w.@+-]", "-", email)[:140]
+    for number in range(1, MOST_PEOPLE_OF_A_NAME + 1):
+        name = base if number == 1 else f"{base}-{number}"
+        if not Person.objects.filter(username__iexact=name).exists():
+            return name
+    raise Refused(f"{MOST_PEOPLE_OF_A_NAME} people have the name {base!r}", remedy=ASK_ADMINISTRATOR)
+
+
+def _no_role(identity: Identity) -> Refused:
+    name = settings.OIDC_ROLE_CLAIM
+    values = sorted(read_values(identity.claims, name))[:20] if name else []
+    log.warning("sign_in.oidc_no_role", email=identity.email, claim=name, values=values)
+    return Refused("You have no role in handoffaudit yet", remedy=ASK_ADMINISTRATOR)
+
+
+@transaction.atomic
+def record_sign_in(person: Person) -> None:
+    """Record a sign-in through the provider in the audit log of each of the person's tenants."""
+    detail = {"issuer": settings.OIDC_ISSUER}
+    for tenant in person.tenants.order_by("pk"):
+        name = person.username
+        audit.record(tenant=tenant, actor=name, action="person.sign_in", target=name, detail=detail)

@@ -1,0 +1,106 @@
+"""`handoffaudit demo`: agents of a real framework hand over work live, on a server that is removed afterwards."""
+
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import click
+
+from handoffaudit.cli import Stop, up
+from handoffaudit.cli.options import example
+from handoffaudit.cli.serve.processes import LOOK_SECONDS, Supervisor
+
+# The agents, as a program of their own, and the policy of their handoffs.
+CREW, POLICY = "crew.py", "crew-policy.yaml"
+NEEDED = ("pydantic_ai", "handoffaudit_client")
+# Settings of another server, which the demonstration must neither use nor change, and keys that cost money.
+FOREIGN = ("DATABASE_URL", "REDIS_URL", "ANTHROPIC_API_KEY", "HANDOFFAUDIT_MODEL_PROVIDER", "HANDOFFAUDIT_DATA")
+
+
+@click.command(name="demo", epilog=example("handoffaudit demo", "handoffaudit demo --port 9000 --pace 3"))
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="The port to listen on.")
+@click.option(
+    "--pace",
+    default=1.5,
+    show_default=True,
+    type=click.FloatRange(0, 60),
+    help="How long an agent thinks before each step, in seconds.",
+)
+@click.option("--keep", metavar="DIR", help="Keep the data in this folder. Default: a temporary folder.")
+@click.option(
+    "--python",
+    default=sys.executable,
+    metavar="PATH",
+    help="A Python that has pydantic-ai-slim and handoffaudit-client. Default: the Python of this command.",
+)
+@click.option("--once", is_flag=True, help="Begin without asking, and stop when the agents have finished.")
+def command(port: int, pace: float, keep: str | None, python: str, *, once: bool) -> None:
+    """Watch agents hand over work: one run is sound, one invents a price, one loops, and one waits for you.
+
+    The agents are real agents of Pydantic AI with scripted models, so no LLM is asked. The server has its own data,
+    which is removed when you stop it with Ctrl-C.
+    """
+    check_python(python)
+    for name in FOREIGN:
+        os.environ.pop(name, None)
+
+    def play(supervisor: Supervisor) -> None:
+        if once or wait_for_enter(supervisor):
+            run_crew(supervisor, f"http://127.0.0.1:{port}", [python, "-", str(pace)])
+        supervisor.stopping = supervisor.stopping or once
+
+    with tempfile.TemporaryDirectory(prefix="handoffaudit-demo-", ignore_cleanup_errors=True) as folder:
+        os.environ["HANDOFFAUDIT_DATA"] = str(Path(keep).absolute()) if keep else folder
+        up.serve("127.0.0.1", port, play)
+
+
+def check_python(python: str) -> None:
+    """Raise `Stop` if a Python lacks the framework or the client."""
+    look = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {NEEDED!r})))"
+    try:
+        is_complete = subprocess.run([python, "-c", look], check=False).returncode == 0  # noqa: S603
+    except OSError as error:
+        raise Stop(f"{python} can't be started ({error.strerror}): give another --python.") from error
+    if not is_complete:
+        raise Stop(
+            f"{python} lacks pydantic-ai-slim or handoffaudit-client: install them with pip, or name a Python that has"
+            " them with --python."
+        )
+
+
+def wait_for_enter(supervisor: Supervisor) -> bool:
+    """Let a person sign in before the agents begin, and return False if a signal came first."""
+    if not sys.stdin.isatty():
+        return not supervisor.stopping
+    up.say("  Sign in with the link above, then press Enter here: the agents begin.")
+    while not supervisor.stopping:
+        supervisor.look()
+        if select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:
+            sys.stdin.readline()
+            return True
+    return False
+
+
+def run_crew(supervisor: Supervisor, address: str, command: list[str]) -> None:
+    """Save the policy of the agents, create their key, and let them work while the server runs."""
+    folder = files("handoffaudit.samples")
+    with as_file(folder / CREW) as crew, as_file(folder / POLICY) as policy:
+        call_cli("policy", "apply", str(policy), "--note", "The demonstration")
+        os.environ["HANDOFFAUDIT_KEY"] = call_cli("key", "create", "crew", "--scopes", "ingest,observe,read")
+        os.environ["HANDOFFAUDIT_URL"] = address
+        if not up.run_beside(supervisor, [str(crew) if part == "-" else part for part in command]):
+            up.warn("The agents failed: see the messages above.")
+    up.say("\n  Open Traces to see the runs. Ctrl-C stops the server.")
+
+
+def call_cli(*arguments: str) -> str:
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "handoffaudit", *arguments], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise Stop("The demonstration can't be prepared: see the messages above.", 1)
+    return done.stdout.strip()

@@ -1,0 +1,147 @@
+"""The command `doctor`: checks of the settings, the environment and the servers of an installation."""
+
+import importlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import click
+
+from handoffaudit.cli.options import data_folder, data_option, example, json_option
+from handoffaudit.process import OTHERS, PREFIX
+
+SETTINGS: Final = "handoffaudit.settings"
+# A wrong setting is set aside and the settings are read again, so that one run finds all wrong settings.
+MOST_WRONG_SETTINGS: Final = 50
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+COLOURS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red", Level.SKIPPED: None}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a check: the state or what is wrong with the value, and what to do about it."""
+
+    name: str
+    level: Level
+    message: str
+    fix: str = ""
+
+
+@dataclass(slots=True)
+class Installation:
+    """The installation under examination. `wrong` names the settings whose values were refused and set aside."""
+
+    online: bool = False
+    wrong: set[str] = field(default_factory=set)
+    database_works: bool = False
+
+
+Check = Callable[[Installation], Iterable[Result]]
+
+
+@click.command(name="doctor", epilog=example("handoffaudit doctor", "handoffaudit doctor --online --json"))
+@click.option("--online", is_flag=True, help="Also ask the LLM one short question, which costs less than 0.01 USD.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings only.")
+@data_option
+@json_option
+def command(*, online: bool, strict: bool, as_json: bool) -> None:
+    """Check settings, versions, database, broker, workers, clock, disk and permissions, and say what to do.
+
+    Run the command with the environment of the server and on its machine. It changes nothing. It exits with 2 if there
+    is an error.
+    """
+    results = list(examine(Installation(online)))
+    levels = [result.level for result in results]
+    worst = next((level for level in (Level.ERROR, Level.WARNING) if level in levels), Level.OK)
+    if as_json:
+        click.echo(json.dumps({"status": worst, "checks": [asdict(result) for result in results]}))
+    else:
+        _print(results)
+    sys.exit(2 if worst is Level.ERROR else int(strict and worst is Level.WARNING))
+
+
+def _print(results: list[Result]) -> None:
+    width = max(len(result.name) for result in results)
+    for result in results:
+        level = click.style(f"{result.level:<8}", fg=COLOURS[result.level])
+        click.echo(f"{level} {result.name:<{width}}  {result.message}")
+        if result.fix:
+            click.echo(f"{'':<{width + 9}}  Fix: {result.fix}")
+    numbers = [sum(one.level is level for one in results) for level in (Level.ERROR, Level.WARNING)]
+    click.echo(f"{numbers[0]} error{'s' * (numbers[0] != 1)}, {numbers[1]} warning{'s' * (numbers[1] != 1)}.")
+
+
+def examine(installation: Installation) -> Iterable[Result]:
+    """Yield the results of all checks. The settings are read first, because the other checks need them."""
+    yield from load_settings(installation)
+    from handoffaudit.cli.doctor_checks import CHECKS
+
+    for check in CHECKS:
+        yield from _run(check, installation)
+
+
+def _run(check: Check, installation: Installation) -> list[Result]:
+    name = check.__name__.removeprefix("check_")
+    try:
+        return list(check(installation))
+    except Exception as error:  # noqa: BLE001 -- a check that fails must not hide the results of the others
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return [Result(name, Level.ERROR, f"The check itself failed ({reason}).", "Report this as a bug.")]
+
+
+def load_settings(installation: Installation) -> list[Result]:
+    """Load Django with each wrong setting set aside, and return an error for each wrong setting."""
+    from django.core.exceptions import ImproperlyConfigured
+    from environs import EnvError
+
+    _keep_folder_unchanged()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
+    os.environ.setdefault("HANDOFFAUDIT_LOG_FORMAT", "text")
+    os.environ.setdefault("HANDOFFAUDIT_LOG_LEVEL", "ERROR")
+    found: list[Result] = []
+    for _ in range(MOST_WRONG_SETTINGS):
+        try:
+            importlib.import_module(SETTINGS)
+            break
+        except (ImproperlyConfigured, EnvError) as error:
+            message = " ".join(str(error).split())
+            name = _find_name(message)
+            if isinstance(error, EnvError) and name:
+                # Only numbers and switches are read this way, so the value is no secret.
+                message = f"{message} The value is {os.environ[name]!r}."
+            found.append(Result("settings", Level.ERROR, message, f"Correct {name}, or unset it."))
+            installation.wrong.add(name)
+            # Without a name, the same error would return.
+            if os.environ.pop(name, None) is None:
+                raise
+    import django
+
+    django.setup()
+    return found
+
+
+def _find_name(message: str) -> str:
+    """Return the setting that the message names, or an empty text."""
+    names = [name for name in os.environ if name.startswith(PREFIX) or name in OTHERS]
+    return next((name for name in sorted(names, key=len, reverse=True) if name in message), "")
+
+
+def _keep_folder_unchanged() -> None:
+    """Give this process a secret key if it can read none. The settings would create the file of the key."""
+    try:
+        (data_folder() / "secret-key").read_text()
+    except (OSError, ValueError):
+        os.environ.setdefault("HANDOFFAUDIT_SECRET_KEY", secrets.token_urlsafe(50))

@@ -1,0 +1,226 @@
+"""The checks of `handoffaudit doctor` on this machine, and the order of all checks."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.core import checks
+from django.db import connection
+from django.utils import timezone
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from handoffaudit.checks import TAG
+from handoffaudit.cli.doctor import Check, Installation, Level, Result
+from handoffaudit.cli.doctor_servers import (
+    check_broker,
+    check_clock,
+    check_connections,
+    check_database,
+    check_migrations,
+    needs_database,
+)
+from handoffaudit.cli.serve.setup import is_static_current
+from handoffaudit.database_faults import describe_shortage
+from handoffaudit.diagnostics.status import NOBODY_AFTER, describe_silence, expected_workers, silent_workers
+from handoffaudit.handoffs import stats
+from handoffaudit.handoffs.alerts import format_span
+from handoffaudit.handoffs.llm import client
+from handoffaudit.llm.service import build_client
+from handoffaudit.validation.prompts.question import Unavailable
+from handoffaudit.validation.text import pluralize
+
+DISTRIBUTION: Final = "handoffaudit"
+LLM_SECONDS: Final = 20.0
+NAMED_LIBRARIES: Final = 5
+
+
+def check_settings(installation: Installation) -> Iterator[Result]:
+    """Run Django's system checks of the product."""
+    found = checks.run_checks(tags=[TAG])
+    for message in found:
+        level = Level.ERROR if message.is_serious() else Level.WARNING
+        yield Result("settings", level, f"{message.msg} ({message.id})", message.hint or "")
+    if not found and not installation.wrong:
+        yield Result("settings", Level.OK, f"Version {settings.VERSION}, data folder {settings.DATA_FOLDER}.")
+
+
+def check_python(_: Installation) -> Iterator[Result]:
+    needed = importlib.metadata.metadata(DISTRIBUTION)["Requires-Python"]
+    version = ".".join(map(str, sys.version_info[:3]))
+    if version in SpecifierSet(needed):
+        yield Result("python", Level.OK, f"Python {version}.")
+    else:
+        yield Result("python", Level.ERROR, f"Python is {version}.", f"Install Python {needed}.")
+
+
+def check_libraries(_: Installation) -> Iterator[Result]:
+    """Compare the installed libraries with the declared requirements and with the lock file."""
+    wrong = [text for text in map(describe_unmet, importlib.metadata.requires(DISTRIBUTION) or ()) if text]
+    for unmet in wrong:
+        yield Result("libraries", Level.ERROR, unmet, "Install handoffaudit again, in an environment of its own.")
+    locked = read_lock(settings.WEB / "requirements.lock")
+    versions = {name: _installed(name) for name in locked}
+    others = [
+        f"{name} {versions[name]} ({locked[name]})" for name in locked if versions[name] not in (None, locked[name])
+    ]
+    if others:
+        more = f" and {len(others) - NAMED_LIBRARIES} more" if len(others) > NAMED_LIBRARIES else ""
+        message = f"Other versions than those of the lock file: {', '.join(others[:NAMED_LIBRARIES])}{more}."
+        yield Result(
+            "libraries", Level.WARNING, message, "Install the versions of requirements.lock, which are tested."
+        )
+    elif not wrong:
+        yield Result("libraries", Level.OK, f"{len(locked)} libraries have the versions of the lock file.")
+
+
+def describe_unmet(line: str) -> str:
+    """Describe a declared requirement that is not met. Return an empty text otherwise, and for other platforms."""
+    requirement = Requirement(line)
+    if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+        return ""
+    version = _installed(requirement.name)
+    if version is None:
+        return f"{requirement.name} is not installed."
+    if not requirement.specifier.contains(version, prereleases=True):
+        return f"{requirement.name} is {version}, but {requirement.specifier} is needed."
+    return ""
+
+
+def read_lock(path: Path) -> dict[str, str]:
+    """Return the version of each library that the lock file names."""
+    return dict(re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", path.read_text(), re.MULTILINE))
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@needs_database
+def check_workers(_: Installation) -> Iterator[Result]:
+    """Check that each kind of worker was seen recently, and how long the oldest handoff has waited."""
+    queue, silent = stats.measure_worker_queue(), silent_workers()
+    age = timezone.now() - queue.oldest_at if queue.oldest_at else timedelta()
+    is_late = age > NOBODY_AFTER
+    number = queue.waiting + queue.leased
+    waits = f"{pluralize(number, 'handoff waits', 'handoffs wait')}, the oldest for {format_span(age.total_seconds())}"
+    for name in expected_workers():
+        if name in silent:
+            level = Level.ERROR if is_late else Level.WARNING
+            message = f"{name}: {describe_silence(silent[name])}."
+            yield Result("workers", level, message, "Start it with handoffaudit up, or as docs/deploy.md says.")
+        else:
+            yield Result("workers", Level.OK, f"{name}: seen.")
+    if is_late:
+        yield Result("queue", Level.WARNING, f"{waits}.", "Start more workers, or read the log of the worker.")
+    else:
+        yield Result("queue", Level.OK, f"{waits}." if queue.oldest_at else "No handoff waits.")
+
+
+def check_disk(_: Installation) -> Iterator[Result]:
+    if shortage := describe_shortage():
+        what, fix = shortage.split(": ", 1)
+        yield Result("disk", Level.ERROR, f"{what}.", f"{fix.capitalize()}.")
+        return
+    folder = next((one for one in (settings.DATA_FOLDER, *settings.DATA_FOLDER.parents) if one.is_dir()), Path("/"))
+    yield Result("disk", Level.OK, f"{shutil.disk_usage(folder).free / 1e6:,.0f} MB are free in {folder}.")
+
+
+def check_permissions(_: Installation) -> Iterator[Result]:
+    """Check that the product can write to the data folder, and that other users cannot read what it stores there."""
+    folder: Path = settings.DATA_FOLDER
+    if not folder.is_dir():
+        if connection.vendor == "sqlite":
+            yield Result("permissions", Level.ERROR, f"There is no data folder {folder}.", "Run handoffaudit up once.")
+        return
+    found = []
+    if not os.access(folder, os.W_OK | os.X_OK):
+        owner = folder.stat().st_uid
+        message = f"This user (number {os.getuid()}) cannot write to {folder}, which belongs to user number {owner}."
+        found.append(Result("permissions", Level.ERROR, message, f"Run this as the owner, or: chown -R USER {folder}"))
+    for path in _stored_files(folder):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077 and not _is_closed(path.parent):
+            level = Level.ERROR if path.name == "secret-key" else Level.WARNING
+            message = f"Other users of this machine can read or write {path} (mode {mode:o})."
+            found.append(Result("permissions", level, message, f"chmod 600 {path}"))
+    yield from found or [Result("permissions", Level.OK, f"Only its owner can read what is stored in {folder}.")]
+
+
+def _stored_files(folder: Path) -> list[Path]:
+    files = [folder / "secret-key"]
+    if connection.vendor == "sqlite":
+        # SQLite gives its log the mode of the database.
+        files.append(Path(connection.settings_dict["NAME"]))
+    return [file for file in files if file.is_file()]
+
+
+def _is_closed(folder: Path) -> bool:
+    """Return whether only the owner can enter the folder, so that the modes of its files do not matter."""
+    return not stat.S_IMODE(folder.stat().st_mode) & 0o077
+
+
+def check_llm(installation: Installation) -> Iterator[Result]:
+    """Check whether the LLM is configured; with `--online`, ask it one short question."""
+    if not client.is_configured():
+        yield Result("llm", Level.OK, "No LLM key is set: strict handoffs are accepted unverified.")
+        return
+    model = settings.MODEL_FAST
+    if not installation.online:
+        yield Result("llm", Level.OK, f"{settings.MODEL_PROVIDER} is set, and was not asked (--online asks {model}).")
+        return
+    try:
+        service = build_client(settings.MODEL_PROVIDER, settings.ANTHROPIC_API_KEY, settings.MODEL_BASE_URL)
+        assert service is not None  # noqa: S101 -- is_configured
+        reply = service.complete(
+            model=model,
+            system="",
+            messages=[{"role": "user", "content": "Answer with the word yes."}],
+            schema={},
+            max_tokens=16,
+            seconds=LLM_SECONDS,
+        )
+    except Unavailable as error:
+        fix = "Check ANTHROPIC_API_KEY, HANDOFFAUDIT_MODEL_FAST and the network."
+        yield Result("llm", Level.ERROR, f"{model} does not answer: {error.detail}", fix)
+    else:
+        yield Result("llm", Level.OK, f"{model} answers ({reply.usage.tokens_out} tokens).")
+
+
+def check_static_files(_: Installation) -> Iterator[Result]:
+    root = Path(settings.STATIC_ROOT)
+    fix = "Run handoffaudit manage collectstatic --noinput, or start the server with handoffaudit up."
+    if not (root / "staticfiles.json").is_file():
+        yield Result("static files", Level.ERROR, f"There are no collected static files in {root}.", fix)
+    elif not is_static_current():
+        yield Result("static files", Level.WARNING, f"The static files in {root} are of another version.", fix)
+    else:
+        yield Result("static files", Level.OK, f"Collected in {root}.")
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    check_settings,
+    check_python,
+    check_libraries,
+    check_database,
+    check_connections,
+    check_clock,
+    check_migrations,
+    check_broker,
+    check_workers,
+    check_disk,
+    check_permissions,
+    check_llm,
+    check_static_files,
+)

@@ -1,0 +1,1 @@
+"""Seals of decisions and verdicts, checkpoints of the logs, and evidence bundles."""

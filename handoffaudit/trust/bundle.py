@@ -1,0 +1,375 @@
+"""Evidence bundles: a signed ZIP file about a handoff, a trace or a period, made while it is sent.
+
+`docs/evidence-bundle.md` describes the files inside. `trust/bundle_check.py` checks a bundle without a database.
+"""
+
+import base64
+import hashlib
+import io
+import threading
+import time
+import uuid
+import zipfile
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Self
+from weakref import WeakSet
+
+import orjson
+from django.db.models import Min, QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.filters import first_id_at, is_of_trace
+from handoffaudit.handoffs.models import Approval, Comment, Event, Handoff, HandoffBody, RemovedDocument, Verdict
+from handoffaudit.handoffs.periods import window_of
+from handoffaudit.policy.kinds import KINDS
+from handoffaudit.policy.models import Kind, PolicyVersion
+from handoffaudit.trust import bundle_summary, checkpoints, rows, seals
+from handoffaudit.trust.bundle_check import FORMAT, MANIFEST, PURPOSE, SIGNATURE
+from handoffaudit.trust.models import Seal, SealKind
+from handoffaudit.trust.sealed_list import EVENT, VERDICT
+from handoffaudit.trust.signatures import SealKey, canonical, utc
+
+# The bounds of a bundle. A bundle of this size takes some seconds; a larger one would occupy a thread for minutes.
+MOST_HANDOFFS: Final = 1000
+MOST_BYTES: Final = 256 * 1024 * 1024
+MOST_SECONDS: Final = 120.0
+MOST_ENTRIES: Final = 5000
+MOST_PER_HANDOFF: Final = 500
+_PART: Final = 50
+
+
+class TooLarge(Exception):
+    """The error for a bundle beyond the bounds; the message says what to choose instead."""
+
+
+class NothingFound(Exception):
+    """The error for a bundle about no handoff."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The handoffs of a bundle: `kind` is handoff, trace or period, and `name` says which."""
+
+    tenant: Tenant
+    kind: str
+    name: str
+    handoffs: Sequence[Handoff]
+
+
+def find_subject(tenant: Tenant, asked: Mapping[str, str]) -> Subject:
+    """Return what `handoff`, `trace`, or else `period`, `since` and `until` name. A period is in whole hours.
+
+    Raise `FilterError` for a period that cannot be read, `Handoff.DoesNotExist`, `NothingFound` or `TooLarge`.
+    """
+    if asked.get("handoff"):
+        return about_handoff(tenant, asked["handoff"])
+    if asked.get("trace"):
+        return about_trace(tenant, asked["trace"])
+    window = window_of(asked, timezone.now())
+    return about_period(tenant, window.since, window.until)
+
+
+def about_handoff(tenant: Tenant, reference: str) -> Subject:
+    """Return a handoff with the other attempts of its lineage. Raise `Handoff.DoesNotExist`."""
+    handoff = queries.get(tenant, reference)
+    attempts = queries.attempts(handoff, MOST_PER_HANDOFF) or [handoff]
+    return _bounded(Subject(tenant, "handoff", str(handoff.pk), attempts))
+
+
+def about_trace(tenant: Tenant, trace_id: str) -> Subject:
+    """Return the handoffs of a trace. Raise `NothingFound` or `TooLarge`."""
+    known = bool(trace_id) and "\x00" not in trace_id
+    found = queries.of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id") if known else Handoff.objects.none()
+    return _bounded(Subject(tenant, "trace", trace_id, list(found[: MOST_HANDOFFS + 1])))
+
+
+def about_period(tenant: Tenant, since: datetime, until: datetime) -> Subject:
+    """Return the handoffs received from `since` to `until` (exclusive). Raise `NothingFound` or `TooLarge`."""
+    found = queries.of_tenant(tenant).filter(id__gte=first_id_at(since), id__lt=first_id_at(until)).order_by("id")
+    return _bounded(Subject(tenant, "period", f"{utc(since)} to {utc(until)}", list(found[: MOST_HANDOFFS + 1])))
+
+
+def _bounded(subject: Subject) -> Subject:
+    if not subject.handoffs:
+        raise NothingFound(f"There is no handoff in this {subject.kind}.")
+    if len(subject.handoffs) > MOST_HANDOFFS:
+        raise TooLarge(
+            f"The {subject.kind} has more than {MOST_HANDOFFS:,} handoffs, and a bundle takes at most so many: choose a"
+            " shorter period or single traces."
+        )
+    stored = sum(one.size_bytes for one in subject.handoffs)
+    if stored > MOST_BYTES // 4:
+        raise TooLarge(
+            f"The documents have {stored:,} bytes, and a bundle takes at most {MOST_BYTES // 4:,}: choose a shorter"
+            " period or single handoffs."
+        )
+    return subject
+
+
+class Busy(Exception):
+    """The error while this process already makes as many bundles as it may."""
+
+    def __init__(self) -> None:
+        super().__init__(f"This server already makes {MOST_AT_ONCE} evidence bundles. Try again in a minute.")
+
+
+MOST_AT_ONCE: Final = 2
+# Nobody closes the iterator of a response that was never sent, so the set must drop its entry by itself.
+_under_way: "WeakSet[Download]" = WeakSet()
+_lock = threading.Lock()
+
+
+class Download:
+    """The bytes of a bundle; its place among the downloads of this process is released when it ends or is closed."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        with _lock:
+            if len(_under_way) >= MOST_AT_ONCE:
+                raise Busy
+            _under_way.add(self)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._parts)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        with _lock:
+            _under_way.discard(self)
+
+
+class _Chunks(io.RawIOBase):
+    """A file that only grows. `take` returns what was written since the last call."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any, /) -> int:
+        self._parts.append(bytes(part))
+        return len(part)
+
+    def take(self) -> bytes:
+        taken, self._parts = b"".join(self._parts), []
+        return taken
+
+
+@dataclass(slots=True)
+class _Writer:
+    """The ZIP file while it is made, with the entries of its manifest."""
+
+    key: SealKey
+    chunks: _Chunks = field(default_factory=_Chunks)
+    files: list[dict[str, Any]] = field(default_factory=list)
+    size: int = 0
+    until: float = field(default_factory=lambda: time.monotonic() + MOST_SECONDS)
+    archive: zipfile.ZipFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.archive = zipfile.ZipFile(self.chunks, "w", zipfile.ZIP_DEFLATED)
+
+    def add(self, path: str, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Write a file of these parts, and yield the bytes of the archive that are ready. Raise `TooLarge`."""
+        digest, size = hashlib.sha256(), 0
+        with self.archive.open(path, "w") as file:
+            for part in parts:
+                digest.update(part)
+                size += len(part)
+                file.write(part)
+                if self.size + size > MOST_BYTES or time.monotonic() > self.until:
+                    raise TooLarge("The bundle takes too many bytes or too long: choose a shorter period.")
+                yield self.chunks.take()
+        self.size += size
+        self.files.append({"path": path, "sha256": digest.hexdigest(), "size": size})
+        yield self.chunks.take()
+
+    def finish(self, facts: dict[str, Any]) -> Iterator[bytes]:
+        manifest = canonical(facts | {"files": self.files})
+        self.archive.writestr(MANIFEST, manifest)
+        self.archive.writestr(SIGNATURE, self.key.sign(PURPOSE, manifest) + "\n")
+        self.archive.close()
+        yield self.chunks.take()
+
+
+def build(subject: Subject, key: SealKey, *, by: str, with_audit: bool) -> Iterator[bytes]:
+    """Yield the bytes of the bundle. Its last file is the signed manifest, so an interrupted bundle is never valid.
+
+    `by` is the person or key that asked for the bundle. Without `with_audit`, the bundle has no entries of the audit
+    log. Raise `TooLarge` if the bundle grows beyond the bounds after all.
+    """
+    writer = _Writer(key)
+    tenant, handoffs = subject.tenant, subject.handoffs
+    pks = [one.pk for one in handoffs]
+    yield from writer.add("checkpoint.json", [canonical(checkpoints.make_checkpoint(tenant, key))])
+    yield from writer.add("handoffs.jsonl", _handoff_lines(handoffs))
+    for handoff in handoffs:
+        for name, content in _documents(handoff):
+            yield from writer.add(f"documents/{handoff.pk}/{name}", [content])
+    sealed = _SealedRows(tenant)
+    yield from writer.add("rows.jsonl", sealed.lines(pks))
+    yield from writer.add("seals.jsonl", _seal_lines(tenant, sealed))
+    yield from writer.add("policies-as-shipped.jsonl", sealed.shipped_lines())
+    yield from writer.add("notes.jsonl", _note_lines(tenant, pks))
+    if with_audit:
+        yield from writer.add("audit.jsonl", _audit_lines(tenant, handoffs))
+    facts = {
+        "format": FORMAT,
+        "version": 1,
+        "tenant": tenant.slug,
+        "tenant_id": tenant.pk,
+        "subject": {"kind": subject.kind, "name": subject.name, "handoffs": len(handoffs)},
+        "made_at": utc(timezone.now()),
+        "made_by": by,
+        "with_audit": with_audit,
+        "public_key": key.public,
+        "key_id": key.key_id,
+    }
+    yield from writer.add("summary.html", bundle_summary.render(facts, handoffs, sealed.summary))
+    yield from writer.finish(facts)
+
+
+def _line(facts: dict[str, Any]) -> bytes:
+    return canonical(facts) + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return utc(value)
+    return str(value) if isinstance(value, uuid.UUID) else value
+
+
+def _handoff_lines(handoffs: Sequence[Handoff]) -> Iterator[bytes]:
+    approvals = {one.pk: one for one in Approval.objects.filter(handoff__in=[one.pk for one in handoffs])}
+    for handoff in handoffs:
+        facts = {
+            name: _plain(getattr(handoff, name))
+            for name in (
+                *("id", "handoff_id", "format", "handoff_type", "source_agent_id", "target_agent_id", "trace_id"),
+                *("parent_handoff_id", "retry_of", "lineage", "attempt", "repaired", "state", "received_at"),
+                *("judged_at", "sent_at", "size_bytes", "content_hash", "data_hash", "verdict", "codes"),
+            )
+        }
+        removed = RemovedDocument.objects.filter(pk=handoff.pk, tenant=handoff.tenant_id).first()
+        if removed is not None:
+            facts["document_removed"] = {"at": utc(removed.at), "kept_days": removed.days, "sha256": removed.sha256}
+        if (approval := approvals.get(handoff.pk)) is not None:
+            facts["approval"] = {
+                name: _plain(getattr(approval, name))
+                for name in ("document_hash", "policy_versions", "expires_at", "used_at", "used_by")
+            }
+        yield _line(facts)
+
+
+def _documents(handoff: Handoff) -> Iterator[tuple[str, bytes]]:
+    body = HandoffBody.objects.filter(pk=handoff.pk, handoff__tenant=handoff.tenant_id).first()
+    for name in ("original", "context", "evidence", "lifted"):
+        content = getattr(body, name) if body is not None else None
+        if content is not None:
+            yield name, bytes(content)
+
+
+@dataclass(slots=True)
+class _SealedRows:
+    """The rows of a bundle: events, verdicts, and the policy versions that the verdicts name.
+
+    The bundle needs the seals of the sealed rows. `summary` collects facts for people.
+    """
+
+    tenant: Tenant
+    events: list[int] = field(default_factory=list)
+    verdicts: list[uuid.UUID] = field(default_factory=list)
+    policies: list[int] = field(default_factory=list)
+    named: set[tuple[str, int]] = field(default_factory=set)
+    summary: bundle_summary.Summary = field(default_factory=bundle_summary.Summary)
+
+    def lines(self, pks: Sequence[uuid.UUID]) -> Iterator[bytes]:
+        for start in range(0, len(pks), _PART):
+            part = pks[start : start + _PART]
+            events = Event.objects.filter(tenant=self.tenant, handoff__in=part).order_by("id")
+            for row in rows.read_events(events[: _PART * MOST_PER_HANDOFF]):
+                self.events.append(row.sealed.number)
+                self.summary.add_event(row.facts)
+                yield _line(row.facts)
+            verdicts = Verdict.objects.filter(tenant=self.tenant, handoff__in=part).order_by("id")
+            for row in rows.read_verdicts(verdicts[: _PART * MOST_PER_HANDOFF]):
+                self.verdicts.append(uuid.UUID(int=row.sealed.number))
+                content = orjson.loads(row.facts["content"])
+                self.named |= {(kind, number) for kind, number in content.get("policy_versions", {}).items()}
+                self.summary.add_verdict(row.facts, content)
+                yield _line(row.facts)
+        for kind, number in sorted(self.named):
+            found = PolicyVersion.objects.filter(tenant=self.tenant, kind=kind, number=number)
+            for row in rows.read_policies(found):
+                self.policies.append(row.sealed.number)
+                self.summary.policies.append(row.facts)
+                yield _line(row.facts)
+
+    def shipped_lines(self) -> Iterator[bytes]:
+        """Yield the policies that nobody had changed; they are part of the product."""
+        for kind, number in sorted(self.named):
+            if number == 0 and kind in Kind.values:
+                versions = KINDS[Kind(kind)]
+                yield orjson.dumps({"kind": kind, "number": 0, "content": versions.to_plain(versions.shipped)}) + b"\n"
+
+
+def _seal_lines(tenant: Tenant, sealed: _SealedRows) -> Iterator[bytes]:
+    """Yield the seals that have the rows, and the seals that change the key, so that each key leads to the newest."""
+    numbers = set(Seal.objects.filter(tenant=tenant, kind=SealKind.KEY).values_list("number", flat=True))
+    numbers |= _find_seals(tenant, EVENT, sorted(sealed.events))
+    numbers |= _find_seals(tenant, VERDICT, sorted(sealed.verdicts))
+    for one in sealed.policies:
+        having = Seal.objects.filter(tenant=tenant, last_policy__gte=one).aggregate(first=Min("number"))["first"]
+        numbers |= {having} if having else set()
+    for seal in Seal.objects.filter(tenant=tenant, number__in=numbers).order_by("number").iterator(chunk_size=20):
+        yield _line(seals.seal_facts(seal) | {"list": base64.b64encode(bytes(seal.rows)).decode()})
+
+
+def _find_seals(tenant: Tenant, kind: int, wanted: Sequence[Any]) -> set[int]:
+    """Return the numbers of the seals whose range of ids has one of the wanted ids."""
+    if not wanted:
+        return set()
+    first, last = ("first_event", "last_event") if kind == EVENT else ("first_verdict", "last_verdict")
+    ranges = {f"{first}__lte": wanted[-1], f"{last}__gte": wanted[0]}
+    found = Seal.objects.filter(tenant=tenant, kind=SealKind.ROWS, **ranges).order_by("number")
+    numbers = set()
+    for number, low, high in found.values_list("number", first, last).iterator(chunk_size=2000):
+        at = bisect_left(wanted, low)
+        if at < len(wanted) and wanted[at] <= high:
+            numbers.add(number)
+    return numbers
+
+
+def _note_lines(tenant: Tenant, pks: Sequence[uuid.UUID]) -> Iterator[bytes]:
+    """Yield the comments on the handoffs. People can change their comments, so comments are not sealed."""
+    found = Comment.objects.filter(tenant=tenant, handoff__in=list(pks)).order_by("id")[:MOST_ENTRIES]
+    for one in found:
+        names = ("id", "handoff_id", "actor_kind", "actor", "text", "at", "edited_at", "removed_at")
+        yield _line({name: _plain(getattr(one, name)) for name in names})
+
+
+def _audit_lines(tenant: Tenant, handoffs: Sequence[Handoff]) -> Iterator[bytes]:
+    """Yield the entries of the audit log from the first handoff to now, one after another, at most `MOST_ENTRIES`."""
+    since = min(one.received_at for one in handoffs)
+    entries: QuerySet[AuditEntry] = AuditEntry.objects.filter(tenant=tenant, at__gte=since).order_by("number")
+    for entry in entries[:MOST_ENTRIES]:
+        text = audit.canonical_entry(entry).decode()
+        yield _line({"canonical": text, "previous_hash": entry.previous_hash, "entry_hash": entry.entry_hash})
+
+
+def file_name(subject: Subject) -> str:
+    safe = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in subject.name)[:60].strip("-")
+    return f"evidence-{subject.tenant.slug}-{subject.kind}-{safe or 'x'}.zip"

@@ -1,0 +1,265 @@
+"""The check of an evidence bundle, offline: no database, no settings, and every read is bounded."""
+
+import base64
+import hashlib
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+import orjson
+
+from handoffaudit.trust.sealed_list import (
+    KINDS,
+    SEALED_FACTS,
+    WrongList,
+    find_wrong_signature,
+    hash_seal,
+    unpack,
+)
+from handoffaudit.trust.signatures import canonical, id_of, is_valid, sha256
+
+FORMAT: Final = "handoffaudit-evidence"
+PURPOSE: Final = "bundle"
+MANIFEST: Final = "manifest.json"
+SIGNATURE: Final = "manifest.sig"
+
+# A bundle that the product makes stays far below these bounds.
+MOST_FILES: Final = 20_000
+LONGEST_MANIFEST: Final = 16 * 1024 * 1024
+MOST_BYTES: Final = 1024 * 1024 * 1024
+LONGEST_LINE: Final = 64 * 1024 * 1024
+MOST_PROBLEMS: Final = 50
+_PIECE: Final = 1 << 20
+
+
+class WrongBundle(Exception):
+    """The error for a file that is no bundle, or that was changed; the message says what is wrong."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What a check found. `problems` mean that something was changed; `notes` are for the reader to judge."""
+
+    manifest: dict[str, Any]
+    files: int = 0
+    sealed: int = 0
+    seals: int = 0
+    entries: int = 0
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, problem: str) -> None:
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+
+
+def check(path: Path, key: str | None) -> Result:
+    """Check a bundle. With `key`, the manifest must be signed with this public key. Raise `WrongBundle`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _check(archive, key)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise WrongBundle(f"The file cannot be read as a bundle: {error}.") from error
+    except OSError as error:
+        raise WrongBundle(f"The file cannot be read: {error.strerror or error}.") from error
+    except Exception as error:
+        # The decompressors of the standard library have errors of their own, such as `zlib.error`.
+        if type(error).__module__ in ("zlib", "lzma", "_lzma"):
+            raise WrongBundle("The file is damaged.") from error
+        raise
+
+
+def _check(archive: zipfile.ZipFile, key: str | None) -> Result:
+    names = archive.namelist()
+    if len(names) > MOST_FILES or len(set(names)) != len(names):
+        raise WrongBundle("The file has too many entries, or two of the same name.")
+    if MANIFEST not in names or SIGNATURE not in names:
+        raise WrongBundle("The file has no signed manifest: it is no bundle, or its download was interrupted.")
+    raw = _read_small(archive, MANIFEST, LONGEST_MANIFEST)
+    manifest = _parse_manifest(raw)
+    signature = _read_small(archive, SIGNATURE, 200).decode("ascii", "replace").strip()
+    if not is_valid(manifest["public_key"], signature, PURPOSE, raw):
+        raise WrongBundle("The signature of the manifest is wrong.")
+    result = Result(manifest)
+    if key is None:
+        shown = id_of(manifest["public_key"])
+        result.notes.append(f"the key {shown} comes from the bundle and was compared with nothing: give --key")
+    elif key != manifest["public_key"]:
+        result.add(f"the manifest is signed with the key {id_of(manifest['public_key'])}, not with {id_of(key)}")
+    _check_files(archive, manifest, names, result)
+    if not result.problems:
+        _check_content(archive, manifest, result)
+    return result
+
+
+def _parse_manifest(raw: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        found = None
+    texts = ("format", "tenant", "public_key", "made_at", "made_by")
+    if (
+        not isinstance(found, dict)
+        or any(not isinstance(found.get(name), str) for name in texts)
+        or found["format"] != FORMAT
+        or found.get("version") != 1
+        or not isinstance(found.get("subject"), dict)
+        or not isinstance(found.get("files"), list)
+    ):
+        raise WrongBundle("The manifest is not one of an evidence bundle of version 1.")
+    for one in found["files"]:
+        if (
+            not isinstance(one, dict)
+            or not isinstance(one.get("path"), str)
+            or not isinstance(one.get("sha256"), str)
+            or not isinstance(one.get("size"), int)
+        ):
+            raise WrongBundle("The manifest lists a file without its path, digest or size.")
+    return found
+
+
+def _read_small(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    with archive.open(name) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise WrongBundle(f"{name} has more than {most:,} bytes.")
+    return content
+
+
+def _check_files(archive: zipfile.ZipFile, manifest: dict[str, Any], names: list[str], result: Result) -> None:
+    listed = {one["path"]: one for one in manifest["files"]}
+    for name in sorted(set(names) - set(listed) - {MANIFEST, SIGNATURE}):
+        result.add(f"{name}: it is not in the manifest")
+    left = MOST_BYTES
+    for name, facts in listed.items():
+        if name not in names:
+            result.add(f"{name}: it is missing")
+            continue
+        digest, size = hashlib.sha256(), 0
+        with archive.open(name) as file:
+            # A file that unpacks to more than the manifest says is not read to its end.
+            while size <= facts["size"] and (piece := file.read(_PIECE)):
+                digest.update(piece)
+                size += len(piece)
+        left -= size
+        if left < 0:
+            raise WrongBundle(f"The files have more than {MOST_BYTES:,} bytes.")
+        if size != facts["size"] or digest.hexdigest() != facts["sha256"]:
+            result.add(f"{name}: it was changed")
+        result.files += 1
+
+
+def _check_content(archive: zipfile.ZipFile, manifest: dict[str, Any], result: Result) -> None:
+    """Check the seals, the sealed rows and the audit log, which have signatures and hashes of their own."""
+    names = set(archive.namelist())
+    if not {"seals.jsonl", "rows.jsonl", "checkpoint.json"} <= names:
+        result.add("seals.jsonl, rows.jsonl or checkpoint.json is missing")
+        return
+    digests: dict[tuple[int, str], bytes] = {}
+    seals = list(_read_seals(archive, digests, result))
+    trusted = _trust_keys(seals, manifest["public_key"])
+    for facts in seals:
+        if facts["public_key"] not in trusted:
+            result.add(f"seal {facts['number']}: no chain of keys leads from its key to the key of the bundle")
+    unsealed, hashes = 0, {str(one.get("id")): one.get("content_hash") for one, _ in _read_handoffs(archive)}
+    for facts, line in _read_lines(archive, "rows.jsonl"):
+        named = facts.get("handoff__content_hash")
+        if named is not None and hashes.get(str(facts.get("handoff_id"))) != named:
+            result.add(f"verdict {facts.get('id')}: handoffs.jsonl has another hash of the document")
+        kind = KINDS.get(str(facts.get("row")), 0)
+        stored = digests.get((kind, str(facts.get("id")).replace("-", "")))
+        if stored is None:
+            unsealed += kind != 1 or facts.get("to_state") not in ("received", "validating")
+        elif stored != hashlib.sha256(line).digest():
+            result.add(f"{facts.get('row')} {facts.get('id')}: it differs from its seal")
+        else:
+            result.sealed += 1
+    if unsealed:
+        result.notes.append(f"{unsealed:,} events, verdicts or policies had no seal yet when the bundle was made")
+    if "audit.jsonl" in names:
+        _check_audit(archive, result)
+    else:
+        result.notes.append("the bundle has no entries of the audit log")
+    _check_checkpoint(archive, manifest, result)
+
+
+def _read_seals(
+    archive: zipfile.ZipFile, digests: dict[tuple[int, str], bytes], result: Result
+) -> Iterator[dict[str, Any]]:
+    """Yield the seals whose hash and signatures are right, and collect the digests of their rows."""
+    for facts, _ in _read_lines(archive, "seals.jsonl"):
+        result.seals += 1
+        name = f"seal {facts.get('number')}"
+        needed = (*SEALED_FACTS, "seal_hash", "signature", "new_signature", "list")
+        if any(one not in facts for one in needed):
+            result.add(f"{name}: a field is missing")
+            continue
+        try:
+            packed = base64.b64decode(str(facts["list"]), validate=True)
+            listed = list(unpack(packed))
+        except (ValueError, WrongList):
+            result.add(f"{name}: its list of rows cannot be read")
+            continue
+        if facts["rows"] != sha256(packed) or hash_seal(facts) != facts["seal_hash"]:
+            result.add(f"{name}: it was changed")
+        elif wrong := find_wrong_signature(facts, None):
+            result.add(f"{name}: {wrong}")
+        else:
+            for one in listed:
+                number = f"{one.number:032x}" if one.kind == KINDS["verdict"] else str(one.number)
+                digests[one.kind, number] = one.digest
+            yield facts
+
+
+def _trust_keys(seals: list[dict[str, Any]], newest: str) -> set[str]:
+    """Return the keys that lead to the newest key by signed changes."""
+    trusted, grew = {newest}, True
+    while grew:
+        found = {one["public_key"] for one in seals if one["kind"] == "key" and one["new_key"] in trusted}
+        grew = not found <= trusted
+        trusted |= found
+    return trusted
+
+
+def _read_handoffs(archive: zipfile.ZipFile) -> Iterator[tuple[dict[str, Any], bytes]]:
+    return _read_lines(archive, "handoffs.jsonl") if "handoffs.jsonl" in archive.namelist() else iter(())
+
+
+def _check_audit(archive: zipfile.ZipFile, result: Result) -> None:
+    previous: str | None = None
+    for facts, _ in _read_lines(archive, "audit.jsonl"):
+        result.entries += 1
+        told = f"{facts.get('previous_hash')}\n{facts.get('canonical')}".encode("utf-8", "surrogatepass")
+        if hashlib.sha256(told).hexdigest() != facts.get("entry_hash"):
+            result.add(f"audit.jsonl, line {result.entries}: the entry differs from its hash")
+        elif previous is not None and facts.get("previous_hash") != previous:
+            result.add(f"audit.jsonl, line {result.entries}: the entry does not follow from the entry before it")
+        previous = str(facts.get("entry_hash"))
+
+
+def _check_checkpoint(archive: zipfile.ZipFile, manifest: dict[str, Any], result: Result) -> None:
+    try:
+        facts = orjson.loads(_read_small(archive, "checkpoint.json", 10_000))
+        signature = str(facts.pop("signature"))
+    except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError):
+        result.add("checkpoint.json cannot be read")
+        return
+    if not is_valid(manifest["public_key"], signature, "checkpoint", canonical(facts)):
+        result.add("checkpoint.json: its signature is wrong")
+
+
+def _read_lines(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yield the objects of a file with one in each line, with the bytes of the line. Raise `WrongBundle`."""
+    with archive.open(name) as file:
+        lines: IO[bytes] = file
+        while line := lines.readline(LONGEST_LINE):
+            content = line.removesuffix(b"\n")
+            try:
+                facts = orjson.loads(content)
+            except orjson.JSONDecodeError as error:
+                raise WrongBundle(f"{name} has a line that is no JSON.") from error
+            if not isinstance(facts, dict):
+                raise WrongBundle(f"{name} has a line that is no object.")
+            yield facts, content

@@ -1,0 +1,239 @@
+"""Verification of a tenant's seals: the chain, its signatures, and the rows that it seals.
+
+The verification reads each seal and each sealed row once, and holds one part of them in memory at a time.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.utils import timezone
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.handoffs.models import Event, Verdict
+from handoffaudit.policy.models import PolicyVersion
+from handoffaudit.trust import rows, seals
+from handoffaudit.trust.models import Seal, SealKind, SealProgress
+from handoffaudit.trust.sealed_list import (
+    EVENT,
+    POLICY,
+    VERDICT,
+    Sealed,
+    WrongList,
+    find_wrong_signature,
+    hash_seal,
+    is_lost_key,
+    unpack,
+)
+from handoffaudit.trust.signatures import id_of
+
+# The verification names at most this many problems of a tenant.
+MOST_PROBLEMS: Final = 50
+# The number of ids that are compared with the seals at a time.
+PART: Final = 20_000
+# The kinds of rows that a retention run over a kind of data removes, by the target of its audit entry.
+REMOVES: Final = {"handoffs": (EVENT, VERDICT), "events": (EVENT,), "verdicts": (VERDICT,)}
+
+
+class _Enough(Exception):
+    """The end of a verification that has found `MOST_PROBLEMS`."""
+
+
+@dataclass(slots=True)
+class Report:
+    """The result for a tenant. `problems` are sentences that name the row; `notes` are no sign of a change."""
+
+    entries: int = 0
+    seals: int = 0
+    rows: int = 0
+    waiting: int = 0
+    waiting_since: datetime | None = None
+    removed: int = 0
+    broken: audit.Broken | None = None
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+    @property
+    def is_intact(self) -> bool:
+        return not self.problems
+
+    def add(self, problem: str) -> None:
+        if len(self.problems) >= MOST_PROBLEMS:
+            self.problems.append("more problems follow")
+            raise _Enough
+        self.problems.append(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """A retention run in the audit log that removed rows of these kinds, of handoffs from before a time."""
+
+    number: int
+    kinds: tuple[int, ...]
+    before: datetime
+
+
+def verify(tenant: Tenant, key: str | None) -> Report:
+    """Verify the audit log and the seals of a tenant. The last seal must be signed with the public key `key`.
+
+    Without `key`, the report has a note that the key was compared with nothing.
+    """
+    report = Report(entries=Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk))
+    try:
+        report.broken = audit.verify(tenant)
+        if report.broken:
+            report.add(f"audit entry {report.broken.number}: {report.broken.why}")
+        if not tenant.is_sample:
+            _verify_seals(tenant, key, report)
+    except _Enough:
+        pass
+    return report
+
+
+def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
+    removals = _list_removals(tenant)
+    before: Seal | None = None
+    current: str | None = None
+    policies: set[int] = set()
+    # The report gives the first reason why a part of the chain is wrong; each seal is compared with the seal before it.
+    for seal in Seal.objects.filter(tenant=tenant).order_by("number").iterator(chunk_size=20):
+        for problem in _verify_seal(seal, before, current):
+            report.add(f"seal {seal.number}: {problem}")
+        if is_lost_key(seals.seal_facts(seal)):
+            report.notes.append(f"seal {seal.number} replaces a lost key: the old key has not signed it")
+        _verify_anchor(tenant, seal, report)
+        policies |= _verify_rows(seal, removals, report)
+        before, current = seal, seals.current_key(seal)
+        if current not in report.keys:
+            report.keys.append(current)
+        report.seals += 1
+    if current is not None and key is None:
+        report.notes.append(f"the seals are signed with the key {id_of(current)}, which was compared with nothing")
+    elif current is not None and current != key:
+        report.add(f"the last seal is signed with the key {id_of(current)}, not with {id_of(key or '')}")
+    reached = max(before.reached if before else 0, _progress())
+    _find_added_events(tenant, reached, report)
+    _find_added_verdicts(tenant, reached, report)
+    _find_added_policies(tenant, policies, before.last_policy if before else 0, report)
+    report.waiting, report.waiting_since = seals.oldest_waiting(tenant)
+
+
+def _progress() -> int:
+    return SealProgress.objects.values_list("reached", flat=True).filter(pk=1).first() or 0
+
+
+def _verify_seal(seal: Seal, before: Seal | None, key: str | None) -> Iterator[str]:
+    if seal.number != (before.number + 1 if before else 1):
+        yield "the seal before it is missing"
+    elif seal.previous_hash != (before.seal_hash if before else ""):
+        yield "it does not follow from the seal before it"
+    facts = seals.seal_facts(seal)
+    if hash_seal(facts) != seal.seal_hash or seal.key_id != id_of(seal.public_key):
+        yield "it was changed after it was written"
+    elif wrong := find_wrong_signature(facts, key):
+        yield wrong
+
+
+def _verify_anchor(tenant: Tenant, seal: Seal, report: Report) -> None:
+    """Compare the newest audit entry at the time of the seal with the audit log of today."""
+    if not seal.audit_number:
+        return
+    found = AuditEntry.objects.filter(tenant=tenant, number=seal.audit_number).values_list("entry_hash", flat=True)
+    stored = found.first()
+    if stored is None:
+        report.add(f"audit entry {seal.audit_number}: it is missing, and seal {seal.number} names it")
+    elif stored != seal.audit_hash:
+        report.add(f"audit entry {seal.audit_number}: seal {seal.number} names another hash")
+
+
+def _verify_rows(seal: Seal, removals: Iterable[_Removal], report: Report) -> set[int]:
+    """Compare the sealed rows with the stored rows. Return the ids of the sealed policy versions."""
+    try:
+        listed = list(unpack(bytes(seal.rows)))
+    except WrongList:
+        report.add(f"seal {seal.number}: its list of rows cannot be read")
+        return set()
+    stored = rows.read_rows(listed)
+    for one in listed:
+        row = stored.get((one.kind, one.number))
+        report.rows += 1
+        if row is None and any(_covers(removal, one) for removal in removals):
+            report.removed += 1
+        elif row is None:
+            report.add(f"{one}: it is missing, and seal {seal.number} has it")
+        elif row.sealed != one or row.tenant != seal.tenant_id:
+            what = ", or the document's hash of its handoff was," if one.kind == VERDICT else ""
+            report.add(f"{one}: it was changed{what} after seal {seal.number}")
+    return {one.number for one in listed if one.kind == POLICY}
+
+
+def _list_removals(tenant: Tenant) -> list[_Removal]:
+    found = AuditEntry.objects.filter(tenant=tenant, action="retention.remove", target__in=list(REMOVES))
+    return [
+        _Removal(entry.number, REMOVES[entry.target], datetime.fromisoformat(str(entry.detail["before"])))
+        for entry in found.order_by("number")
+        if entry.detail.get("before")
+    ]
+
+
+def _covers(removal: _Removal, sealed: Sealed) -> bool:
+    """Return whether the retention run removes the row, by the time in the id of its handoff."""
+    return sealed.kind in removal.kinds and sealed.handoff >> 80 < removal.before.timestamp() * 1000
+
+
+def _find_added_events(tenant: Tenant, reached: int, report: Report) -> None:
+    after = 0
+    while True:
+        found = rows.sealed_events().filter(tenant=tenant, id__gt=after, id__lte=reached).order_by("id")
+        part = dict(found.values_list("id", "at")[:PART])
+        if not part:
+            return
+        first, after = min(part), max(part)
+        overlapping = Seal.objects.filter(tenant=tenant, first_event__lte=after, last_event__gte=first)
+        for number in sorted(part.keys() - _numbers(overlapping, EVENT)):
+            if not _is_recent(part[number]):
+                report.add(f"event {number}: it is in no seal, although later events are")
+
+
+def _find_added_verdicts(tenant: Tenant, reached: int, report: Report) -> None:
+    after = uuid.UUID(int=0)
+    while True:
+        found = Verdict.objects.filter(tenant=tenant, id__gt=after).order_by("id")
+        part = {pk: (handoff, at) for pk, handoff, at in found.values_list("id", "handoff_id", "validated_at")[:PART]}
+        if not part:
+            return
+        first, after = min(part), max(part)
+        overlapping = Seal.objects.filter(tenant=tenant, first_verdict__lte=after, last_verdict__gte=first)
+        sealed = _numbers(overlapping, VERDICT)
+        for pk in sorted(pk for pk in part if pk.int not in sealed):
+            handoff, at = part[pk]
+            # A verdict and its event are stored together, so a verdict waits for its seal while its event waits.
+            waits = Event.objects.filter(handoff=handoff, id__gt=reached).exists()
+            if not waits and not _is_recent(at):
+                report.add(f"verdict {pk} of handoff {handoff}: it is in no seal, although later verdicts are")
+
+
+def _find_added_policies(tenant: Tenant, sealed: set[int], last: int, report: Report) -> None:
+    found = PolicyVersion.objects.filter(tenant=tenant, id__lte=last).order_by("id").values_list("id", flat=True)
+    for number in found.iterator(chunk_size=1000):
+        if number not in sealed:
+            report.add(f"policy version {number}: it is in no seal, although later versions are")
+
+
+def _numbers(overlapping: Any, kind: int) -> set[int]:
+    numbers: set[int] = set()
+    for packed in overlapping.filter(kind=SealKind.ROWS).values_list("rows", flat=True).iterator(chunk_size=20):
+        try:
+            numbers |= {one.number for one in unpack(bytes(packed)) if one.kind == kind}
+        except WrongList:
+            continue
+    return numbers
+
+
+def _is_recent(at: datetime) -> bool:
+    """Return whether a row may still get its seal, because its transaction ended late."""
+    return abs(timezone.now() - at) < seals.LATE

@@ -1,0 +1,81 @@
+"""Models of seals: the signed hash chain over decisions and verdicts, and the progress of the job that makes it."""
+
+from django.db import models
+
+from handoffaudit.accounts.models import Tenant
+
+
+class SealKind(models.TextChoices):
+    ROWS = "rows"
+    # The next seals are signed with `new_key`.
+    KEY = "key"
+
+
+class Seal(models.Model):
+    """A signed entry of a tenant's chain of seals. Rows are only added, never changed.
+
+    `rows` is the list of sealed rows with their digests (`trust/rows.py`). `first_event` to `last_verdict` are the
+    smallest and greatest ids in this list; 0 or null without such a row. `audit_number` and `audit_hash` are the newest
+    entry of the audit log, and `reached` is the newest event that was looked at. `key_id` names the key of
+    `signature`. `new_key` and `new_signature` are set where the key changes.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    number = models.PositiveBigIntegerField()
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=10, choices=SealKind.choices)
+    rows = models.BinaryField()
+    first_event = models.BigIntegerField(default=0)
+    last_event = models.BigIntegerField(default=0)
+    first_verdict = models.UUIDField(null=True)
+    last_verdict = models.UUIDField(null=True)
+    last_policy = models.BigIntegerField(default=0)
+    audit_number = models.PositiveBigIntegerField()
+    audit_hash = models.CharField(max_length=64, blank=True)
+    reached = models.BigIntegerField()
+    previous_hash = models.CharField(max_length=64, blank=True)
+    seal_hash = models.CharField(max_length=64)
+    key_id = models.CharField(max_length=16)
+    public_key = models.CharField(max_length=44)
+    signature = models.CharField(max_length=88)
+    new_key = models.CharField(max_length=44, blank=True)
+    new_signature = models.CharField(max_length=88, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "number"], name="one_seal_per_number")]
+
+    def __str__(self) -> str:
+        return f"seal {self.number} of tenant {self.tenant_id}"
+
+
+class SealProgress(models.Model):
+    """The progress of sealing over the events of all tenants, in a single row, as `Gathering` has it for webhooks."""
+
+    reached = models.BigIntegerField(default=0)
+    gaps = models.JSONField(default=list)
+    pass_number = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"sealed up to event {self.reached}"
+
+
+class TrustLease(models.Model):
+    """The leases of sealing and of checkpoints, and until when they are held."""
+
+    name = models.CharField(primary_key=True, max_length=50)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} until {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+class Checkpoint(models.Model):
+    """The newest checkpoint of a tenant that was written outside the database, to write only what changed."""
+
+    tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, primary_key=True)
+    at = models.DateTimeField()
+    audit_number = models.PositiveBigIntegerField()
+    seal_number = models.PositiveBigIntegerField()
+
+    def __str__(self) -> str:
+        return f"checkpoint of {self.tenant_id} at seal {self.seal_number}"

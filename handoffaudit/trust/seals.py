@@ -1,0 +1,240 @@
+"""The periodic job that seals decisions and verdicts in batches, off the path of ingest and judging.
+
+A seal covers the events and verdicts of a tenant since the seal before it, its new policy versions, and the newest
+entry of its audit log.
+"""
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.gaps import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
+from handoffaudit.handoffs.leases import NamedLease
+from handoffaudit.handoffs.models import Event, Verdict
+from handoffaudit.policy.models import PolicyVersion
+from handoffaudit.trust import rows, signatures
+from handoffaudit.trust.models import Seal, SealKind, SealProgress, TrustLease
+from handoffaudit.trust.sealed_list import EVENT, POLICY, SEAL_PURPOSE, SEALED_FACTS, VERDICT, Sealed, hash_seal, pack
+from handoffaudit.trust.signatures import SealKey, WrongKey
+
+log = structlog.get_logger(__name__)
+
+LEASE: Final = NamedLease(TrustLease, "seals")
+
+# The number of events in a batch. A seal of a tenant lists at most these events, their verdicts, and new policies.
+BATCH: Final = 1000
+
+# Seconds of work in one pass, and the share of one thread's time while handoffs wait to be judged.
+_LONGEST_PASS: Final = 1.0
+_SHARE: Final = 0.04
+
+_MOST_POLICIES: Final = 200
+_MOST_TENANTS: Final = 500
+
+
+class _Overtaken(Exception):
+    """The error for a batch that another process has sealed meanwhile."""
+
+
+def seal_due() -> None:
+    """Seal what is new, for about a second, or for a few per cent of the time while handoffs wait."""
+    held_until = LEASE.acquire()
+    if held_until is None:
+        return
+    begun, pause = time.monotonic(), timedelta()
+    try:
+        key = signatures.load_key(settings.DATA_FOLDER)
+        busy = judge.is_anything_waiting()
+        end = begun + (min(_LONGEST_PASS, _SHARE * settings.SWEEP_SECONDS) if busy else _LONGEST_PASS)
+        while seal_batch(key) and time.monotonic() < end:
+            pass
+        seal_audit_logs(key)
+        if busy:
+            # Other workers have passes of their own, and all of them together may only take the share.
+            pause = timedelta(seconds=(time.monotonic() - begun) * (1 / _SHARE - 1))
+    except WrongKey as error:
+        log.warning("nothing is sealed, because the seal key cannot be used", error=str(error))
+    except (_Overtaken, IntegrityError):
+        log.warning("another process seals the same rows")
+    finally:
+        LEASE.release(held_until, pause)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The rows to seal by tenant, and how far the events were looked at."""
+
+    reached: int
+    found: dict[int, list[Sealed]] = field(default_factory=lambda: defaultdict(list))
+
+
+def seal_batch(key: SealKey) -> bool:
+    """Seal the next batch of events with their verdicts. Return whether there may be more."""
+    progress = SealProgress.objects.get_or_create(pk=1)[0]
+    ids = list(Event.objects.filter(id__gt=progress.reached).order_by("id").values_list("id", flat=True)[:BATCH])
+    gaps: list[Gap] = [(first, last, at) for first, last, at in progress.gaps]
+    if not ids and not gaps:
+        return False
+    came = list(Event.objects.filter(match_gaps(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
+    now, batch = time.time(), _Batch(ids[-1] if ids else progress.reached)
+    left = close_gaps(gaps, came, now) + find_missing(progress.reached, ids, now)
+    if not ids and not came and len(left) == len(gaps):
+        return False
+    _collect(Q(id__gt=progress.reached, id__lte=batch.reached) | Q(id__in=came), batch)
+    with transaction.atomic():
+        same = SealProgress.objects.filter(pk=1, pass_number=progress.pass_number)
+        if not same.update(reached=batch.reached, gaps=left[-MOST_GAPS:], pass_number=F("pass_number") + 1):
+            raise _Overtaken
+        _store(batch.found, batch.reached, key)
+    return len(ids) == BATCH
+
+
+def _collect(which: Q, batch: _Batch) -> None:
+    """Read the events that match, and the verdicts that were stored together with them."""
+    judged: dict[uuid.UUID, set[str]] = defaultdict(set)
+    for row in rows.read_events(rows.sealed_events().filter(which).order_by("id")):
+        batch.found[row.tenant].append(row.sealed)
+        # The event of a document that cannot be read has the time of its arrival instead of the time of its verdict.
+        at = "" if row.facts["from_state"] == "" else row.facts["at"]
+        judged[uuid.UUID(int=row.sealed.handoff)].add(at)
+    for row in rows.read_verdicts(Verdict.objects.filter(handoff__in=list(judged)).order_by("id")):
+        if judged[uuid.UUID(int=row.sealed.handoff)] & {row.facts["validated_at"], ""}:
+            batch.found[row.tenant].append(row.sealed)
+
+
+def seal_audit_logs(key: SealKey) -> None:
+    """Seal the audit logs that have new entries, and the policies of these tenants, without new events."""
+    newest = Seal.objects.filter(tenant=OuterRef("pk")).order_by("-number").values("audit_number")[:1]
+    due = Tenant.objects.filter(is_sample=False, audit_number__gt=Coalesce(Subquery(newest), 0)).order_by("pk")
+    found: dict[int, list[Sealed]] = {pk: [] for pk in due.values_list("pk", flat=True)[:_MOST_TENANTS]}
+    if found:
+        reached = SealProgress.objects.values_list("reached", flat=True).filter(pk=1).first() or 0
+        with transaction.atomic():
+            _store(found, reached, key)
+
+
+def _store(found: Mapping[int, Sequence[Sealed]], reached: int, key: SealKey) -> None:
+    """Add one seal for each tenant. Sample tenants have no seals: their data is made up and soon removed."""
+    tenants = Tenant.objects.filter(pk__in=list(found), is_sample=False).order_by("pk")
+    for tenant in tenants:
+        if (head := find_head(tenant)) is not None and current_key(head) != key.public:
+            # The progress must not pass these rows, or the right key would never seal them.
+            needed = signatures.id_of(current_key(head))
+            raise WrongKey(f"The seals of {tenant.slug} need the key {needed}, and this process has {key.key_id}.")
+        listed = [*found[tenant.pk], *_new_policies(tenant, head)]
+        make_seal(tenant, head, listed, reached, key).save(force_insert=True)
+
+
+def _new_policies(tenant: Tenant, head: Seal | None) -> list[Sealed]:
+    # Versions of a tenant are saved one after another under its lock, so their ids rise in the order of their commits.
+    after = PolicyVersion.objects.filter(tenant=tenant, id__gt=head.last_policy if head else 0).order_by("id")
+    return [row.sealed for row in rows.read_policies(after[:_MOST_POLICIES])]
+
+
+def find_head(tenant: Tenant) -> Seal | None:
+    return Seal.objects.filter(tenant=tenant).order_by("-number").defer("rows").first()
+
+
+def current_key(head: Seal) -> str:
+    """Return the public key that signs the next seal."""
+    return head.new_key if head.kind == SealKind.KEY else head.public_key
+
+
+def make_seal(tenant: Tenant, head: Seal | None, listed: Iterable[Sealed], reached: int, key: SealKey) -> Seal:
+    """Return the tenant's next seal over these rows, signed and not stored."""
+    listed = list(listed)
+    events = [one.number for one in listed if one.kind == EVENT]
+    verdicts = [uuid.UUID(int=one.number) for one in listed if one.kind == VERDICT]
+    policies = [one.number for one in listed if one.kind == POLICY]
+    audit_number, audit_hash = _audit_head(tenant)
+    seal = Seal(
+        tenant=tenant,
+        number=head.number + 1 if head else 1,
+        at=timezone.now(),
+        kind=SealKind.ROWS,
+        rows=pack(listed),
+        first_event=min(events, default=0),
+        last_event=max(events, default=0),
+        first_verdict=min(verdicts, default=None),
+        last_verdict=max(verdicts, default=None),
+        last_policy=max(policies, default=head.last_policy if head else 0),
+        audit_number=audit_number,
+        audit_hash=audit_hash,
+        reached=reached,
+        previous_hash=head.seal_hash if head else "",
+        public_key=key.public,
+        key_id=key.key_id,
+    )
+    return sign(seal, key)
+
+
+def sign(seal: Seal, key: SealKey) -> Seal:
+    seal.seal_hash = hash_seal(seal_facts(seal))
+    seal.signature = key.sign(SEAL_PURPOSE, seal.seal_hash.encode())
+    return seal
+
+
+def _audit_head(tenant: Tenant) -> tuple[int, str]:
+    newest = AuditEntry.objects.filter(tenant=tenant).order_by("-number").values_list("number", "entry_hash").first()
+    return newest or (0, "")
+
+
+def seal_facts(seal: Seal) -> dict[str, Any]:
+    """Return the values of a seal as texts and whole numbers; the rows as the hash of their list."""
+    facts: dict[str, Any] = {}
+    for name in (*SEALED_FACTS, "seal_hash", "signature", "new_signature"):
+        value = getattr(seal, "tenant_id" if name == "tenant" else name)
+        facts[name] = str(value) if isinstance(value, uuid.UUID) else value
+    facts["at"] = signatures.utc(seal.at)
+    facts["rows"] = signatures.sha256(bytes(seal.rows))
+    return facts
+
+
+def change_key(old: SealKey | None, new: SealKey) -> int:
+    """Let the key `new` sign from now on, in every tenant; return the number of chains.
+
+    Without the old key, the new key signs the change alone, and `verify-log` says so. Raise `WrongKey` if `old` is not
+    the key of a chain.
+    """
+    number = 0
+    with transaction.atomic():
+        for tenant in Tenant.objects.filter(is_sample=False).order_by("pk"):
+            head = Seal.objects.filter(tenant=tenant).order_by("-number").first()
+            if head is None or current_key(head) == new.public:
+                continue
+            if old is not None and current_key(head) != old.public:
+                needed = signatures.id_of(current_key(head))
+                raise WrongKey(f"The seals of {tenant.slug} are signed with the key {needed}, not {old.key_id}.")
+            signer = old or new
+            seal = make_seal(tenant, head, (), head.reached, signer)
+            seal.kind, seal.new_key = SealKind.KEY, new.public
+            sign(seal, signer)
+            seal.new_signature = new.sign(SEAL_PURPOSE, seal.seal_hash.encode())
+            seal.save(force_insert=True)
+            number += 1
+    return number
+
+
+def oldest_waiting(tenant: Tenant) -> tuple[int, datetime | None]:
+    """Return the number of decisions and verdicts that wait for a seal, at most 10,000, and the time of the oldest."""
+    reached = SealProgress.objects.values_list("reached", flat=True).filter(pk=1).first() or 0
+    waiting = rows.sealed_events().filter(tenant=tenant, id__gt=reached).order_by("id")[:10_000]
+    times = list(waiting.values_list("at", flat=True))
+    return len(times), min(times, default=None)
+
+
+# A row may be committed later than rows with greater ids, and is sealed then.
+LATE: Final = timedelta(minutes=5)

@@ -1,0 +1,170 @@
+"""Ed25519 signatures and canonical bytes. The module needs no database and no settings, so that checks work offline.
+
+`docs/decisions/0072-seals.md` explains the choice of the algorithm and of the library.
+"""
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+KEY_FILE: Final = "seal-key"
+VARIABLE: Final = "HANDOFFAUDIT_SEAL_KEY"
+SIZE: Final = 32
+
+
+class WrongKey(Exception):
+    """The error for a key that cannot be read or made; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealKey:
+    """A private key. `public` is the public key as base64, and `key_id` its name: the start of its SHA-256."""
+
+    private: Ed25519PrivateKey
+
+    @property
+    def public(self) -> str:
+        return base64.b64encode(self.private.public_key().public_bytes_raw()).decode()
+
+    @property
+    def key_id(self) -> str:
+        return id_of(self.public)
+
+    @property
+    def secret(self) -> str:
+        return base64.b64encode(self.private.private_bytes_raw()).decode()
+
+    def sign(self, purpose: str, message: bytes) -> str:
+        """Return the signature of the message as base64.
+
+        The purpose is part of the signed bytes, so that a signature of one purpose is worthless for another.
+        """
+        return base64.b64encode(self.private.sign(_signed_bytes(purpose, message))).decode()
+
+
+def is_valid(public: str, signature: str, purpose: str, message: bytes) -> bool:
+    """Return whether the signature was made with the private key of `public` for this purpose and message."""
+    try:
+        Ed25519PublicKey.from_public_bytes(_decode(public)).verify(_decode(signature), _signed_bytes(purpose, message))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _decode(text: str) -> bytes:
+    """Return the bytes of base64. Raise `ValueError` for any other text than the one that encoding gives."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError
+    return raw
+
+
+def _signed_bytes(purpose: str, message: bytes) -> bytes:
+    return b"handoffaudit " + purpose.encode() + b"\n" + message
+
+
+def id_of(public: str) -> str:
+    return hashlib.sha256(public.encode()).hexdigest()[:16]
+
+
+def make_key() -> SealKey:
+    return SealKey(Ed25519PrivateKey.generate())
+
+
+def parse_key(text: str, where: str) -> SealKey:
+    """Return the private key of a base64 text of 32 bytes. Raise `WrongKey` without repeating the text."""
+    try:
+        raw = base64.b64decode(text.strip(), validate=True)
+    except ValueError:
+        raw = b""
+    if len(raw) != SIZE:
+        raise WrongKey(f"{where} is no seal key: it must be 32 bytes as base64, as handoffaudit seal-key prints it.")
+    return SealKey(Ed25519PrivateKey.from_private_bytes(raw))
+
+
+def read_public_key(text: str) -> str:
+    """Return a public key as base64 from its text, or from the file that the text names. Raise `WrongKey`."""
+    path = Path(text)
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")[:1000]
+    text = text.strip()
+    try:
+        Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
+    except ValueError:
+        raise WrongKey(
+            f"{text[:60]!r} is neither a public key nor a file with one: take it from handoffaudit seal-key."
+        ) from None
+    return text
+
+
+def is_set() -> bool:
+    """Return whether the environment has the key, instead of the data folder."""
+    return bool(os.environ.get(VARIABLE))
+
+
+def find_key(folder: Path) -> SealKey | None:
+    """Return the key of `HANDOFFAUDIT_SEAL_KEY` or of the data folder, or None if there is none. Raise `WrongKey`."""
+    if given := os.environ.get(VARIABLE):
+        return parse_key(given, VARIABLE)
+    path = folder / KEY_FILE
+    try:
+        return parse_key(path.read_text(), str(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise WrongKey(f"{path} can't be read ({error.strerror}).") from error
+
+
+def load_key(folder: Path) -> SealKey:
+    """Return the key, which is made in the data folder if there is none. Raise `WrongKey`."""
+    if (found := find_key(folder)) is not None:
+        return found
+    path = folder / KEY_FILE
+    # Several processes may start at the same moment, and only one of them may make the key.
+    with suppress(FileExistsError):
+        draft = write_draft(folder, make_key())
+        try:
+            os.link(draft, path)
+        finally:
+            draft.unlink()
+    return parse_key(path.read_text(), str(path))
+
+
+def write_draft(folder: Path, key: SealKey) -> Path:
+    """Write the key into a new file beside the key file, readable for its owner only, and return its path."""
+    draft = folder / f"{KEY_FILE}.{os.getpid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(key.secret + "\n")
+    except OSError as error:
+        raise WrongKey(f"{draft} can't be written ({error.strerror}): set {VARIABLE} instead.") from error
+    return draft
+
+
+def canonical(facts: Mapping[str, Any]) -> bytes:
+    """Return the canonical bytes of texts, whole numbers and objects of these: JSON without spaces, keys sorted.
+
+    The bytes do not depend on the database: times are text (`utc`), and there are no fractions.
+    """
+    return orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
+
+
+def utc(moment: datetime) -> str:
+    """Return the time in UTC with microseconds, which both databases store."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

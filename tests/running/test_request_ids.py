@@ -1,0 +1,52 @@
+"""Tests that the log lines of a task in a worker process name the requests that caused the task."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.running.conftest import clean_environment, prepared, wait_for
+
+# A worker of the product with one task more, which logs a line.
+WORKER = """
+import structlog
+from handoffaudit.celery import app
+
+@app.task(name="tests.note")
+def note():
+    structlog.get_logger("tests").warning("noted")
+
+app.start(["--quiet", "worker", "--pool", "threads", "--concurrency", "1", "--queues", "structural",
+           "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"])
+"""
+
+SENDER = """
+from handoffaudit import request_ids
+from handoffaudit.celery import REQUEST_IDS, app
+from handoffaudit.handoffs import notify
+
+request_ids.begin_request({"HTTP_X_REQUEST_ID": "mine"})
+assert notify.send("tests.note")
+assert notify.send("tests.note", ["one", "two"])
+hostile = ["ok-1", "a b", 7, "x" * 65, {"a": 1}, *(f"id-{at}" for at in range(50))]
+app.send_task("tests.note", headers={REQUEST_IDS: hostile})
+app.send_task("tests.note", headers={REQUEST_IDS: "text"})
+"""
+
+
+def test_a_task_names_the_requests_that_caused_it(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "data")
+    env = clean_environment(HANDOFFAUDIT_DATA=str(folder), DJANGO_SETTINGS_MODULE="handoffaudit.settings")
+    out = tmp_path / "log"
+    with out.open("w") as file, subprocess.Popen([sys.executable, "-c", WORKER], env=env, stderr=file) as worker:
+        try:
+            subprocess.run([sys.executable, "-c", SENDER], env=env, check=True)
+            wait_for(lambda: out.read_text().count('"noted"') == 4, 60)
+        finally:
+            worker.send_signal(signal.SIGTERM)
+    lines = [json.loads(line) for line in out.read_text().splitlines() if '"noted"' in line]
+    assert {line["task"] for line in lines} == {"tests.note"}
+    found = [line.get("request_id") or line.get("request_ids") for line in lines]
+    expected = ["mine", ["one", "two"], ["ok-1", *(f"id-{at}" for at in range(9))], None]
+    assert sorted(found, key=str) == sorted(expected, key=str)

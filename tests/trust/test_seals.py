@@ -1,0 +1,328 @@
+"""Tests that decisions, verdicts and policies are sealed, and that each change behind the product's back is found."""
+
+import hashlib
+import uuid
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.db.models import Model
+from django.utils import timezone
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.models import Event, Handoff, Verdict, new_id
+from handoffaudit.policy.models import PolicyVersion
+from handoffaudit.trust import chain, rows, seals, signatures
+from handoffaudit.trust.models import Seal, SealProgress, TrustLease
+from handoffaudit.trust.sealed_list import EVENT, POLICY, VERDICT, unpack
+from handoffaudit.trust.signatures import make_key
+from tests.handoffs.support import circular, judged, payload, submit
+from tests.trust.support import decide, own_key, run_sql, seal_all, sealed_history, verify
+
+pytestmark = pytest.mark.django_db
+
+
+def columns_of(*models: type[Model]) -> list[tuple[str, str]]:
+    return [(model.__name__, field.column) for model in models for field in model._meta.concrete_fields]
+
+
+MODELS = {model.__name__: model for model in (Event, Verdict, PolicyVersion, Seal)}
+# The number of the row of a seal is no part of the chain: seals are read by tenant and number.
+COLUMNS = [pair for pair in columns_of(Event, Verdict, PolicyVersion, Seal) if pair != ("Seal", "id")]
+
+
+def changed(value: object, kind: str) -> object:
+    """Return another value of the same type; `kind` is Django's name of the type of the column."""
+    if kind in ("UUIDField", "ForeignKey") and not isinstance(value, int):
+        return uuid.uuid4() if connection.vendor == "postgresql" else uuid.uuid4().hex
+    if kind == "DateTimeField":
+        return timezone.now() - timedelta(days=400)
+    if kind == "BinaryField":
+        return bytes(value)[:-1] + bytes([bytes(value)[-1] ^ 1])
+    return value + 1000 if isinstance(value, int) else f"{str(value)[:-1]}{'x' if str(value)[-1:] != 'x' else 'y'}"
+
+
+def test_verdicts_decisions_policies_and_the_audit_log_are_sealed(tenant: Tenant) -> None:
+    handoffs = sealed_history(tenant)
+    report = verify(tenant)
+    assert (report.problems, report.notes, report.waiting) == ([], [], 0)
+    listed = [one for seal in Seal.objects.order_by("number") for one in unpack(bytes(seal.rows))]
+    events = Event.objects.filter(pk__in=[one.number for one in listed if one.kind == EVENT])
+    assert set(events.values_list("handoff", flat=True)) == {one.pk for one in handoffs}
+    assert {one.actor for one in events} == {"handoffaudit", "ada"}
+    assert {one.number for one in listed if one.kind == VERDICT} == {one.int for one in verdict_ids()}
+    assert len([one for one in listed if one.kind == POLICY]) == 1
+    newest = Seal.objects.latest("number")
+    assert newest.audit_number == Tenant.objects.get(pk=tenant.pk).audit_number > 0
+    assert report.rows == len(listed) == 3 + 3 + 2 + 1 + 1
+
+
+def verdict_ids() -> list[uuid.UUID]:
+    return list(Verdict.objects.values_list("pk", flat=True))
+
+
+def test_sealing_again_adds_no_seal(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    number = Seal.objects.count()
+    seal_all()
+    assert Seal.objects.count() == number
+
+
+@pytest.mark.parametrize(("model", "column"), COLUMNS)
+def test_a_change_of_any_column_is_found_and_the_row_is_named(tenant: Tenant, model: str, column: str) -> None:
+    sealed_history(tenant)
+    table = MODELS[model]
+    row = table.objects.get(number=2) if model == "Seal" else rows_sealed_first(table)
+    field = next(one for one in table._meta.concrete_fields if one.column == column)
+    value = getattr(row, field.attname)
+    statement = f'UPDATE "{table._meta.db_table}" SET "{column}" = %s WHERE id = %s'  # noqa: S608
+    pk = row.pk if connection.vendor == "postgresql" or not isinstance(row.pk, uuid.UUID) else row.pk.hex
+    if column == "tenant_id":
+        Tenant.objects.create(pk=value + 1000, slug="other", name="Other")
+    assert run_sql(statement, changed(value, field.get_internal_type()), pk) == 1
+    problems = verify(tenant).problems
+    name = {"Event": f"event {row.pk}", "Verdict": f"verdict {row.pk}", "Seal": "seal "}
+    assert any(one.startswith(name.get(model, f"policy version {row.pk}")) for one in problems), problems
+
+
+def rows_sealed_first(table: type[Model]) -> Model:
+    return (rows.sealed_events() if table is Event else table.objects).order_by("pk")[0]
+
+
+@pytest.mark.parametrize("model", ["Event", "Verdict", "PolicyVersion"])
+def test_a_removed_row_is_found_and_named(tenant: Tenant, model: str) -> None:
+    sealed_history(tenant)
+    row = rows_sealed_first(MODELS[model])
+    MODELS[model].objects.filter(pk=row.pk).delete()
+    assert any(f"{row.pk}" in one and "it is missing" in one for one in verify(tenant).problems)
+
+
+def test_an_added_decision_is_found(tenant: Tenant) -> None:
+    handoff = sealed_history(tenant)[0]
+    newest = Event.objects.latest("id")
+    # A gap in the ids lets an attacker add a row below the sealed rows.
+    Event.objects.filter(pk=newest.pk).update(id=newest.pk + 10)
+    run_sql("UPDATE trust_sealprogress SET reached = %s", newest.pk + 10)
+    at = timezone.now() - timedelta(days=1)
+    made = Event.objects.create(
+        pk=newest.pk + 5, tenant=tenant, handoff=handoff, at=at, actor_kind="person", actor="eve", to_state="approved"
+    )
+    assert f"event {made.pk}: it is in no seal, although later events are" in verify(tenant).problems
+
+
+def test_an_added_verdict_is_found(tenant: Tenant) -> None:
+    handoff = sealed_history(tenant)[0]
+    made = Verdict.objects.create(
+        pk=new_id(),
+        tenant=tenant,
+        handoff=handoff,
+        outcome="accepted",
+        policy_version=0,
+        validated_at=timezone.now() - timedelta(days=1),
+        content="{}",
+    )
+    [problem] = verify(tenant).problems
+    assert problem.startswith(f"verdict {made.pk} of handoff {handoff.pk}: it is in no seal")
+
+
+def test_an_added_policy_version_is_found(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    version = PolicyVersion.objects.get(tenant=tenant)
+    forged = PolicyVersion.objects.create(tenant=tenant, kind="rules", number=1, content="{}", changed_by="eve")
+    # The attacker uses an id below the sealed one.
+    PolicyVersion.objects.filter(pk=forged.pk).update(id=version.pk - 1)
+    assert f"policy version {version.pk - 1}: it is in no seal, although later versions are" in verify(tenant).problems
+
+
+def test_swapped_rows_are_found(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    one, other = Event.objects.filter(actor="ada").order_by("id")[:2]
+    for pk, source in ((one.pk, other), (other.pk, one)):
+        Event.objects.filter(pk=pk).update(reason=source.reason, to_state=source.to_state, handoff=source.handoff_id)
+    problems = verify(tenant).problems
+    assert {problem.partition(" of")[0] for problem in problems} == {f"event {one.pk}", f"event {other.pk}"}
+
+
+def test_swapped_and_removed_seals_are_found(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    for before, after in ((1, 99), (2, 1), (99, 2)):
+        run_sql("UPDATE trust_seal SET number = %s WHERE number = %s", after, before)
+    assert any(one.startswith("seal 1: ") for one in verify(tenant).problems)
+    Seal.objects.filter(number=2).delete()
+    assert any("the seal before it is missing" in one for one in verify(tenant).problems)
+
+
+def test_seals_without_their_tail_leave_decisions_in_no_seal(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    Seal.objects.filter(number=Seal.objects.latest("number").number).delete()
+    Event.objects.update(at=timezone.now() - timedelta(days=1))
+    assert any("it is in no seal" in one for one in verify(tenant).problems)
+
+
+def test_a_consistent_chain_of_another_key_is_found(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    Seal.objects.all().delete()
+    SealProgress.objects.all().delete()
+    while seals.seal_batch(make_key()):
+        pass
+    [problem] = verify(tenant).problems
+    assert problem.startswith("the last seal is signed with the key ")
+    assert "which was compared with nothing" in chain.verify(tenant, None).notes[0]
+
+
+def test_a_changed_document_hash_is_found(tenant: Tenant) -> None:
+    handoff = sealed_history(tenant)[0]
+    Handoff.objects.filter(pk=handoff.pk).update(content_hash="0" * 64)
+    [problem] = verify(tenant).problems
+    assert "the document's hash of its handoff" in problem
+
+
+def test_a_row_that_retention_removed_is_no_problem_and_any_other_is(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    before = timezone.now() + timedelta(minutes=1)
+    detail = {"removed": 3, "kept_days": 365, "before": before.isoformat(timespec="seconds")}
+    audit.record(tenant=tenant, actor="handoffaudit", action="retention.remove", target="verdicts", detail=detail)
+    Verdict.objects.all().delete()
+    report = verify(tenant)
+    assert (report.problems, report.removed) == ([], 3)
+    rows.sealed_events().filter(actor="ada").first().delete()
+    assert len(verify(tenant).problems) == 1
+
+
+def test_a_decision_waits_for_its_seal_and_is_no_problem(tenant: Tenant) -> None:
+    handoffs = sealed_history(tenant)
+    decide(tenant, handoffs[1])
+    report = verify(tenant)
+    assert (report.problems, report.waiting) == ([], 1)
+    assert report.waiting_since is not None
+
+
+def test_an_event_that_commits_late_is_sealed(tenant: Tenant) -> None:
+    handoff = judged(tenant, circular())
+    event = rows.sealed_events().order_by("-id")[0]
+    late = event.pk
+    Event.objects.filter(pk=late).update(id=late + 100)
+    seal_all()
+    Event.objects.filter(pk=late + 100).update(id=late + 100)
+    decided = Event.objects.create(
+        pk=late + 50,
+        tenant=tenant,
+        handoff=handoff,
+        at=timezone.now(),
+        actor_kind="person",
+        actor="ada",
+        to_state="held",
+    )
+    seal_all()
+    listed = [one.number for seal in Seal.objects.all() for one in unpack(bytes(seal.rows)) if one.kind == EVENT]
+    assert sorted(listed) == [decided.pk, late + 100]
+
+
+def test_the_digest_of_a_row_does_not_depend_on_the_database(tenant: Tenant) -> None:
+    event = Event(
+        pk=7,
+        tenant_id=3,
+        handoff_id=uuid.UUID(int=5),
+        at=datetime(2026, 2, 15, 1, 30, tzinfo=timezone.get_fixed_timezone(90)),
+        actor_kind="person",
+        actor="ada",
+        from_state="held",
+        to_state="approved",
+        reason="It is “right” ☃",
+    )
+    event.save(force_insert=True)
+    [row] = rows.read_events(Event.objects.filter(pk=7))
+    text = (
+        '{"actor":"ada","actor_kind":"person","at":"2026-02-15T00:00:00.000000+00:00","from_state":"held",'
+        '"handoff_id":"00000000-0000-0000-0000-000000000005","id":7,"reason":"It is “right” ☃","row":"event",'
+        '"tenant_id":3,"to_state":"approved"}'
+    )
+    assert row.sealed.digest == hashlib.sha256(text.encode()).digest()
+
+
+def test_the_key_changes_as_an_entry_of_the_chain(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    old, new = own_key(), make_key()
+    assert seals.change_key(old, new) == 1
+    judged(tenant, payload())
+    assert seals.seal_batch(new) is False
+    assert chain.verify(tenant, new.public).problems == []
+    assert chain.verify(tenant, new.public).keys == [old.public, new.public]
+    assert len(chain.verify(tenant, old.public).problems) == 1
+    with pytest.raises(signatures.WrongKey, match="not"):
+        seals.change_key(make_key(), make_key())
+
+
+def test_a_lost_key_is_replaced_with_a_note(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    new = make_key()
+    seals.change_key(None, new)
+    report = chain.verify(tenant, new.public)
+    assert (report.problems, len(report.notes)) == ([], 1)
+    assert "replaces a lost key" in report.notes[0]
+
+
+def test_nobody_can_lead_a_forged_chain_over_to_the_right_key(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    Seal.objects.all().delete()
+    SealProgress.objects.all().delete()
+    forger = make_key()
+    seals.seal_batch(forger)
+    head = seals.find_head(tenant)
+    assert head is not None
+    seal = seals.make_seal(tenant, head, (), head.reached, forger)
+    seal.kind, seal.new_key = "key", own_key().public
+    seals.sign(seal, forger)
+    seal.new_signature = seal.signature
+    seal.save(force_insert=True)
+    assert "seal 2: the new key has not signed it" in verify(tenant).problems
+
+
+def test_a_process_with_another_key_seals_nothing(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    sealed_history(tenant)
+    judged(tenant, payload())
+    number = Seal.objects.count()
+    monkeypatch.setenv(signatures.VARIABLE, make_key().secret)
+    seal_all()
+    assert Seal.objects.count() == number
+    monkeypatch.delenv(signatures.VARIABLE)
+    seal_all()
+    assert Seal.objects.count() == number + 1
+    assert verify(tenant).problems == []
+
+
+def test_while_handoffs_wait_all_processes_pause_after_a_pass(tenant: Tenant) -> None:
+    judged(tenant, payload())
+    submit(tenant, payload())
+    assert judge.is_anything_waiting()
+    seal_all()
+    assert TrustLease.objects.get(name="seals").at > timezone.now()
+    assert Seal.objects.count() == 1
+
+
+def test_a_sample_tenant_has_no_seals(tenant: Tenant) -> None:
+    Tenant.objects.filter(pk=tenant.pk).update(is_sample=True)
+    sealed_history(tenant)
+    assert not Seal.objects.exists()
+    tenant.refresh_from_db()
+    assert verify(tenant).problems == []
+
+
+def test_verifying_names_a_bounded_number_of_problems(tenant: Tenant) -> None:
+    handoff = judged(tenant, payload())
+    for _ in range(60):
+        Event.objects.create(
+            tenant=tenant, handoff=handoff, at=timezone.now(), actor_kind="person", actor="ada", to_state="held"
+        )
+    seal_all()
+    Event.objects.update(reason="changed")
+    assert len(verify(tenant).problems) == chain.MOST_PROBLEMS + 1
+
+
+def test_lists_of_rows_that_cannot_be_read_are_a_problem(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    for packed in (b"\x00", b"\x09" * 65, b"\x01" + b"\xff" * 64, b"\x02" + b"\xff" * 64, b""):
+        Seal.objects.filter(number=1).update(rows=packed)
+        assert any(one.startswith("seal 1: ") for one in verify(tenant).problems)

@@ -16,6 +16,7 @@ from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs.models import Event, Verdict
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import rows, seals
+from handoffaudit.trust.erased_rows import Erased, list_erased
 from handoffaudit.trust.models import Seal, SealKind, SealProgress
 from handoffaudit.trust.sealed_list import (
     EVENT,
@@ -52,6 +53,7 @@ class Report:
     waiting: int = 0
     waiting_since: datetime | None = None
     removed: int = 0
+    erased: int = 0
     broken: audit.Broken | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -96,6 +98,8 @@ def verify(tenant: Tenant, key: str | None) -> Report:
 
 def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
     removals = _list_removals(tenant)
+    erased, notes = list_erased(tenant)
+    report.notes += notes
     before: Seal | None = None
     current: str | None = None
     policies: set[int] = set()
@@ -106,7 +110,7 @@ def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
         if is_lost_key(seals.seal_facts(seal)):
             report.notes.append(f"seal {seal.number} replaces a lost key: the old key has not signed it")
         _verify_anchor(tenant, seal, report)
-        policies |= _verify_rows(seal, removals, report)
+        policies |= _verify_rows(seal, removals, erased, report)
         before, current = seal, seals.current_key(seal)
         if current not in report.keys:
             report.keys.append(current)
@@ -150,7 +154,7 @@ def _verify_anchor(tenant: Tenant, seal: Seal, report: Report) -> None:
         report.add(f"audit entry {seal.audit_number}: seal {seal.number} names another hash")
 
 
-def _verify_rows(seal: Seal, removals: Iterable[_Removal], report: Report) -> set[int]:
+def _verify_rows(seal: Seal, removals: Iterable[_Removal], erased: Erased, report: Report) -> set[int]:
     """Compare the sealed rows with the stored rows. Return the ids of the sealed policy versions."""
     try:
         listed = list(unpack(bytes(seal.rows)))
@@ -165,6 +169,8 @@ def _verify_rows(seal: Seal, removals: Iterable[_Removal], report: Report) -> se
             report.removed += 1
         elif row is None:
             report.add(f"{one}: it is missing, and seal {seal.number} has it")
+        elif row.tenant == seal.tenant_id and row.sealed.digest in erased.get((one.kind, one.number), ()):
+            report.erased += 1
         elif row.sealed != one or row.tenant != seal.tenant_id:
             what = ", or the document's hash of its handoff was," if one.kind == VERDICT else ""
             report.add(f"{one}: it was changed{what} after seal {seal.number}")
@@ -172,7 +178,9 @@ def _verify_rows(seal: Seal, removals: Iterable[_Removal], report: Report) -> se
 
 
 def _list_removals(tenant: Tenant) -> list[_Removal]:
-    found = AuditEntry.objects.filter(tenant=tenant, action="retention.remove", target__in=list(REMOVES))
+    found = AuditEntry.objects.filter(
+        tenant=tenant, action__in=("retention.begin", "retention.remove"), target__in=list(REMOVES)
+    )
     return [
         _Removal(entry.number, REMOVES[entry.target], datetime.fromisoformat(str(entry.detail["before"])))
         for entry in found.order_by("number")

@@ -10,14 +10,16 @@ from django.db.models import Model
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.diagnostics import erasure
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, Verdict, new_id
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.trust import chain, rows, seals, signatures
+from handoffaudit.trust import chain, erased_rows, rows, seals, signatures
 from handoffaudit.trust.models import Seal, SealProgress, TrustLease
 from handoffaudit.trust.sealed_list import EVENT, POLICY, VERDICT, unpack
 from handoffaudit.trust.signatures import make_key
+from tests.diagnostics.retention.support import age, keep, run_all
 from tests.handoffs.support import circular, judged, payload, submit
 from tests.trust.support import decide, own_key, run_sql, seal_all, sealed_history, verify
 
@@ -188,6 +190,40 @@ def test_a_row_that_retention_removed_is_no_problem_and_any_other_is(tenant: Ten
     report = verify(tenant)
     assert (report.problems, report.removed) == ([], 3)
     rows.sealed_events().filter(actor="ada").first().delete()
+    assert len(verify(tenant).problems) == 1
+
+
+def test_handoffs_that_a_real_run_removed_are_no_problem(tenant: Tenant) -> None:
+    for one in sealed_history(tenant):
+        age(one)
+    # The seals of this test know the handoffs as they are now.
+    Seal.objects.all().delete()
+    SealProgress.objects.all().delete()
+    seal_all()
+    keep(tenant, handoffs=30)
+    run_all()
+    report = verify(tenant)
+    assert (report.problems, report.removed > 0) == ([], True)
+    assert AuditEntry.objects.filter(action="retention.begin").count() == 1
+
+
+def test_rows_that_an_erasure_changed_are_no_problem_and_a_later_change_is(tenant: Tenant) -> None:
+    handoffs = sealed_history(tenant)
+    decide(tenant, handoffs[1], note="Ada Lovelace said so.")
+    seal_all()
+    one = erasure.request(tenant=tenant, value="Ada Lovelace", reason="she asked", actor="ada")
+    while erasure.anything_due():
+        erasure.run(60)
+    erasure.confirm(tenant=tenant, erasure=one.pk, actor="ada")
+    while erasure.anything_due():
+        erasure.run(60)
+    report = verify(tenant)
+    assert (report.problems, report.erased, report.notes) == ([], 1, [])
+    # A row that is listed without the hash in the audit log counts for nothing.
+    changed = Event.objects.get(reason__contains="[erased]")
+    run_sql("UPDATE handoffs_event SET reason = 'It is fine.' WHERE id = %s", changed.pk)
+    assert len(verify(tenant).problems) == 1
+    erased_rows.record(tenant, one.pk, Event, [changed.pk])
     assert len(verify(tenant).problems) == 1
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from handoffaudit import checks
+from handoffaudit.accounts import single_sign_on
 
 GOOD = "k7Jd0sWq-3hXz9_bNvR2mTfY5pLcA8eUgQ1oIiD4"
 POSTGRES = {"default": {"ENGINE": "django.db.backends.postgresql"}}
@@ -16,6 +17,18 @@ SAFE = {
     "DATABASES": SQLITE,
     "SECURE_PROXY_SSL_HEADER": None,
     "WEB": Path(__file__).parents[1],
+    "OIDC_ISSUER": "",
+    "OIDC_ROLE_CLAIM": "",
+    "OIDC_ROLES": {},
+    "OIDC_DEFAULT_ROLE": "",
+    "OIDC_ALLOWED_DOMAINS": [],
+    "PASSWORD_SIGN_IN": True,
+}
+OIDC = {
+    "OIDC_ISSUER": "https://login.example.com",
+    "OIDC_CLIENT_ID": "handoffaudit",
+    "OIDC_ROLE_CLAIM": "groups",
+    "OIDC_ROLES": {"crew": ["reviewer", "viewer@acme"]},
 }
 PROXY = {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")}
 
@@ -33,6 +46,14 @@ UNSAFE = [
     ("W009", {"DATABASES": POSTGRES}),
     ("W021", PROXY),
     ("W022", {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
+    ("E010", {"PASSWORD_SIGN_IN": False}),
+    ("E011", OIDC | {"OIDC_ISSUER": "http://login.example.com"}),
+    ("E012", OIDC | {"OIDC_CLIENT_ID": ""}),
+    ("E013", OIDC | {"OIDC_ROLES": {}, "OIDC_DEFAULT_ROLE": "viewer", "OIDC_ALLOWED_DOMAINS": ["example.com"]}),
+    ("E014", OIDC | {"OIDC_ROLES": {"crew": ["owner"]}}),
+    ("E014", OIDC | {"OIDC_DEFAULT_ROLE": "viewer@a b", "OIDC_ALLOWED_DOMAINS": ["example.com"]}),
+    ("W015", OIDC | {"OIDC_DEFAULT_ROLE": "viewer"}),
+    ("W016", OIDC | {"OIDC_ROLE_CLAIM": "", "OIDC_ROLES": {}}),
 ]
 SOUND = [
     {},
@@ -40,19 +61,22 @@ SOUND = [
     {"DATABASES": POSTGRES, "REDIS_URL": "redis://localhost"},
     {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": [".example.com"], **PROXY},
     {"PUBLIC_URL": "http://localhost:8000"},
+    OIDC,
+    OIDC | {"PASSWORD_SIGN_IN": False, "OIDC_DEFAULT_ROLE": "viewer@acme", "OIDC_ALLOWED_DOMAINS": ["example.com"]},
+    OIDC | {"OIDC_ISSUER": "http://localhost:8080/realms/acme"},
 ]
 
 
 def found(monkeypatch, **changed) -> list[str]:
     # Plain attributes: overriding DATABASES for real would take the tests' own database away.
-    monkeypatch.setattr(checks, "settings", type("Settings", (), SAFE | changed))
+    given = type("Settings", (), SAFE | changed)
+    monkeypatch.setattr(checks, "settings", given)
+    monkeypatch.setattr(single_sign_on, "settings", given)
     every = [
         *(checks.debug_in_public, checks.weak_secret_key, checks.public_url_is_usable, checks.any_host),
         *(checks.public_without_https, checks.several_processes_on_sqlite, checks.redis_with_sqlite),
-        checks.postgresql_without_redis,
-        checks.unknown_names,
-        checks.proxy_without_public_url,
-        checks.https_without_proxy,
+        *(checks.postgresql_without_redis, checks.single_sign_on_is_usable, checks.unknown_names),
+        *(checks.proxy_without_public_url, checks.https_without_proxy),
     ]
     messages = [message for check in every for message in check()]
     assert all(message.hint for message in messages)

@@ -91,3 +91,28 @@ def test_who_mails_come_from_is_one_address(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("SENDER", given)
         with pytest.raises(ImproperlyConfigured, match="SENDER is"):
             env.mail_sender("SENDER", "x@y.z")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", {}),
+        ("{}", {}),
+        ('{"crew": "reviewer"}', {"crew": ["reviewer"]}),
+        ('{"CN=crew,OU=x": ["viewer", "admin@acme"]}', {"CN=crew,OU=x": ["viewer", "admin@acme"]}),
+    ],
+)
+def test_lists_by_name_are_texts_or_lists(
+    monkeypatch: pytest.MonkeyPatch, given: str, expected: dict[str, list[str]]
+) -> None:
+    monkeypatch.setenv("ROLES", given)
+    assert env.lists_by_name("ROLES") == expected
+
+
+@pytest.mark.parametrize(
+    "given", ["crew=reviewer", "[]", "7", '"a"', '{"a": 7}', '{"a": [7]}', '{"a": null}', "[" * 9999]
+)
+def test_lists_by_name_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("ROLES", given)
+    with pytest.raises(ImproperlyConfigured, match="ROLES cannot be read: write it as a JSON object"):
+        env.lists_by_name("ROLES")

@@ -248,9 +248,11 @@ def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found))
     else:
-        click.echo(f"{file.name}: {'broken' if result.problems else 'intact'}, {result.files:,} files, made at")
-        rows = f"{result.sealed:,} sealed rows, {result.seals:,} seals"
-        click.echo(f"  {found['made_at']} by {found['made_by']}, {rows}.")
+        state = "broken" if result.problems else "intact"
+        click.echo(
+            f"{file.name}: {state}, {result.files:,} files, {result.sealed:,} sealed rows, {result.seals:,} seals."
+        )
+        click.echo(f"  made at {found['made_at']} by {found['made_by']}")
         for line in (*result.problems, *(f"note: {note}" for note in result.notes)):
             click.echo(f"  {line}")
     if result.problems:

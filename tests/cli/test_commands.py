@@ -12,6 +12,7 @@ from tests.running.conftest import prepared, run
 WITH_DATA = [
     ("key", "create", "ci"),
     ("key", "list"),
+    ("sign-in-link", "admin"),
     ("import", "-"),
     ("import-log", "--source", "nightly", "-"),
     ("export",),
@@ -220,3 +221,19 @@ def test_an_export_that_is_narrowed_wrongly_says_how_to_narrow_it(folder):
     done = run("export", "--state", "gone", folder=folder)
     assert done.returncode == 2
     assert done.stderr.startswith("Error: --state is 'gone': use one of received,")
+
+
+def test_a_link_lets_somebody_in_again(folder):
+    code = "from handoffaudit.accounts.models import Person; Person.objects.create_user('Mara', password='x')"
+    assert run("manage", "shell", "-c", code, folder=folder).returncode == 0
+    made = run("sign-in-link", "mara", "--reset-second-factor", folder=folder)
+    assert (made.returncode, made.stdout.startswith("/welcome/")) == (0, True)
+    assert "Put the address of the server before it" in made.stderr
+    named = run("sign-in-link", "mara", folder=folder, HANDOFFAUDIT_PUBLIC_URL="https://audit.example.com")
+    assert (named.stdout.startswith("https://audit.example.com/welcome/"), named.stderr) == (True, "")
+
+
+def test_a_link_for_nobody_is_one_line(folder):
+    done = run("sign-in-link", "nobody", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: There is no active person 'nobody': see Settings, People, for the names.\n"

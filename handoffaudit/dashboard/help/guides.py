@@ -66,6 +66,7 @@ LOOKED_UP: Final = (
     Guide("mcp", "MCP", "Give Claude Code, Claude Desktop and Cursor the tools to submit and check handoffs."),
     Guide("connect-claude-code", "Claude Code", "Ask the server before a task goes to a subagent."),
     Guide("settings", "Settings of the server", "Each environment variable with its effect and its default."),
+    Guide("sign-in", "How people sign in", "Connect an OpenID provider, switch passwords off, require second factors."),
     Guide("upkeep", "Back up and upgrade", "Back up, restore, upgrade, and verify counts and logs."),
     Guide("postgresql", "PostgreSQL and Redis", "Run the server in several processes, on one or more machines."),
     Guide("troubleshooting", "Troubleshooting", "Error messages and how to fix their causes."),

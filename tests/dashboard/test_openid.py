@@ -226,7 +226,10 @@ def test_an_answer_that_breaks_off_is_not_used(client: Client, provider: OpenIDS
     [
         b"<html>",
         b"[]",
-        b'{"issuer": "https://evil.example"}',
+        b'{"issuer": "http://evil.example", "authorization_endpoint": "ISSUER/a", "token_endpoint": "ISSUER/t",'
+        b' "jwks_uri": "ISSUER/jwks"}',
+        b'{"issuer": "ISSUER", "authorization_endpoint": "ISSUER/a", "token_endpoint": "ISSUER/t",'
+        b' "jwks_uri": "ftp://127.0.0.1/jwks"}',
         b'{"issuer": "ISSUER"}',
         b'{"issuer": "ISSUER", "authorization_endpoint": "javascript:alert(1)", "token_endpoint": 1, "jwks_uri": ""}',
     ],

@@ -24,8 +24,9 @@ RUN HANDOFFAUDIT_SECRET_KEY=used-while-building-only-and-nowhere-else \
     /venv/bin/handoffaudit manage collectstatic --noinput --verbosity 0
 
 FROM python:3.12-slim
-RUN useradd --system --uid 10001 --create-home --home-dir /home/handoffaudit handoffaudit \
-    && install --directory --owner handoffaudit --group handoffaudit /data
+RUN groupadd --system --gid 10001 handoffaudit \
+    && useradd --system --uid 10001 --gid 10001 --create-home --home-dir /home/handoffaudit handoffaudit \
+    && install --directory --mode 700 --owner handoffaudit --group handoffaudit /data
 COPY --from=build /venv /venv
 COPY --from=build /static /static
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 HANDOFFAUDIT_DATA=/data HANDOFFAUDIT_STATIC=/static

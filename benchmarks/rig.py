@@ -97,6 +97,65 @@ def recount() -> dict[str, int]:
     return {"rows": difference.rows, "wrong": difference.wrong}
 
 
+def fill_by_server(rows: int) -> dict[str, Any]:
+    """Let PostgreSQL make rows that are older than 60 days, and return the seconds that it took."""
+    import time
+
+    from benchmarks.server_rows import fill as filled
+
+    began = time.perf_counter()
+    filled(_tenant(), rows)
+    return {"seconds": time.perf_counter() - began}
+
+
+def timed_recount() -> dict[str, Any]:
+    """Return the seconds of a recount, how many counts were wrong, and the peak of memory in megabytes."""
+    import resource
+    import time
+
+    from handoffaudit.handoffs import recount as recounting
+
+    began = time.perf_counter()
+    found = recounting.recount(repair=False)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "rows": found.rows, "wrong": found.wrong, "peak_mb": peak}
+
+
+def remove_handoffs(seconds: float) -> dict[str, Any]:
+    """Remove the handoffs that are older than 60 days, for at most so many seconds, as a worker does."""
+    import time
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    from handoffaudit.diagnostics import retention_run
+    from handoffaudit.diagnostics.models import RetentionRun
+    from handoffaudit.policy.kinds import retention
+    from handoffaudit.policy.models import PolicyVersion
+    from handoffaudit.policy.retention import Data, Retention
+
+    tenant, table = _tenant(), retention.current(_tenant())
+    rows = [Retention(Data.HANDOFFS, 60) if row.name is Data.HANDOFFS else row for row in table.rows]
+    retention.save(tenant=tenant, base_version=table.version, rows=rows, actor="bench")
+    PolicyVersion.objects.filter(tenant=tenant).update(changed_at=timezone.now() - timedelta(days=1))
+    # The next run would begin a day after the last one.
+    RetentionRun.objects.filter(tenant=tenant).update(started_at=timezone.now() - timedelta(days=2))
+    before = _removed(RetentionRun, tenant)
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        if retention_run.remove_due(1.0) and not RetentionRun.objects.filter(finished_at=None).exists():
+            break
+        # A worker looks for work once a second, unless a message comes sooner.
+        if not retention_run.LEASE.is_free():
+            time.sleep(0.1)
+    return {"seconds": time.perf_counter() - began, "removed": _removed(RetentionRun, tenant) - before}
+
+
+def _removed(model: Any, tenant: Any) -> int:
+    return sum(model.objects.filter(tenant=tenant, kind="handoffs").values_list("removed", flat=True))
+
+
 def import_log(path: str) -> dict[str, Any]:
     """Import a log as `handoffaudit import-log` does.
 
@@ -125,7 +184,13 @@ def _tenant() -> Any:
     return tenants.get_default()
 
 
-COMMANDS = {one.__name__: one for one in (key, lenient_but, session, floor_table, fill, recount, import_log)}
+COMMANDS = {
+    one.__name__: one
+    for one in (
+        *(key, lenient_but, session, floor_table, fill, recount, import_log),
+        *(fill_by_server, timed_recount, remove_handoffs),
+    )
+}
 
 
 def main() -> None:

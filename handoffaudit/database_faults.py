@@ -139,6 +139,9 @@ def limit_lock_waits(connection: BaseDatabaseWrapper, **_: object) -> None:
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA busy_timeout={REQUEST_LOCK_MILLISECONDS}")
+    elif settings.PGBOUNCER:
+        # The setting would stay on the connection of the server, which others use next.
+        return
     elif not getattr(connection.connection, "lock_waits_are_limited", False):
         # A pooled connection gets here each time it is taken from the pool.
         with connection.cursor() as cursor:

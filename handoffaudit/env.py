@@ -22,6 +22,15 @@ drop_empty()
 env = Env()
 
 
+def uses_pgbouncer() -> bool:
+    """Return whether a PgBouncer in transaction mode is between this process and PostgreSQL.
+
+    Then no setting of a session and no cursor may outlive a transaction.
+    """
+    found: bool = env.bool("HANDOFFAUDIT_PGBOUNCER", False)
+    return found
+
+
 def data_folder() -> Path:
     """Return the data folder: `HANDOFFAUDIT_DATA`, or a folder in the user's own data."""
     given = os.environ.get("HANDOFFAUDIT_DATA")
@@ -171,15 +180,49 @@ def file_or_none(name: str) -> Path | None:
     return path
 
 
+def databases(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return Django's settings of the database and, if `DATABASE_REPLICA_URL` is set, of its replica."""
+    found = {"default": database(folder)}
+    if url := os.environ.get("DATABASE_REPLICA_URL"):
+        replica = _parse_database("DATABASE_REPLICA_URL", url)
+        if not replica["ENGINE"] == found["default"]["ENGINE"] == "django.db.backends.postgresql":
+            raise ImproperlyConfigured("DATABASE_REPLICA_URL needs PostgreSQL, also in DATABASE_URL.")
+        shared = {name: found["default"][name] for name in ("CONN_MAX_AGE", "DISABLE_SERVER_SIDE_CURSORS")}
+        found["replica"] = replica | shared | {"OPTIONS": _postgresql_options(), "TEST": {"MIRROR": "default"}}
+    return found
+
+
+def _parse_database(name: str, url: str) -> dict[str, Any]:
+    try:
+        return dict(dj_database_url.parse(url))
+    except (ValueError, KeyError) as error:
+        raise ImproperlyConfigured(
+            f"{name} cannot be read: write it as postgresql://USER:PASSWORD@HOST:5432/NAME or sqlite:////PATH."
+        ) from error
+
+
+def _postgresql_options() -> dict[str, Any]:
+    return {
+        # A request learns soon that no connection is free, and a server that is back is found soon.
+        "pool": {
+            "min_size": 1,
+            "max_size": positive("HANDOFFAUDIT_DATABASE_POOL", 12),
+            "timeout": 2.0,
+            "reconnect_timeout": 5.0,
+        },
+        "connect_timeout": 3,
+        # A query notices a server that vanished without closing the connection.
+        "tcp_user_timeout": 4000,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 2,
+    }
+
+
 def database(folder: Path) -> dict[str, Any]:
     """Return Django's database settings from `DATABASE_URL`, or for an SQLite file in the data folder."""
     url = os.environ.get("DATABASE_URL") or f"sqlite:///{folder / 'handoffaudit.sqlite3'}"
-    try:
-        settings: dict[str, Any] = dict(dj_database_url.parse(url))
-    except (ValueError, KeyError) as error:
-        raise ImproperlyConfigured(
-            "DATABASE_URL cannot be read: write it as postgresql://USER:PASSWORD@HOST:5432/NAME or sqlite:////PATH."
-        ) from error
+    settings = _parse_database("DATABASE_URL", url)
     if settings["ENGINE"] == "django.db.backends.sqlite3":
         synchronous = choice("HANDOFFAUDIT_SQLITE_SYNCHRONOUS", "NORMAL", ("NORMAL", "FULL"))
         settings["CONN_MAX_AGE"] = None
@@ -195,21 +238,8 @@ def database(folder: Path) -> dict[str, Any]:
         settings["TEST"] = {"NAME": os.environ.get("HANDOFFAUDIT_TEST_DATABASE")}
     elif settings["ENGINE"] == "django.db.backends.postgresql":
         settings["CONN_MAX_AGE"] = 0
-        settings["OPTIONS"] = {
-            # A request learns soon that no connection is free, and a server that is back is found soon.
-            "pool": {
-                "min_size": 1,
-                "max_size": positive("HANDOFFAUDIT_DATABASE_POOL", 12),
-                "timeout": 2.0,
-                "reconnect_timeout": 5.0,
-            },
-            "connect_timeout": 3,
-            # A query notices a server that vanished without closing the connection.
-            "tcp_user_timeout": 4000,
-            "keepalives_idle": 5,
-            "keepalives_interval": 2,
-            "keepalives_count": 2,
-        }
+        settings["OPTIONS"] = _postgresql_options()
+        settings["DISABLE_SERVER_SIDE_CURSORS"] = uses_pgbouncer()
     else:
         raise ImproperlyConfigured("DATABASE_URL names a database that is not supported: use PostgreSQL or SQLite.")
     return settings

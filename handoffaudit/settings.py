@@ -11,7 +11,7 @@ from handoffaudit.env import (
     checkpoint_places,
     choice,
     data_folder,
-    database,
+    databases,
     env,
     file_or_none,
     folder_or_none,
@@ -24,6 +24,7 @@ from handoffaudit.env import (
     private_targets,
     secret_key,
     token,
+    uses_pgbouncer,
     web_address,
 )
 from handoffaudit.logging import configure_logs
@@ -72,6 +73,8 @@ MIDDLEWARE = [
     # Compressed pages are a tenth as long. The middleware adds random padding, and form tokens differ in each response,
     # so lengths reveal no secrets.
     "django.middleware.gzip.GZipMiddleware",
+    # Sessions are read and written inside it.
+    "handoffaudit.replica.ReplicaMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -101,7 +104,9 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": database(DATA_FOLDER)}
+PGBOUNCER = uses_pgbouncer()
+DATABASES = databases(DATA_FOLDER)
+DATABASE_ROUTERS = ["handoffaudit.replica.Router"] if "replica" in DATABASES else []
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.Person"
 

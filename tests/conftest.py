@@ -210,10 +210,16 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-@pytest.fixture(autouse=True)
-def _no_late_totals(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _no_late_totals() -> Iterator[None]:
     """Keep the totals of the metrics in memory. The thread that stores them would outlive the test."""
-    monkeypatch.setattr("handoffaudit.handoffs.totals.schedule", lambda: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handoffaudit.handoffs.totals.schedule", lambda: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_earlier_totals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handoffaudit.handoffs.totals._pending", Counter())
 
 

@@ -15,14 +15,14 @@ SAFE = {
     "PUBLIC_URL": "",
     "REDIS_URL": "",
     "DATABASES": SQLITE,
+    "SECURE_PROXY_SSL_HEADER": None,
+    "WEB": Path(__file__).parents[1],
     "OIDC_ISSUER": "",
     "OIDC_ROLE_CLAIM": "",
     "OIDC_ROLES": {},
     "OIDC_DEFAULT_ROLE": "",
     "OIDC_ALLOWED_DOMAINS": [],
     "PASSWORD_SIGN_IN": True,
-    "SECURE_PROXY_SSL_HEADER": None,
-    "WEB": Path(__file__).parents[1],
 }
 OIDC = {
     "OIDC_ISSUER": "https://login.example.com",
@@ -44,6 +44,8 @@ UNSAFE = [
     ("W006", {"PUBLIC_URL": "http://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
     ("W008", {"REDIS_URL": "redis://localhost"}),
     ("W009", {"DATABASES": POSTGRES}),
+    ("W021", PROXY),
+    ("W022", {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
     ("E010", {"PASSWORD_SIGN_IN": False}),
     ("E011", OIDC | {"OIDC_ISSUER": "http://login.example.com"}),
     ("E012", OIDC | {"OIDC_CLIENT_ID": ""}),
@@ -52,8 +54,6 @@ UNSAFE = [
     ("E014", OIDC | {"OIDC_DEFAULT_ROLE": "viewer@a b", "OIDC_ALLOWED_DOMAINS": ["example.com"]}),
     ("W015", OIDC | {"OIDC_DEFAULT_ROLE": "viewer"}),
     ("W016", OIDC | {"OIDC_ROLE_CLAIM": "", "OIDC_ROLES": {}}),
-    ("W021", PROXY),
-    ("W022", {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
 ]
 SOUND = [
     {},

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BESIDE = [ROOT / "README.md", ROOT / "evals" / "README.md", ROOT / "handoffaudit" / "samples" / "README.md"]
 PAGES = sorted([*DOCS.glob("*.md"), *BESIDE])
-VARIABLE = re.compile(r'"(HANDOFFAUDIT_[A-Z_]+|DATABASE_URL|REDIS_URL|XDG_DATA_HOME)"')
+VARIABLE = re.compile(r'"(HANDOFFAUDIT_[A-Z_]+|DATABASE_URL|DATABASE_REPLICA_URL|REDIS_URL|XDG_DATA_HOME)"')
 
 CODES_HEAD = """# Codes
 

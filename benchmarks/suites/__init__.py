@@ -5,7 +5,21 @@ from collections.abc import Callable, Iterator
 from benchmarks import validation
 from benchmarks.options import Options
 from benchmarks.report import Row
-from benchmarks.suites import browser, client, hook, ingest, judged, latency, logs, memory, otlp, pages, semantic, start
+from benchmarks.suites import (
+    browser,
+    client,
+    hook,
+    ingest,
+    judged,
+    latency,
+    logs,
+    memory,
+    otlp,
+    pages,
+    removal,
+    semantic,
+    start,
+)
 
 Suite = Callable[[Options], Iterator[Row]]
 
@@ -23,5 +37,6 @@ SUITES: dict[str, Suite] = {
     "client": client.client,
     "memory": memory.memory,
     "logs": logs.logs,
+    "removal": removal.removal,
     "validation": validation.validation,
 }

@@ -57,16 +57,16 @@ class StandingOut(Answer):
     )
 
 
-class PreviewOut(Answer):
+class RetentionPreviewOut(Answer):
     name: str = Field(description="The kind of data.", examples=["logs"])
     goes: CountOut = Field(description="The amount that the first run would delete, an hour after the rows are saved.")
 
 
-class PreviewsOut(Answer):
-    items: list[PreviewOut] = Field(description="The effect of each row that was sent.")
+class RetentionPreviewsOut(Answer):
+    items: list[RetentionPreviewOut] = Field(description="The effect of each row that was sent.")
 
 
-class RunOut(Answer):
+class RetentionRunOut(Answer):
     ended_at: Moment = Field(validation_alias="at", description="When the run ended.")
     name: str = Field(validation_alias="target", description="The kind of data.", examples=["logs"])
     removed: int = Field(validation_alias=at("detail.removed"), description="The amount that the run deleted.")
@@ -77,8 +77,8 @@ class RunOut(Answer):
     )
 
 
-class RunsOut(Answer):
-    items: list[RunOut] = Field(description="Runs that deleted something, newest first.")
+class RetentionRunsOut(Answer):
+    items: list[RetentionRunOut] = Field(description="Runs that deleted something, newest first.")
     next: int | None = Field(description="The value of `before` for the next page; null on the last page.")
 
 
@@ -103,7 +103,7 @@ class RetentionIn(policies.PolicyIn):
     )
 
 
-class PreviewIn(Schema):
+class RetentionPreviewIn(Schema):
     rows: list[RetentionJson] = Field(
         max_length=len(Data), description="The rows to try, as in `PUT /retention`.", examples=[ROWS]
     )
@@ -142,15 +142,15 @@ def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
     auth=KeyWith(Scope.ADMIN),
     operation_id="preview_retention",
     summary="Count what rules would delete, without saving them",
-    response={200: PreviewsOut, 422: ProblemOut},
+    response={200: RetentionPreviewsOut, 422: ProblemOut},
 )
-def preview_retention(request: HttpRequest, asked: PreviewIn) -> HttpResponse:
+def preview_retention(request: HttpRequest, asked: RetentionPreviewIn) -> HttpResponse:
     """Count what the first run would delete if these rows were saved. Legal holds are considered."""
     tenant = caller(request).tenant
     rows = values.read_all(asked.rows, parse_row)
     begins = timezone.now() + retention_run.first_after()
     items = [{"name": row.name.value, "goes": retention_run.count_going(tenant, row, begins)} for row in rows]
-    return answer(PreviewsOut, {"items": items})
+    return answer(RetentionPreviewsOut, {"items": items})
 
 
 @router.get(
@@ -158,14 +158,14 @@ def preview_retention(request: HttpRequest, asked: PreviewIn) -> HttpResponse:
     auth=KeyWith(Scope.ADMIN),
     operation_id="list_retention_runs",
     summary="List the reports of deletion runs, newest first",
-    response={200: RunsOut, 400: ProblemOut},
+    response={200: RetentionRunsOut, 400: ProblemOut},
 )
 def list_runs(request: HttpRequest, query: Query[RunsQuery]) -> HttpResponse:
     """List the reports of runs that deleted something, from the audit log. A page can have fewer items than asked."""
     check_names(request, RunsQuery)
     found = audit.list_entries(caller(request).tenant, kind="retention", before=query.before, limit=query.limit)
     runs = [entry for entry in found.items if entry.action == retention_run.REMOVED]
-    return answer(RunsOut, {"items": runs, "next": found.before})
+    return answer(RetentionRunsOut, {"items": runs, "next": found.before})
 
 
 def _answer(request: HttpRequest, table: Table[Retention]) -> HttpResponse:

@@ -116,7 +116,9 @@ def _lines(slug: str, report: "Report") -> list[str]:
     lines = [f"{slug}: {state}, {report.entries:,} entries, {report.seals:,} seals of {report.rows:,} rows."]
     lines += [f"  {problem}" for problem in report.problems]
     if report.removed:
-        lines.append(f"  note: retention removed {report.removed:,} of the sealed rows, as the audit log says")
+        lines.append(f"  note: retention removed {report.removed:,} of the sealed rows")
+    if report.erased:
+        lines.append(f"  note: erasures replaced a value in sealed rows {report.erased:,} times, as the seals say")
     if report.waiting_since is not None:
         lines.append(
             f"  note: {report.waiting:,} rows wait for a seal, since {report.waiting_since:%Y-%m-%d %H:%M:%S} UTC"
@@ -245,9 +247,11 @@ def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found))
     else:
-        click.echo(f"{file.name}: {'broken' if result.problems else 'intact'}, {result.files:,} files, made at")
-        rows = f"{result.sealed:,} sealed rows, {result.seals:,} seals"
-        click.echo(f"  {found['made_at']} by {found['made_by']}, {rows}.")
+        state = "broken" if result.problems else "intact"
+        click.echo(
+            f"{file.name}: {state}, {result.files:,} files, {result.sealed:,} sealed rows, {result.seals:,} seals."
+        )
+        click.echo(f"  made at {found['made_at']} by {found['made_by']}")
         for line in (*result.problems, *(f"note: {note}" for note in result.notes)):
             click.echo(f"  {line}")
     if result.problems:

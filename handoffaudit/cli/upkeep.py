@@ -170,6 +170,7 @@ def export(tenant: str, *, reviews: bool, **given: str | None) -> None:
     deleted, are left out and counted.
     """
     start_with_database()
+    from handoffaudit import replica
     from handoffaudit.filter_fields import FilterError
     from handoffaudit.handoffs import export
     from handoffaudit.handoffs.filters import Filters
@@ -180,13 +181,14 @@ def export(tenant: str, *, reviews: bool, **given: str | None) -> None:
         raise Stop(f"--{bad.field} is {bad.value!r}: {bad.remedy}") from None
     out = sys.stdout.buffer
     written = unreadable = removed = 0
-    for line in export.lines(find_tenant(tenant), filters, reviews=reviews):
-        if line.text is None:
-            removed += line.is_removed
-            unreadable += not line.is_removed
-            continue
-        out.write(line.text + b"\n")
-        written += 1
+    with replica.prefer():
+        for line in export.lines(find_tenant(tenant), filters, reviews=reviews):
+            if line.text is None:
+                removed += line.is_removed
+                unreadable += not line.is_removed
+                continue
+            out.write(line.text + b"\n")
+            written += 1
     out.flush()
     if filters.code and not written and not _is_code(filters.code):
         raise Stop(f"--code is {filters.code!r}, which is no code: Help, Codes in the product lists all.")

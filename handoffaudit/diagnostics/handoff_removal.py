@@ -33,8 +33,8 @@ from handoffaudit.handoffs.models import (
     Verdict,
 )
 
-# A batch of this size takes about 0.1 s, so that nobody waits long for a row.
-BATCH: Final = 1_000
+# The handoffs of one transaction. More would be little faster, and would lock rows for longer.
+BATCH: Final = 2_000
 # The rows of a handoff, with the column that has its key, in the order of removal. The handoff itself comes last.
 _ROWS: Final[tuple[tuple[type[Model], str], ...]] = (
     (HandoffBody, "handoff_id"),
@@ -75,11 +75,18 @@ def remove(tenant: Tenant, handoffs: Sequence[uuid.UUID], before: datetime) -> i
     # The tables have no foreign keys with a cascade, so one statement for each table removes all rows of the batch.
     keys = list(handoffs) if db.is_postgresql() else [one.hex for one in handoffs]
     condition, params = db.among(keys)
+    bounds = [min(keys), max(keys)]
     with connection.cursor() as cursor:
         for model, column in _ROWS:
             table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
             of_tenant, of = (" AND tenant_id = %s", [tenant.pk]) if _names_tenant(model) else ("", [])
-            cursor.execute(f'DELETE FROM "{table}" WHERE "{column}" {condition}{of_tenant}', [*params, *of])  # noqa: S608
+            # Most handoffs have no rows in most tables. One look at the range is cheaper than one for each handoff.
+            cursor.execute(
+                f'SELECT 1 FROM "{table}" WHERE "{column}" BETWEEN %s AND %s{of_tenant} LIMIT 1',  # noqa: S608
+                [*bounds, *of],
+            )
+            if cursor.fetchone():
+                cursor.execute(f'DELETE FROM "{table}" WHERE "{column}" {condition}{of_tenant}', [*params, *of])  # noqa: S608
     left = set(Handoff.objects.filter(tenant=tenant, lineage__in=lineages).values_list("lineage", flat=True))
     left |= set(Handoff.objects.filter(tenant=tenant, handoff_id__in=lineages).values_list("handoff_id", flat=True))
     Remediation.objects.filter(tenant=tenant, lineage__in=lineages - left).delete()
@@ -89,6 +96,8 @@ def remove(tenant: Tenant, handoffs: Sequence[uuid.UUID], before: datetime) -> i
 
 def _list_lineages(tenant: Tenant, handoffs: Sequence[uuid.UUID]) -> set[str]:
     """Return the lineages of these handoffs that have a remediation record."""
+    if not Remediation.objects.filter(tenant=tenant).exists():
+        return set()
     rows = Handoff.objects.filter(tenant=tenant, pk__in=handoffs).values_list("lineage", "handoff_id")
     named = {lineage or handoff_id for lineage, handoff_id in rows}
     found = Remediation.objects.filter(tenant=tenant, lineage__in=list(named))

@@ -44,7 +44,7 @@ AGAIN: Final = timedelta(hours=24)
 BATCH: Final = 200
 
 # While handoffs wait, retention may take this share of one thread's time, across all processes.
-_SHARE: Final = 0.05
+_SHARE: Final = 0.15
 
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
 

@@ -253,9 +253,7 @@ def _old_handoffs(tenant: Tenant, terms: Terms) -> "QuerySet[Handoff]":
 
 def _remove_handoffs(due: DueRows) -> int:
     """Remove handoffs with everything that belongs to them. The lock keeps reviewers from changing them meanwhile."""
-    rows = Handoff.objects.select_for_update().filter(pk__in=due.pks, tenant=due.tenant).order_by("pk")
-    list(rows.values_list("pk"))
-    old = _old_handoffs(due.tenant, due.terms).filter(pk__in=due.pks)
+    old = _old_handoffs(due.tenant, due.terms).filter(pk__in=due.pks).select_for_update().order_by("pk")
     return handoff_removal.remove(due.tenant, list(old.values_list("pk", flat=True)), due.terms.before)
 
 

@@ -5,12 +5,15 @@ request waits for the totals, and no two transactions wait for each other's tota
 last additions, so totals are for charts and alerts, and the counts of pages come from `counts.py`.
 """
 
+import atexit
 import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -102,6 +105,7 @@ def schedule() -> None:
     global _is_scheduled  # noqa: PLW0603 -- one for the process
     if not _is_scheduled:
         _is_scheduled = True
+        _flush_at_exit()
         timer = threading.Timer(FLUSH_SECONDS, _flush_in_thread)
         timer.daemon = True
         timer.start()
@@ -119,6 +123,17 @@ def _flush_in_thread() -> None:
             schedule()
     finally:
         connections.close_all()
+
+
+@cache
+def _flush_at_exit() -> None:
+    """Flush when this process ends, because a command can end before its first flush."""
+    atexit.register(_flush_quietly)
+
+
+def _flush_quietly() -> None:
+    with suppress(DatabaseError):
+        flush()
 
 
 def flush() -> None:

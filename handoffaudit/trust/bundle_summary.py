@@ -1,5 +1,6 @@
 """The summary of an evidence bundle for people: one HTML file without scripts and other files, which prints."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -7,6 +8,7 @@ from typing import Any, Final
 
 MOST_LISTED: Final = 200
 MOST_FINDINGS: Final = 20
+_TIME: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{6}\+00:00")
 
 _STYLE: Final = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#16191d}"
@@ -43,7 +45,7 @@ class Summary:
 def render(facts: Mapping[str, Any], handoffs: Sequence[Any], found: Summary) -> Iterator[bytes]:
     """Yield the parts of the HTML file. Every text that a sender or a person wrote is escaped."""
     subject = facts["subject"]
-    title = f"Evidence about {subject['kind']} {subject['name']}"
+    title = _shorten_time(f"Evidence about {subject['kind']} {subject['name']}")
     yield (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
@@ -80,7 +82,8 @@ def render(facts: Mapping[str, Any], handoffs: Sequence[Any], found: Summary) ->
 
 def _handoff(handoff: Any, found: Summary) -> Iterator[bytes]:
     pk = str(handoff.pk)
-    name = f"{handoff.source_agent_id} \u2192 {handoff.target_agent_id}"
+    named = handoff.source_agent_id or handoff.target_agent_id
+    name = f"{handoff.source_agent_id} \u2192 {handoff.target_agent_id}" if named else "Handoff without agents"
     yield f"<section><h2>{escape(name)}</h2>".encode()
     yield _table(
         ("", ""),
@@ -96,7 +99,7 @@ def _handoff(handoff: Any, found: Summary) -> Iterator[bytes]:
     for facts, content in found.verdicts.get(pk, ()):
         policies = ", ".join(f"{kind} {number}" for kind, number in sorted(content["policy_versions"].items()))
         told = f"Verdict {facts['outcome']} at {facts['validated_at']}, under {policies or 'no policy'}"
-        yield f"<h3>{escape(told)}</h3>".encode()
+        yield f"<h3>{escape(_shorten_time(told))}</h3>".encode()
         issues = content["issues"]
         if issues:
             lines = ([one[name] for name in ("severity", "code", "field_path", "message")] for one in issues)
@@ -119,4 +122,9 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value)[:2000]
+    return "" if value is None else _shorten_time(str(value)[:2000])
+
+
+def _shorten_time(text: str) -> str:
+    """Return the text with its times in whole seconds."""
+    return _TIME.sub(r"\1 \2 UTC", text)

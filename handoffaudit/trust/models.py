@@ -9,6 +9,8 @@ class SealKind(models.TextChoices):
     ROWS = "rows"
     # The next seals are signed with `new_key`.
     KEY = "key"
+    # An erasure replaced a value in sealed rows. The seal has their new digests.
+    ERASURE = "erasure"
 
 
 class Seal(models.Model):

@@ -2,8 +2,10 @@
 
 import json
 import re
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from handoffaudit.handoffs.models import Delivery, Handoff, MetricTotal
 from handoffaudit.handoffs.totals import Total
 from tests.api.support import client
 from tests.handoffs.support import held, payload, submit
+from tests.running.conftest import prepared, run
 
 pytestmark = pytest.mark.django_db
 
@@ -319,3 +322,11 @@ def test_every_rule_is_documented_with_every_metric(known: set[str]) -> None:
             assert {"summary", "action"} <= set(rule["annotations"])
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in known}
     assert {name for name in families if f"`{name}`" not in page} == set()
+
+
+def test_an_imported_handoff_is_counted_though_the_command_ends_at_once(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "data")
+    assert run("import", "-", folder=folder, text='{"a": 1}').returncode == 0
+    with closing(sqlite3.connect(folder / "handoffaudit.sqlite3")) as database:
+        found = database.execute("SELECT name, label, number FROM handoffs_metrictotal").fetchall()
+    assert [row for row in found if row[0] == "submissions"] == [("submissions", "unreadable", 1)]

@@ -403,14 +403,14 @@ def test_a_tenant_never_reads_the_spans_of_another(tenant: Tenant, other_tenant:
 def test_a_trace_that_fails_holds_up_no_other(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5))
     send_spans(api, *(span | {"traceId": "9" * 32} for span in (agent(1, "a"), transfer(2, "b", 1, at=5))))
-    find = assembly.find_handoffs
+    find = assembly.find_in
 
-    def fail(spans: list[Any]) -> Any:
-        if spans[0].trace_id == TRACE:
+    def fail(tree: Any) -> Any:
+        if tree.spans[0].trace_id == TRACE:
             raise RuntimeError
-        return find(spans)
+        return find(tree)
 
-    monkeypatch.setattr(assembly, "find_handoffs", fail)
+    monkeypatch.setattr(assembly, "find_in", fail)
     wait(11)
     assert ends() == [("a", "b")]
     monkeypatch.undo()
@@ -426,7 +426,7 @@ def test_a_trace_that_failed_again_and_again_is_removed_in_the_end(
     def fail(_: Any) -> Any:
         raise RuntimeError
 
-    monkeypatch.setattr(assembly, "find_handoffs", fail)
+    monkeypatch.setattr(assembly, "find_in", fail)
     for _ in range(6):
         wait(11)
     assert TelemetryTrace.objects.get().tries == 5
@@ -436,14 +436,14 @@ def test_a_trace_that_failed_again_and_again_is_removed_in_the_end(
 
 def test_spans_that_come_during_a_look_are_looked_at_again(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     send_spans(api, agent(1, "triage"))
-    find = assembly.find_handoffs
+    find = assembly.find_in
 
-    def find_late(spans: list[Any]) -> Any:
-        monkeypatch.setattr(assembly, "find_handoffs", find)
+    def find_late(tree: Any) -> Any:
+        monkeypatch.setattr(assembly, "find_in", find)
         send_spans(api, transfer(2, "writer", 1, at=5))
-        return find(spans)
+        return find(tree)
 
-    monkeypatch.setattr(assembly, "find_handoffs", find_late)
+    monkeypatch.setattr(assembly, "find_in", find_late)
     wait(3601)
     assert TelemetryTrace.objects.get().claim is None
     wait(11)

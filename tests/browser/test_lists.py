@@ -30,6 +30,16 @@ def sent(sender: Sender, **changes: Any) -> str:
     return str(answer.json()["id"])
 
 
+def test_a_row_is_one_line(open_page: OpenPage, default: Sender) -> None:
+    """The icons that filter by a value must not take a line of their own beside a state."""
+    sent(default)
+    page = open_page("rui", viewport={"width": 1280, "height": 800})
+    page.goto(f"{default.pages}handoffs/?source=lister")
+    heights = page.locator("#rows tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
+    assert heights
+    assert max(heights) < 45
+
+
 def wake(page: Page) -> None:
     """Simulate a person who returns to the tab after a while."""
     page.clock.run_for(61_000)

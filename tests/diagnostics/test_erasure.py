@@ -24,6 +24,11 @@ pytestmark = pytest.mark.django_db
 EMAIL = "ada.lovelace@example.com"
 
 
+@pytest.fixture(autouse=True)
+def _static(settings) -> None:
+    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+
+
 def erase(tenant: Tenant, value: str) -> Erasure:
     """Count and erase a value, and return the receipt."""
     one = erasure.request(tenant=tenant, value=value, reason="she asked", actor="ada")

@@ -65,6 +65,19 @@ class OwnPostgres:
             return False
         return True
 
+    def replicate(self) -> "OwnPostgres":
+        """Return a started replica of this server, which must run."""
+        replica = OwnPostgres.__new__(OwnPostgres)
+        replica._programs, replica._folder = self._programs, Path(tempfile.mkdtemp(prefix="handoffaudit-replica-"))
+        replica.port = free_port()
+        if os.geteuid() == 0:
+            os.chown(replica._folder, pwd.getpwnam("postgres").pw_uid, -1)
+        source = ["--host", "127.0.0.1", "--port", str(self.port), "--username", "postgres"]
+        arguments = ["--pgdata", f"{replica._folder}/data", "--write-recovery-conf", "--checkpoint", "fast"]
+        replica._run("pg_basebackup", *source, *arguments)
+        replica.start()
+        return replica
+
     def stop(self) -> None:
         self._run("pg_ctl", "--pgdata", f"{self._folder}/data", "--mode", "immediate", "stop")
 

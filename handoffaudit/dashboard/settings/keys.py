@@ -72,7 +72,7 @@ MEANING = {
     Scope.READ: "read handoffs and verdicts",
     Scope.REVIEW: "approve and decline, repair, mute findings",
     Scope.ADMIN: "change strictness, rules, schemas, prompts, declared routes, the policy for handoff files, "
-    "webhooks, and retention, which deletes documents; "
+    "webhooks, and retention, which deletes data; place legal holds and erase values; "
     "save all policies as one set, with alert rules and roles of agents",
 }
 

@@ -34,7 +34,8 @@ from handoffaudit.validation.formats import framework
 from handoffaudit.validation.formats.telemetry import make_document, moment_of
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
-from handoffaudit.validation.telemetry.handoff_rules import Found, find_handoffs
+from handoffaudit.validation.telemetry.facts import Span
+from handoffaudit.validation.telemetry.handoff_rules import Found, find_in
 from handoffaudit.validation.telemetry.trees import Tree
 
 log = structlog.get_logger(__name__)
@@ -129,26 +130,17 @@ def _remove_exhausted() -> None:
             remove_traces(row.tenant_id, [row.trace_id])
 
 
-@dataclass(slots=True)
-class _Look:
-    """What one look at some traces of one conversation found: the new handoffs by key, and the stages."""
-
-    rows: Sequence[TelemetryTrace]
-    stages: Mapping[str, _Stage]
-    keys: Mapping[int, KeyIdentity]
-    found: Mapping[int, Sequence[tuple[Found, Submission]]]
-
-
 def _assemble(rows: Sequence[TelemetryTrace]) -> None:
-    """Make the handoffs of some traces, with few commits."""
-    works: dict[tuple[int, str], list[TelemetryTrace]] = defaultdict(list)
+    """Make the handoffs of some traces, with few statements and commits."""
+    now = timezone.now()
+    by_tenant: dict[int, list[TelemetryTrace]] = defaultdict(list)
     for row in rows:
-        works[(row.tenant_id, row.conversation or row.trace_id)].append(row)
+        by_tenant[row.tenant_id].append(row)
     # An exception here is a bug of this product. It must not affect the other traces.
     try:
-        looks = [_look(some) for some in works.values()]
-        _store_handoffs(looks)
-        _finish(looks)
+        for tenant_id, some in by_tenant.items():
+            _make_handoffs(tenant_id, some, now)
+        _finish(rows, now)
     except Exception:
         if len(rows) > 1:
             for row in rows:
@@ -159,26 +151,47 @@ def _assemble(rows: Sequence[TelemetryTrace]) -> None:
         leases.release(leases.filter_held(TelemetryTrace, row.pk, row.claim), row.tries)
 
 
-def _look(rows: Sequence[TelemetryTrace]) -> _Look:
-    """Find the handoffs of some traces of one tenant and one conversation, and store the results of their tools."""
-    now, tenant_id = timezone.now(), rows[0].tenant_id
-    joined = _list_joined(rows)
+# A handoff and what is submitted for it.
+_Offer = tuple[Found, Submission]
+
+
+def _make_handoffs(tenant_id: int, rows: Sequence[TelemetryTrace], now: datetime) -> None:
+    """Find and store the handoffs of some traces of one tenant, and the results of their tools."""
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for span in load_spans(tenant_id, [row.trace_id for row in rows]):
+        spans[span.trace_id].append(span)
+    keys = _load_keys(tenant_id, {span.sender for some in spans.values() for span in some})
+    by_work: dict[str, list[TelemetryTrace]] = defaultdict(list)
+    for row in rows:
+        by_work[row.conversation or row.trace_id].append(row)
+    offers: dict[str, _Offer] = {}
+    for some in by_work.values():
+        offers |= _look(some, [span for row in some for span in spans.pop(row.trace_id, ())], keys, now)
+    _store_handoffs(offers, keys)
+
+
+def _look(
+    rows: Sequence[TelemetryTrace], spans: list[Span], keys: dict[int, KeyIdentity], now: datetime
+) -> dict[str, _Offer]:
+    """Return the handoffs of traces of one conversation by their ids, and store the results of their tools.
+
+    `spans` are those of the rows, and `keys` gets the keys of other traces of the conversation.
+    """
+    tenant_id, joined = rows[0].tenant_id, _list_joined(rows)
     stages = {one.trace_id: _Stage.of(one, now) for one in (*rows, *joined)}
     # The traces that are due come first, whatever else is in their conversation.
-    parts = (load_spans(tenant_id, [one.trace_id for one in some]) for some in (rows, joined))
-    spans = [span for part in parts for span in part]
-    tree, found = Tree(spans), find_handoffs(spans)
-    refused = {(one.trace_id, *handoff) for one in (*rows, *joined) for handoff in one.refused}
-    allowed = (one for one in found if stages[one.span.trace_id].allows(one))
-    due = [one for one in allowed if (one.span.trace_id, *_refusal_of(one)) not in refused]
-    keys = _load_keys(tenant_id, {span.sender for span in spans})
+    spans += load_spans(tenant_id, [one.trace_id for one in joined])
+    if unknown := {span.sender for span in spans} - keys.keys():
+        keys |= _load_keys(tenant_id, unknown)
+    tree = Tree(spans)
+    found = find_in(tree)
     quiet = {trace_id for trace_id, stage in stages.items() if stage.is_quiet}
     # Results come before the handoffs that rest on them.
     tool_calls.store_results(tenant_id, tree, found, quiet, keys)
-    by_key: dict[int, list[tuple[Found, Submission]]] = defaultdict(list)
-    for one in _list_new(tenant_id, due):
-        by_key[one.span.sender].append((one, _make_submission(tree, one)))
-    return _Look(rows, stages, keys, by_key)
+    refused = {(one.trace_id, *handoff) for one in (*rows, *joined) for handoff in one.refused}
+    allowed = (one for one in found if stages[one.span.trace_id].allows(one))
+    due = [one for one in allowed if (one.span.trace_id, *_refusal_of(one)) not in refused]
+    return {_name_of(one): (one, _make_submission(tree, one)) for one in due}
 
 
 def _list_joined(rows: Sequence[TelemetryTrace]) -> list[TelemetryTrace]:
@@ -198,21 +211,28 @@ def _load_keys(tenant_id: int, numbers: set[int]) -> dict[int, KeyIdentity]:
     return {key.pk: identity_of(key) for key in found}
 
 
-def _store_handoffs(looks: Sequence[_Look]) -> None:
-    """Store the new handoffs in the name of the keys that sent their spans."""
-    by_key: dict[KeyIdentity, list[tuple[Found, Submission]]] = defaultdict(list)
-    for look in looks:
-        for number, some in look.found.items():
-            if number in look.keys:
-                by_key[look.keys[number]] += some
-    for key, found in by_key.items():
-        tenant, sender = Tenant(pk=key.tenant_id, slug=key.tenant_slug), Actor.key(key.name, key.agents)
-        for start in range(0, len(found), _HANDOFFS_AT_ONCE):
-            part = found[start : start + _HANDOFFS_AT_ONCE]
-            receipts = ingest.accept_many(tenant, sender, [submission for _, submission in part], key.grade)
-            refused = [(one, receipt) for (one, _), receipt in zip(part, receipts, strict=True) if not receipt.id]
-            if refused:
-                _remember_refused(tenant, f"key {key.name}", refused)
+def _store_handoffs(offers: dict[str, _Offer], keys: Mapping[int, KeyIdentity]) -> None:
+    """Store the handoffs that are new in the name of the keys that sent their spans."""
+    by_key: dict[KeyIdentity, dict[str, _Offer]] = defaultdict(dict)
+    for name, offer in offers.items():
+        if key := keys.get(offer[0].span.sender):
+            by_key[key][name] = offer
+    for key, some in by_key.items():
+        names = list(some)
+        for start in range(0, len(names), _HANDOFFS_AT_ONCE):
+            part = names[start : start + _HANDOFFS_AT_ONCE]
+            stored = Handoff.objects.filter(tenant=key.tenant_id, handoff_id__in=part)
+            known = set(stored.values_list("handoff_id", flat=True))
+            if new := [some[name] for name in part if name not in known]:
+                _submit(key, new)
+
+
+def _submit(key: KeyIdentity, offers: Sequence[_Offer]) -> None:
+    tenant, sender = Tenant(pk=key.tenant_id, slug=key.tenant_slug), Actor.key(key.name, key.agents)
+    receipts = ingest.accept_many(tenant, sender, [submission for _, submission in offers], key.grade)
+    refused = [(one, receipt) for (one, _), receipt in zip(offers, receipts, strict=True) if not receipt.id]
+    if refused:
+        _remember_refused(tenant, f"key {key.name}", refused)
 
 
 def _refusal_of(found: Found) -> tuple[str, str, str]:
@@ -248,16 +268,6 @@ def _record_refusal(tenant: Tenant, actor: str, trace_id: str, reasons: Sequence
             audit.record(tenant=tenant, actor=actor, action=_REFUSED, target=trace_id, detail=detail)
 
 
-def _list_new(tenant_id: int, found: Sequence[Found]) -> Iterator[Found]:
-    """Yield the handoffs that are not stored yet."""
-    for start in range(0, len(found), _HANDOFFS_AT_ONCE):
-        some = {_name_of(one): one for one in found[start : start + _HANDOFFS_AT_ONCE]}
-        stored = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=some)
-        for name in stored.values_list("handoff_id", flat=True):
-            del some[name]
-        yield from some.values()
-
-
 def _name_of(found: Found) -> str:
     """Return the id of a handoff, which is the same for each export of its span."""
     return f"{found.span.trace_id}-{found.span.span_id}"
@@ -275,19 +285,27 @@ def _make_submission(tree: Tree, found: Found) -> Submission:
     )
 
 
-def _finish(looks: Sequence[_Look]) -> None:
+def _finish(rows: Sequence[TelemetryTrace], now: datetime) -> None:
     """End the leases until the next looks, and remove the traces whose time is over.
 
     A trace that got more spans meanwhile is due as its last export says.
     """
-    rows = [(row, look.stages[row.trace_id]) for look in looks for row in look.rows]
+    over: dict[int, list[str]] = defaultdict(list)
+    # Traces of one export are due at the same time.
+    due: dict[datetime | None, list[int]] = defaultdict(list)
     with transaction.atomic():
         # Exports lock the traces in the same order.
-        for row, stage in sorted(rows, key=lambda one: (one[0].tenant_id, one[0].trace_id)):
-            held = leases.filter_held(TelemetryTrace, row.pk, row.claim)
-            if not held.filter(since=row.since).select_for_update().exists():
-                held.update(claim=None, tries=0)
-            elif stage.is_over:
-                remove_traces(row.tenant_id, [row.trace_id])
-            else:
-                leases.end(held, at=stage.next_look, tries=0)
+        locked = TelemetryTrace.objects.filter(pk__in=[row.pk for row in rows]).order_by("tenant_id", "trace_id")
+        current = {row.pk: row for row in locked.select_for_update()}
+        for row in rows:
+            held, stage = current.get(row.pk), _Stage.of(row, now)
+            if held is None or held.claim != row.claim:
+                continue
+            if held.since == row.since and stage.is_over:
+                over[row.tenant_id].append(row.trace_id)
+                continue
+            due[stage.next_look if held.since == row.since else held.claim_expires_at].append(row.pk)
+        for at, numbers in due.items():
+            leases.end(TelemetryTrace.objects.filter(pk__in=numbers), at=at, tries=0)
+        for tenant_id, trace_ids in over.items():
+            remove_traces(tenant_id, trace_ids)

@@ -174,7 +174,11 @@ def acting_agent(tree: Tree, span: Span, *, own: bool = True) -> str:
 
 def find_handoffs(spans: Iterable[Span]) -> list[Found]:
     """Return the handoffs that happened in the spans, in the order of their times, as far as both ends are known."""
-    tree = Tree(spans)
+    return find_in(Tree(spans))
+
+
+def find_in(tree: Tree) -> list[Found]:
+    """Return the handoffs that happened in the spans of a tree."""
     candidates = [found for span in tree.spans for found in _first(tree, span)]
     _infer_targets(tree, candidates)
     kept = _without_repetitions(tree, candidates)

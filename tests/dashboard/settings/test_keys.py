@@ -11,7 +11,9 @@ from tests.access.support import scopes_of_api
 # The first part of an address of the API, and what the page calls it.
 NAMED = {
     "agents": "declared routes",
+    "erasures": "erase values",
     "handoff-files": "handoff files",
+    "legal-holds": "legal holds",
     "policies": "all policies",
     "prompts": "prompts",
     "retention": "retention",

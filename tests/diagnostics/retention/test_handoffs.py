@@ -25,6 +25,11 @@ from tests.handoffs.support import circular, held, judged, payload, submit
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def _static(settings) -> None:
+    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+
+
 def keep_types(tenant: Tenant, data: Data, days: int | None, **types: int | None) -> None:
     table = retention.current(tenant)
     rows = [Retention(data, days, types) if row.name is data else row for row in table.rows]

@@ -1,0 +1,82 @@
+"""Rows made by PostgreSQL itself: a million handoffs in a minute, with documents, verdicts, findings and events.
+
+Documents and verdicts are those of the bundled samples, in turn. The counts are made by a recount.
+"""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import connection
+from django.utils import timezone
+
+from benchmarks.filling import _samples
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import recount
+
+# One handoff in so many has a document and a verdict.
+WITH_DOCUMENT: Final = 1
+_ID: Final = """
+    (lpad(to_hex(({first})::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3)
+        || '8' || substr(md5('h' || i), 1, 15))::uuid
+"""
+_HANDOFFS: Final = """
+    INSERT INTO handoffs_handoff (
+        id, tenant_id, handoff_id, format, handoff_type, source_agent_id, target_agent_id, trace_id, step, state,
+        version, received_at, judged_at, size_bytes, content_hash, data_hash, verdict, score, codes, token_count,
+        chain_length, tries
+    )
+    SELECT id, %(tenant)s, 'filled-' || i, 'payload', 'type-' || i %% 8, 'agent-' || i %% 40, 'agent-' || i %% 37,
+        'trace-' || i / 8, i %% 8, CASE WHEN i %% 10 = 0 THEN 'rejected' ELSE 'accepted' END,
+        2, at, at, 3000, md5('c' || i) || md5('d' || i), md5('e' || i) || md5('f' || i), id, 1.0,
+        CASE WHEN i %% 10 = 0 THEN '["chain.circular"]'::jsonb ELSE '[]'::jsonb END, 700, 3, 1
+    FROM filled
+"""
+_BESIDE: Final = (
+    """INSERT INTO handoffs_handoffbody (handoff_id, original, context, evidence)
+       SELECT id, original, context, evidence FROM filled JOIN sampled ON number = i %% %(samples)s
+       WHERE i %% %(every)s = 0""",
+    """INSERT INTO handoffs_verdict (id, tenant_id, handoff_id, outcome, policy_version, validated_at, content)
+       SELECT id, %(tenant)s, id, 'accepted', 1, at, verdict FROM filled JOIN sampled ON number = i %% %(samples)s
+       WHERE i %% %(every)s = 0""",
+    """INSERT INTO handoffs_finding (tenant_id, handoff_id, code, severity, layer, field_path)
+       SELECT %(tenant)s, id, 'chain.circular', 'error', 'chain', 'call_chain' FROM filled WHERE i %% 10 = 0""",
+    """INSERT INTO handoffs_event (tenant_id, handoff_id, at, actor_kind, actor, from_state, to_state, reason)
+       SELECT %(tenant)s, id, at, 'system', 'bench', before, after, '' FROM filled
+       CROSS JOIN (VALUES ('', 'received'), ('received', 'validating'), ('validating', 'accepted'))
+           AS steps (before, after)""",
+    """INSERT INTO diagnostics_tracedhandoff
+           (handoff, tenant_id, trace_id, at, source_agent_id, target_agent_id, caused, passed_on, verdict)
+       SELECT id, %(tenant)s, 'trace-' || i / 8, at, 'agent-' || i %% 40, 'agent-' || i %% 37, 0, 0, id FROM filled""",
+    """INSERT INTO diagnostics_attribution (tenant_id, trace_id, handoff, at, agent, code, field_path, value, caused)
+       SELECT %(tenant)s, 'trace-' || i / 8, id, at, 'agent-' || i %% 40, 'chain.circular', 'call_chain', '', true
+       FROM filled WHERE i %% 10 = 0""",
+)
+
+
+def fill(tenant: Tenant, rows: int, *, days: float = 30.0, oldest: float = 90.0, every: int = WITH_DOCUMENT) -> None:
+    """Add handoffs of `days` days, of which the first is `oldest` days old. PostgreSQL only."""
+    begin = timezone.now() - timedelta(days=oldest)
+    step = timedelta(days=days) / max(rows, 1)
+    samples = list(_samples(tenant))
+    values: dict[str, Any] = {"tenant": tenant.pk, "rows": rows, "samples": len(samples), "every": every}
+    values |= {"begin": begin, "step": step}
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS filled; DROP TABLE IF EXISTS sampled")
+        cursor.execute(
+            "CREATE UNLOGGED TABLE sampled (number int, original bytea, context bytea, evidence bytea, verdict text)"
+        )
+        cursor.executemany(
+            "INSERT INTO sampled VALUES (%s, %s, %s, %s, %s)",
+            [(n, one.original, one.context, one.evidence, one.verdict) for n, one in enumerate(samples)],
+        )
+        identifier = _ID.format(first="EXTRACT(EPOCH FROM at) * 1000")
+        cursor.execute(
+            f"""CREATE UNLOGGED TABLE filled AS SELECT i, at, {identifier} AS id FROM (
+                SELECT i, %(begin)s + i * %(step)s AS at FROM generate_series(1, %(rows)s) AS i) AS numbered""",
+            values,
+        )
+        for statement in (_HANDOFFS, *_BESIDE):
+            cursor.execute(statement, values)
+        cursor.execute("DROP TABLE filled; DROP TABLE sampled")
+        cursor.execute("VACUUM ANALYZE")
+    recount.recount()

@@ -1,0 +1,185 @@
+"""Reads of pages and exports from a replica of PostgreSQL (`DATABASE_REPLICA_URL`), with one's own writes read back.
+
+A request for a page reads from the replica if the replica has replayed the position in the write-ahead log that the
+browser carries in a cookie. Each request that writes stores the position of the primary in this cookie. API calls and
+workers always use the primary.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from psycopg_pool import PoolTimeout
+
+log = structlog.get_logger(__name__)
+
+ALIAS: Final = "replica"
+COOKIE: Final = "handoffaudit_written"
+# No replica may lag for longer than a browser carries its position.
+COOKIE_SECONDS: Final = 60
+MOST_LAG_SECONDS: Final = 10.0
+# A process asks the replica for its position this often.
+KNOWN_SECONDS: Final = 0.5
+_SAFE: Final = ("GET", "HEAD")
+_LSN: Final = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})\Z", re.ASCII)
+
+
+@dataclass(slots=True)
+class _Reads:
+    """The reads of one request; after its first write, the request reads from the primary."""
+
+    has_written: bool = False
+
+
+_reads: ContextVar[_Reads | None] = ContextVar("reads", default=None)
+
+
+class Router:
+    """Sends reads to the replica inside `prefer`, and everything else to the primary."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str:
+        reads = _reads.get()
+        if reads is None or reads.has_written or connections[DEFAULT_DB_ALIAS].in_atomic_block:
+            return DEFAULT_DB_ALIAS
+        return ALIAS
+
+    def db_for_write(self, model: Any, **hints: Any) -> str:
+        if (reads := _reads.get()) is not None:
+            reads.has_written = True
+        return DEFAULT_DB_ALIAS
+
+    def allow_relation(self, one: Any, other: Any, **hints: Any) -> bool:
+        return True
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool:
+        return db == DEFAULT_DB_ALIAS
+
+
+@contextmanager
+def prefer(written: str = "") -> Iterator[_Reads | None]:
+    """Read from the replica in this block if there is one that works and has replayed the position `written`."""
+    if ALIAS not in settings.DATABASES or not _position.covers(written):
+        yield None
+        return
+    reads = _Reads()
+    token = _reads.set(reads)
+    try:
+        yield reads
+    finally:
+        _reads.reset(token)
+
+
+class ReplicaMiddleware:
+    """Lets pages read from the replica, and tells the browser up to which position it has written."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if ALIAS not in settings.DATABASES:
+            return self._get_response(request)
+        if request.method not in _SAFE:
+            response = self._get_response(request)
+            return _remember(response)
+        with prefer(request.COOKIES.get(COOKIE, "")) as reads:
+            response = self._get_response(request)
+            if isinstance(response, StreamingHttpResponse) and reads is not None:
+                # An export is read while it is sent, after this block.
+                response.streaming_content = _stream(response.streaming_content, reads)
+            return _remember(response) if reads is not None and reads.has_written else response
+
+
+def _stream(content: Iterable[bytes], reads: _Reads) -> Iterator[bytes]:
+    parts = iter(content)
+    while True:
+        token = _reads.set(reads)
+        try:
+            part = next(parts)
+        except StopIteration:
+            return
+        finally:
+            _reads.reset(token)
+        yield part
+
+
+def _remember(response: HttpResponse) -> HttpResponse:
+    """Store the position of the primary in the browser. The primary may be away; then there is nothing to remember."""
+    try:
+        with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+            cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
+            written = str(cursor.fetchone()[0])
+    except (DatabaseError, PoolTimeout):
+        return response
+    response.set_cookie(
+        COOKIE, written, max_age=COOKIE_SECONDS, httponly=True, samesite="Lax", secure=bool(settings.HTTPS)
+    )
+    return response
+
+
+def parse_position(text: str) -> int | None:
+    """Return a position in the write-ahead log as a number, or None for another text."""
+    found = _LSN.match(text)
+    return int(found[1], 16) << 32 | int(found[2], 16) if found else None
+
+
+class _Position:
+    """The position that the replica has replayed, as this process knows it; None if the replica is not usable."""
+
+    def __init__(self) -> None:
+        self._asking = threading.Lock()
+        self._asked_at = float("-inf")
+        self._replayed: int | None = None
+        self._is_told = False
+
+    def covers(self, written: str) -> bool:
+        """Return whether the replica has everything up to `written`. A text that is no position covers nothing."""
+        replayed = self._ask()
+        if replayed is None:
+            return False
+        position = parse_position(written) if written else 0
+        return position is not None and position <= replayed
+
+    def _ask(self) -> int | None:
+        with self._asking:
+            if time.monotonic() - self._asked_at >= KNOWN_SECONDS:
+                self._replayed = self._read()
+                self._asked_at = time.monotonic()
+            return self._replayed
+
+    def _read(self) -> int | None:
+        try:
+            with connections[ALIAS].cursor() as cursor:
+                cursor.execute(
+                    """SELECT pg_last_wal_replay_lsn()::text, CASE
+                        WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+                        ELSE COALESCE(EXTRACT(EPOCH FROM now() - pg_last_xact_replay_timestamp()), 0) END"""
+                )
+                replayed, lag = cursor.fetchone()
+        except (DatabaseError, PoolTimeout) as error:
+            self._tell(f"the replica does not answer: {error}")
+            return None
+        if replayed is None or float(lag) > MOST_LAG_SECONDS:
+            self._tell(
+                "DATABASE_REPLICA_URL names no replica" if replayed is None else f"it lags by {float(lag):.0f} s"
+            )
+            return None
+        self._is_told = False
+        return parse_position(replayed)
+
+    def _tell(self, why: str) -> None:
+        """Log once that pages read from the primary."""
+        if not self._is_told:
+            log.warning("pages read from the primary", why=why)
+        self._is_told = True
+
+
+_position = _Position()

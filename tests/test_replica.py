@@ -1,0 +1,88 @@
+"""Tests of reads from a replica: positions in the write-ahead log, and which database a query goes to."""
+
+import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.test import Client
+
+from handoffaudit import env, replica
+from handoffaudit.accounts.models import Tenant
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("0/16B3748", 0x16B3748),
+        ("1/0", 1 << 32),
+        ("FFFFFFFF/FFFFFFFF", 2**64 - 1),
+        ("", None),
+        ("0/16b3748", None),
+        ("0/16B3748 ", None),
+        ("0/16B3748\n", None),
+        ("-1/0", None),
+        ("100000000/0", None),
+        ("0/" + "F" * 100_000, None),
+        ("\u0660/0", None),
+    ],
+)
+def test_a_position_is_read_and_nothing_else(text: str, position: int | None) -> None:
+    assert replica.parse_position(text) == position
+
+
+def test_without_a_replica_nothing_changes(client: Client, db: None) -> None:
+    assert replica.ALIAS not in settings.DATABASES
+    with replica.prefer("0/1") as reads:
+        assert reads is None
+    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+    answer = client.get("/sign-in/")
+    assert (answer.status_code, replica.COOKIE in answer.cookies) == (200, False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_reads_go_to_the_replica_until_the_first_write() -> None:
+    router, token = replica.Router(), replica._reads.set(replica._Reads())
+    try:
+        assert router.db_for_read(Tenant) == "replica"
+        assert router.db_for_write(Tenant) == "default"
+        assert router.db_for_read(Tenant) == "default"
+    finally:
+        replica._reads.reset(token)
+    assert router.db_for_read(Tenant) == "default"
+
+
+@pytest.mark.django_db
+def test_a_transaction_reads_what_it_wrote() -> None:
+    assert connections["default"].in_atomic_block
+    token = replica._reads.set(replica._Reads())
+    try:
+        assert replica.Router().db_for_read(Tenant) == "default"
+    finally:
+        replica._reads.reset(token)
+
+
+def test_an_export_is_read_from_the_replica_while_it_is_sent() -> None:
+    reads = replica._Reads()
+
+    def parts():
+        yield b"1" if replica._reads.get() is reads else b"0"
+        yield b"1" if replica._reads.get() is reads else b"0"
+
+    sent = replica._stream(parts(), reads)
+    assert (next(sent), replica._reads.get(), next(sent)) == (b"1", None, b"1")
+    assert list(sent) == []
+
+
+def test_a_replica_needs_postgresql_and_shares_the_settings_of_the_primary(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("DATABASE_REPLICA_URL", "postgresql://reader@replica.example.com/audit")
+    monkeypatch.setenv("DATABASE_URL", "")
+    with pytest.raises(ImproperlyConfigured, match="DATABASE_REPLICA_URL"):
+        env.databases(tmp_path)
+    monkeypatch.setenv("DATABASE_URL", "postgresql://writer@primary.example.com/audit")
+    monkeypatch.setenv("HANDOFFAUDIT_PGBOUNCER", "true")
+    found = env.databases(tmp_path)
+    assert (found["default"]["HOST"], found["replica"]["HOST"]) == ("primary.example.com", "replica.example.com")
+    assert found["replica"]["OPTIONS"] == found["default"]["OPTIONS"]
+    assert found["replica"]["DISABLE_SERVER_SIDE_CURSORS"] is found["default"]["DISABLE_SERVER_SIDE_CURSORS"] is True
+    monkeypatch.setenv("DATABASE_REPLICA_URL", "postgresql://")
+    assert env.databases(tmp_path)["replica"]["ENGINE"] == "django.db.backends.postgresql"

@@ -31,3 +31,7 @@ sample:
 # Run everything that CI runs.
 ci:
     bash .ci/run
+
+# Build and check a release; nothing is published.
+release:
+    scripts/release

@@ -50,6 +50,16 @@ def test_a_build_argument_installs_what_the_other_providers_need() -> None:
     assert COMPOSE["services"]["asker"]["build"]["args"] == {"EXTRAS": "${HANDOFFAUDIT_EXTRAS:-}"}
 
 
+def test_what_the_wheel_needs_reaches_the_build_of_the_image() -> None:
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {source.partition("/")[0] for source in (*hatch["force-include"], *hatch["packages"])}
+    assert needed <= kept
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    copied = {name for line in re.findall(r"^COPY ([^-].*)$", dockerfile, re.MULTILINE) for name in line.split()[:-1]}
+    assert needed <= copied
+
+
 def test_an_empty_value_means_that_the_variable_is_not_set() -> None:
     environment = {"HANDOFFAUDIT_MODEL_CONCURRENCY": "", "REDIS_URL": " ", "HANDOFFAUDIT_DEBUG": "true", "PAGER": ""}
     drop_empty(environment)

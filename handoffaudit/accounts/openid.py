@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import jwt
 import requests
 import structlog
+import urllib3
 from allauth.account.adapter import get_adapter
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
@@ -53,16 +54,26 @@ class ProviderError(ProviderException):  # type: ignore[misc]
 class BoundedSession(requests.Session):
     """A session whose answers are limited in size and time, and that follows no redirects."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        # A small compressed answer could be huge when unpacked.
+        self.headers["Accept-Encoding"] = "identity"
+
     def request(self, method: str, url: str, **options: Any) -> requests.Response:  # type: ignore[override]
         until = time.monotonic() + MOST_SECONDS
         given = {"timeout": MOST_SECONDS / 2} | options | {"stream": True, "allow_redirects": False}
         response = super().request(method, url, **given)
         found = bytearray()
-        for chunk in response.iter_content(65_536):
-            found += chunk
-            if len(found) > MOST_BYTES or time.monotonic() > until:
-                response.close()
-                raise requests.RequestException(f"{urlsplit(url).hostname} answers too much or too slowly.")
+        try:
+            # `read1` returns what has arrived; other calls wait until a whole chunk is there, however slowly it comes.
+            while chunk := response.raw.read1(65_536):
+                found += chunk
+                if len(found) > MOST_BYTES or time.monotonic() > until:
+                    raise requests.RequestException(f"{urlsplit(url).hostname} answers too much or too slowly.")
+        except urllib3.exceptions.HTTPError as error:
+            raise requests.RequestException(f"{urlsplit(url).hostname} broke off ({type(error).__name__}).") from error
+        finally:
+            response.close()
         response._content = bytes(found)  # noqa: SLF001 - requests has no other way to bound an answer
         return response
 

@@ -104,7 +104,6 @@ def _as_json(slug: str, report: "Report") -> dict[str, Any]:
         "seals": report.seals,
         "sealed_rows": report.rows,
         "removed_rows": report.removed,
-        "erased_rows": report.erased,
         "waiting": report.waiting,
         "waiting_since": report.waiting_since.isoformat() if report.waiting_since else None,
         "problems": report.problems,
@@ -116,10 +115,10 @@ def _lines(slug: str, report: "Report") -> list[str]:
     state = "intact" if report.is_intact else "broken"
     lines = [f"{slug}: {state}, {report.entries:,} entries, {report.seals:,} seals of {report.rows:,} rows."]
     lines += [f"  {problem}" for problem in report.problems]
-    if report.erased:
-        lines.append(f"  note: erasures changed {report.erased:,} of the sealed rows, as the audit log says")
     if report.removed:
-        lines.append(f"  note: retention removed {report.removed:,} of the sealed rows, as the audit log says")
+        lines.append(f"  note: retention removed {report.removed:,} of the sealed rows")
+    if report.erased:
+        lines.append(f"  note: erasures replaced a value in sealed rows {report.erased:,} times, as the seals say")
     if report.waiting_since is not None:
         lines.append(
             f"  note: {report.waiting:,} rows wait for a seal, since {report.waiting_since:%Y-%m-%d %H:%M:%S} UTC"

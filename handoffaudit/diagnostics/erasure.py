@@ -30,15 +30,13 @@ from handoffaudit.handoffs import judge, legal_holds, notify
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.transitions import SYSTEM
-from handoffaudit.trust import erased_rows
-from handoffaudit.trust.erased_rows import CONFIRMED, DONE
 from handoffaudit.validation.text import storable
 
 log = structlog.get_logger(__name__)
 
 TASK: Final = "handoffaudit.diagnostics.tasks.erase_values"
 LEASE: Final = NamedLease(Watermark, "erasure.claim")
-REQUESTED, CANCELLED = "erasure.request", "erasure.cancel"
+REQUESTED, CONFIRMED, CANCELLED, DONE = "erasure.request", "erasure.confirm", "erasure.cancel", "erasure.done"
 MARKER: Final = "[erased]"
 SHORTEST, LONGEST = 4, 200
 LONGEST_REASON: Final = 2_000
@@ -189,7 +187,6 @@ def _work(one: Erasure) -> None:
             for pk in free:
                 target.save(one.tenant, pk, changed[pk])
             target.after(one.tenant, list(free), one)
-            erased_rows.record(one.tenant, one.pk, target.model, list(free))
             counts["erased"] = len(free)
         elif one.state == ErasureState.COUNTING:
             counts["found"] = len(changed)
@@ -305,8 +302,6 @@ def _finish(one: Erasure, state: ErasureState) -> None:
 
 
 def _record(one: Erasure, actor: str, action: str) -> None:
-    detail: dict[str, Any] = {"digest": one.digest, "reason": one.reason[:500]}
-    if action == DONE:
-        detail["rows_hash"] = erased_rows.hash_of(one.tenant, one.pk)
+    detail = {"digest": one.digest, "reason": one.reason[:500]}
     detail |= {name: getattr(one, name) for name in ("found", "erased", "held") if getattr(one, name)}
     audit.record(tenant=one.tenant, actor=actor, action=action, target=str(one.pk), detail=detail)

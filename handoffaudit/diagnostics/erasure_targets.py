@@ -31,6 +31,7 @@ from handoffaudit.handoffs.models import (
     Verdict,
 )
 from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.trust import rows, seals
 
 After = Callable[[Tenant, Sequence[Any], Erasure], None]
 
@@ -61,6 +62,15 @@ def _note_documents(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) 
         )
         for pk, state in states
     )
+
+
+def _seal_verdicts(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) -> None:
+    seals.seal_erased(tenant, rows.read_verdicts(Verdict.objects.filter(tenant=tenant, pk__in=pks).order_by("pk")))
+
+
+def _seal_events(tenant: Tenant, pks: Sequence[int], erasure: Erasure) -> None:
+    found = rows.sealed_events().filter(tenant=tenant, pk__in=pks).order_by("pk")
+    seals.seal_erased(tenant, rows.read_events(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +116,11 @@ TARGETS: Final = (
     ErasureTarget("tool_results", "Tool results", ToolResult, ("content", "evidence", "values"), trace="trace_id"),
     ErasureTarget("trace_facts", "Facts of traces", TraceFact, ("label", "content"), handoff="handoff_id"),
     ErasureTarget("spans", "Spans", TelemetrySpan, ("name", "facts")),
-    ErasureTarget("verdicts", "Verdicts", Verdict, ("content",), handoff="handoff_id", batch=100),
+    ErasureTarget("verdicts", "Verdicts", Verdict, ("content",), handoff="handoff_id", batch=100, after=_seal_verdicts),
     ErasureTarget("findings", "Findings", Finding, ("field_path",), handoff="handoff_id"),
     ErasureTarget("attributions", "Findings of agents", Attribution, ("field_path", "value"), handoff="handoff"),
     ErasureTarget("remediations", "Remediation records", Remediation, ("content",)),
-    ErasureTarget("events", "Events", Event, ("reason",), handoff="handoff_id"),
+    ErasureTarget("events", "Events", Event, ("reason",), handoff="handoff_id", after=_seal_events),
     ErasureTarget("comments", "Comments", Comment, ("text",), handoff="handoff_id"),
     ErasureTarget("assignments", "Assignments", PassedOn, ("note",), handoff="handoff_id"),
     ErasureTarget("proposals", "Proposals", Proposal, ("note",), handoff="handoff_id"),

@@ -151,13 +151,13 @@ MOST: Final = 3650
 # The EU AI Act wants logs of high-risk systems kept for at least six months (Articles 19 and 26). Six months of a year
 # have 181 to 184 days; the product warns below 183.
 SIX_MONTHS: Final = 183
-# Deliveries are copies of events that stay.
-_NO_LOGS: Final = frozenset({Data.DELIVERIES})
+# Deliveries are copies of events that stay, and hourly counts are added up into days.
+_NO_LOGS: Final = frozenset({Data.DELIVERIES, Data.HOURLY_COUNTS})
 
 
 def warning_of(row: Retention) -> str:
     """Return a warning for logs that are kept for less than six months, or an empty text."""
-    if row.days is None or row.days >= SIX_MONTHS or row.name in _NO_LOGS:
+    if not row.terms or min(row.terms) >= SIX_MONTHS or row.name in _NO_LOGS:
         return ""
     return (
         f"Less than six months ({SIX_MONTHS} days): the EU AI Act wants logs of high-risk AI systems kept for at least"

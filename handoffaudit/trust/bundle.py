@@ -344,7 +344,7 @@ def _find_seals(tenant: Tenant, kind: int, wanted: Sequence[Any]) -> set[int]:
         return set()
     first, last = ("first_event", "last_event") if kind == EVENT else ("first_verdict", "last_verdict")
     ranges = {f"{first}__lte": wanted[-1], f"{last}__gte": wanted[0]}
-    found = Seal.objects.filter(tenant=tenant, kind=SealKind.ROWS, **ranges).order_by("number")
+    found = Seal.objects.filter(tenant=tenant, **ranges).exclude(kind=SealKind.KEY).order_by("number")
     numbers = set()
     for number, low, high in found.values_list("number", first, last).iterator(chunk_size=2000):
         at = bisect_left(wanted, low)

@@ -4,7 +4,8 @@ The verification reads each seal and each sealed row once, and holds one part of
 """
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -13,10 +14,9 @@ from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs.models import Event, Verdict
+from handoffaudit.handoffs.models import Event, RemovedHandoffs, Verdict
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import rows, seals
-from handoffaudit.trust.erased_rows import Erased, list_erased
 from handoffaudit.trust.models import Seal, SealKind, SealProgress
 from handoffaudit.trust.sealed_list import (
     EVENT,
@@ -36,7 +36,7 @@ MOST_PROBLEMS: Final = 50
 # The number of ids that are compared with the seals at a time.
 PART: Final = 20_000
 # The kinds of rows that a retention run over a kind of data removes, by the target of its audit entry.
-REMOVES: Final = {"handoffs": (EVENT, VERDICT), "events": (EVENT,), "verdicts": (VERDICT,)}
+REMOVES: Final = {"handoffs": (EVENT, VERDICT)}
 
 
 class _Enough(Exception):
@@ -72,9 +72,8 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """A retention run in the audit log that removed rows of these kinds, of handoffs from before a time."""
+    """A retention run that removed rows of these kinds, of handoffs from before a time."""
 
-    number: int
     kinds: tuple[int, ...]
     before: datetime
 
@@ -97,9 +96,7 @@ def verify(tenant: Tenant, key: str | None) -> Report:
 
 
 def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
-    removals = _list_removals(tenant)
-    erased, notes = list_erased(tenant)
-    report.notes += notes
+    removals, erased = _list_removals(tenant), _list_erased(tenant)
     before: Seal | None = None
     current: str | None = None
     policies: set[int] = set()
@@ -154,7 +151,19 @@ def _verify_anchor(tenant: Tenant, seal: Seal, report: Report) -> None:
         report.add(f"audit entry {seal.audit_number}: seal {seal.number} names another hash")
 
 
-def _verify_rows(seal: Seal, removals: Iterable[_Removal], erased: Erased, report: Report) -> set[int]:
+def _list_erased(tenant: Tenant) -> dict[tuple[int, int], bytes]:
+    """Return the newest digest of each row that an erasure changed. A seal whose signature is wrong is reported."""
+    found: dict[tuple[int, int], bytes] = {}
+    erasures = Seal.objects.filter(tenant=tenant, kind=SealKind.ERASURE).order_by("number")
+    for packed in erasures.values_list("rows", flat=True).iterator(chunk_size=20):
+        with suppress(WrongList):
+            found |= {(one.kind, one.number): one.digest for one in unpack(bytes(packed))}
+    return found
+
+
+def _verify_rows(
+    seal: Seal, removals: Sequence[_Removal], erased: Mapping[tuple[int, int], bytes], report: Report
+) -> set[int]:
     """Compare the sealed rows with the stored rows. Return the ids of the sealed policy versions."""
     try:
         listed = list(unpack(bytes(seal.rows)))
@@ -169,8 +178,8 @@ def _verify_rows(seal: Seal, removals: Iterable[_Removal], erased: Erased, repor
             report.removed += 1
         elif row is None:
             report.add(f"{one}: it is missing, and seal {seal.number} has it")
-        elif row.tenant == seal.tenant_id and row.sealed.digest in erased.get((one.kind, one.number), ()):
-            report.erased += 1
+        elif row.tenant == seal.tenant_id and row.sealed.digest == erased.get((one.kind, one.number)):
+            report.erased += seal.kind == SealKind.ERASURE
         elif row.sealed != one or row.tenant != seal.tenant_id:
             what = ", or the document's hash of its handoff was," if one.kind == VERDICT else ""
             report.add(f"{one}: it was changed{what} after seal {seal.number}")
@@ -178,11 +187,11 @@ def _verify_rows(seal: Seal, removals: Iterable[_Removal], erased: Erased, repor
 
 
 def _list_removals(tenant: Tenant) -> list[_Removal]:
-    found = AuditEntry.objects.filter(
-        tenant=tenant, action__in=("retention.begin", "retention.remove"), target__in=list(REMOVES)
-    )
-    return [
-        _Removal(entry.number, REMOVES[entry.target], datetime.fromisoformat(str(entry.detail["before"])))
+    found = AuditEntry.objects.filter(tenant=tenant, action="retention.remove", target__in=list(REMOVES))
+    # A run that is under way has its entry at its end. `RemovedHandoffs` changes together with the removed rows.
+    under_way = RemovedHandoffs.objects.filter(tenant=tenant).values_list("before", flat=True)
+    return [_Removal(REMOVES["handoffs"], before) for before in under_way] + [
+        _Removal(REMOVES[entry.target], datetime.fromisoformat(str(entry.detail["before"])))
         for entry in found.order_by("number")
         if entry.detail.get("before")
     ]

@@ -9,6 +9,8 @@ class SealKind(models.TextChoices):
     ROWS = "rows"
     # The next seals are signed with `new_key`.
     KEY = "key"
+    # An erasure replaced a value in sealed rows. The seal has their new digests.
+    ERASURE = "erasure"
 
 
 class Seal(models.Model):
@@ -79,17 +81,3 @@ class Checkpoint(models.Model):
 
     def __str__(self) -> str:
         return f"checkpoint of {self.tenant_id} at seal {self.seal_number}"
-
-
-class ErasedRows(models.Model):
-    """Sealed rows that an erasure changed, packed with their digests after the change.
-
-    `erasure` is its id. The audit entry of a finished erasure has the hash of all its packs.
-    """
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
-    erasure = models.UUIDField()
-    rows = models.BinaryField()
-
-    def __str__(self) -> str:
-        return f"rows of erasure {self.erasure}"

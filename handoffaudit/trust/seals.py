@@ -8,8 +8,10 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 import structlog
@@ -66,11 +68,17 @@ def seal_due() -> None:
             # Other workers have passes of their own, and all of them together may only take the share.
             pause = timedelta(seconds=(time.monotonic() - begun) * (1 / _SHARE - 1))
     except WrongKey as error:
-        log.warning("nothing is sealed, because the seal key cannot be used", error=str(error))
+        _warn_once(str(error))
     except (_Overtaken, IntegrityError):
         log.warning("another process seals the same rows")
     finally:
         LEASE.release(held_until, pause)
+
+
+@cache
+def _warn_once(error: str) -> None:
+    """Log why nothing is sealed, once in a process: the job runs every few seconds."""
+    log.warning("nothing is sealed, because the seal key cannot be used", error=error)
 
 
 @dataclass(slots=True)
@@ -153,7 +161,32 @@ def current_key(head: Seal) -> str:
     return head.new_key if head.kind == SealKind.KEY else head.public_key
 
 
-def make_seal(tenant: Tenant, head: Seal | None, listed: Iterable[Sealed], reached: int, key: SealKey) -> Seal:
+def seal_erased(tenant: Tenant, changed: Iterable[rows.Row]) -> None:
+    """Seal the new digests of rows in which an erasure replaced a value; call inside the transaction of the erasure.
+
+    Without the right key, the rows are not sealed again, and `verify-log` names them. An erasure is a duty, and does
+    not wait for the key.
+    """
+    listed, head = [row.sealed for row in changed], find_head(tenant)
+    if not listed or head is None:
+        return
+    key = None
+    with suppress(WrongKey):
+        key = signatures.load_key(settings.DATA_FOLDER)
+    if key is None or current_key(head) != key.public:
+        log.warning("erased rows are not sealed again, because the seal key is missing", tenant=tenant.slug)
+        return
+    make_seal(tenant, head, listed, head.reached, key, SealKind.ERASURE).save(force_insert=True)
+
+
+def make_seal(
+    tenant: Tenant,
+    head: Seal | None,
+    listed: Iterable[Sealed],
+    reached: int,
+    key: SealKey,
+    kind: SealKind = SealKind.ROWS,
+) -> Seal:
     """Return the tenant's next seal over these rows, signed and not stored."""
     listed = list(listed)
     events = [one.number for one in listed if one.kind == EVENT]
@@ -164,7 +197,7 @@ def make_seal(tenant: Tenant, head: Seal | None, listed: Iterable[Sealed], reach
         tenant=tenant,
         number=head.number + 1 if head else 1,
         at=timezone.now(),
-        kind=SealKind.ROWS,
+        kind=kind,
         rows=pack(listed),
         first_event=min(events, default=0),
         last_event=max(events, default=0),

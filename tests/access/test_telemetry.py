@@ -1,5 +1,6 @@
 """Tests of two tenants that send the same trace: same ids, agents, tools and conversation, with other content."""
 
+from collections import defaultdict
 from datetime import timedelta
 from typing import Any
 
@@ -79,9 +80,9 @@ def test_each_tenant_has_its_own_spans_handoffs_and_results(both: dict[str, str]
 
 def test_no_answer_of_the_api_shows_what_another_tenant_sent(both: dict[str, str]) -> None:
     pks = [str(pk) for pk in Handoff.objects.values_list("pk", flat=True)]
-    ids = {"report_id": pks[0], "import_id": pks[0], "group": 1, "webhook": 1, "name": "payload", **PHASE}
+    ids = {"group": 1, "webhook": 1, "name": "payload", **PHASE}
     addresses = {
-        path.format(reference=reference, trace_id=trace_id, **ids)
+        path.format_map(defaultdict(lambda: pks[0], ids, reference=reference, trace_id=trace_id))
         for method, path in OPERATIONS
         for reference in (NAME, *pks)
         for trace_id in (TRACE, CONVERSATION)

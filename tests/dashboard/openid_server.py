@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -41,6 +41,9 @@ class OpenIDServer:
     make_token: Callable[[dict[str, Any]], Any] = sign
     # Replace the answer at a path: status, headers and body.
     answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    # Send the answer at this path byte by byte, or break off in the middle.
+    slow: str = ""
+    broken: str = ""
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
@@ -109,7 +112,14 @@ def running() -> Iterator[OpenIDServer]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):
+                if path == provider.broken:
+                    body = body[:-1]
+                    self.close_connection = True
+                for at in range(len(body)) if path == provider.slow else ():
+                    self.wfile.write(body[at : at + 1])
+                    time.sleep(0.02)
+                self.wfile.write(b"" if path == provider.slow else body)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -1,5 +1,6 @@
 """Tests of sign-in with OpenID Connect, against a provider on a real socket with real and with forged tokens."""
 
+import base64
 import json
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import jwt
 import pytest
+from allauth.mfa.totp.internal.auth import TOTP
 from allauth.socialaccount.models import SocialAccount
 from django.core.cache import cache
 from django.test import Client
@@ -197,6 +199,25 @@ def test_a_broken_answer_of_the_provider_signs_nobody_in(
     provider.answers[path] = (status, body)
     response = sign_in(client)
     assert response.status_code == 502
+    assert signed_in(client) is None
+
+
+@pytest.mark.parametrize("path", ["/token", "/userinfo", "/jwks"])
+def test_an_answer_that_drips_is_given_up(
+    client: Client, provider: OpenIDServer, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handoffaudit.accounts.openid.MOST_SECONDS", 0.2)
+    provider.slow = path
+    begun = time.monotonic()
+    assert sign_in(client).status_code == 502
+    assert time.monotonic() - begun < 2
+    assert signed_in(client) is None
+
+
+@pytest.mark.parametrize("path", ["/token", "/userinfo", "/jwks"])
+def test_an_answer_that_breaks_off_is_not_used(client: Client, provider: OpenIDServer, path: str) -> None:
+    provider.broken = path
+    assert sign_in(client).status_code == 502
     assert signed_in(client) is None
 
 
@@ -494,6 +515,32 @@ def test_a_person_who_was_invited_again_under_the_name_is_not_the_old_one(
     people.remove(tenant=tenant, person=ada, actor="admin")
     people.invite(tenant=tenant, name=ada.username, role=Role.VIEWER, actor="admin")
     assert not SocialAccount.objects.exists()
+
+
+def test_the_rule_of_second_factors_is_not_for_people_of_the_provider(
+    client: Client, provider: OpenIDServer, settings: Any
+) -> None:
+    settings.ADMIN_SECOND_FACTOR = True
+    provider.account["groups"] = ["admins"]
+    sign_in(client)
+    assert client.get("/t/acme/settings/").status_code == 200
+
+
+def test_a_second_factor_that_is_set_up_is_asked_for_after_the_provider_too(
+    client: Client, provider: OpenIDServer, tenant: Tenant
+) -> None:
+    sign_in(client)
+    TOTP.activate(signed_in(client), base64.b32encode(b"twenty bytes of key!").decode())
+    before = actions(tenant)
+    assert sign_in(other := Client())["Location"] == "/sign-in/code/"
+    assert signed_in(other) is None
+    assert actions(tenant) == before
+
+
+def test_people_without_a_password_set_up_a_second_factor_without_one(client: Client, provider: OpenIDServer) -> None:
+    sign_in(client)
+    assert "Change your password" not in client.get("/security/").text
+    assert client.get("/security/app/").status_code == 200
 
 
 def test_many_starts_from_one_address_are_stopped(client: Client, provider: OpenIDServer) -> None:

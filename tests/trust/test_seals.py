@@ -3,23 +3,24 @@
 import hashlib
 import uuid
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Model
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
-from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.diagnostics import erasure
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import erasure, handoff_removal
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, Verdict, new_id
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.trust import chain, erased_rows, rows, seals, signatures
+from handoffaudit.trust import bundle, chain, rows, seals, signatures
+from handoffaudit.trust.bundle_check import check
 from handoffaudit.trust.models import Seal, SealProgress, TrustLease
 from handoffaudit.trust.sealed_list import EVENT, POLICY, VERDICT, unpack
 from handoffaudit.trust.signatures import make_key
-from tests.diagnostics.retention.support import age, keep, run_all
 from tests.handoffs.support import circular, judged, payload, submit
 from tests.trust.support import decide, own_key, run_sql, seal_all, sealed_history, verify
 
@@ -185,45 +186,55 @@ def test_a_row_that_retention_removed_is_no_problem_and_any_other_is(tenant: Ten
     sealed_history(tenant)
     before = timezone.now() + timedelta(minutes=1)
     detail = {"removed": 3, "kept_days": 365, "before": before.isoformat(timespec="seconds")}
-    audit.record(tenant=tenant, actor="handoffaudit", action="retention.remove", target="verdicts", detail=detail)
+    audit.record(tenant=tenant, actor="handoffaudit", action="retention.remove", target="handoffs", detail=detail)
     Verdict.objects.all().delete()
     report = verify(tenant)
     assert (report.problems, report.removed) == ([], 3)
-    rows.sealed_events().filter(actor="ada").first().delete()
+    PolicyVersion.objects.all().delete()
     assert len(verify(tenant).problems) == 1
 
 
-def test_handoffs_that_a_real_run_removed_are_no_problem(tenant: Tenant) -> None:
-    for one in sealed_history(tenant):
-        age(one)
-    # The seals of this test know the handoffs as they are now.
-    Seal.objects.all().delete()
-    SealProgress.objects.all().delete()
-    seal_all()
-    keep(tenant, handoffs=30)
-    run_all()
-    report = verify(tenant)
-    assert (report.problems, report.removed > 0) == ([], True)
-    assert AuditEntry.objects.filter(action="retention.begin").count() == 1
-
-
-def test_rows_that_an_erasure_changed_are_no_problem_and_a_later_change_is(tenant: Tenant) -> None:
+def test_handoffs_that_a_retention_run_removes_are_no_problem(tenant: Tenant) -> None:
     handoffs = sealed_history(tenant)
-    decide(tenant, handoffs[1], note="Ada Lovelace said so.")
-    seal_all()
-    one = erasure.request(tenant=tenant, value="Ada Lovelace", reason="she asked", actor="ada")
-    while erasure.anything_due():
-        erasure.run(60)
-    erasure.confirm(tenant=tenant, erasure=one.pk, actor="ada")
-    while erasure.anything_due():
-        erasure.run(60)
+    before = timezone.now() + timedelta(minutes=1)
+    with transaction.atomic():
+        handoff_removal.remove(tenant, [one.pk for one in handoffs[:1]], before)
     report = verify(tenant)
-    assert (report.problems, report.erased, report.notes) == ([], 1, [])
-    # A row that is listed without the hash in the audit log counts for nothing.
-    changed = Event.objects.get(reason__contains="[erased]")
-    run_sql("UPDATE handoffs_event SET reason = 'It is fine.' WHERE id = %s", changed.pk)
-    assert len(verify(tenant).problems) == 1
-    erased_rows.record(tenant, one.pk, Event, [changed.pk])
+    assert (report.problems, report.removed) == ([], 2)
+
+
+def test_rows_in_which_an_erasure_replaced_a_value_are_sealed_again(tenant: Tenant, tmp_path: Path) -> None:
+    handoff = judged(tenant, circular())
+    decide(tenant, handoff, note="Ada Lovelace asked for it.")
+    seal_all()
+    made = erasure.request(tenant=tenant, value="Ada Lovelace", reason="She asked.", actor="ada")
+    erasure.run(60.0)
+    erasure.confirm(tenant=tenant, erasure=made.pk, actor="ada")
+    erasure.run(60.0)
+    seal_all()
+    report = verify(tenant)
+    assert (report.problems, report.erased) == ([], 1)
+    with (tmp_path / "x.zip").open("wb") as file:
+        subject = bundle.about_handoff(tenant, str(handoff.pk))
+        file.writelines(bundle.build(subject, own_key(), by="ada", with_audit=False))
+    assert check(tmp_path / "x.zip", own_key().public).problems == []
+    decided = Event.objects.get(reason="[erased] asked for it.")
+    Event.objects.filter(pk=decided.pk).update(reason="Eve asked for it.")
+    assert all(one.startswith(f"event {decided.pk} ") for one in verify(tenant).problems)
+    assert len(verify(tenant).problems) == 2
+
+
+def test_an_erasure_without_the_right_key_is_not_held_up(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    handoff = judged(tenant, circular())
+    decide(tenant, handoff, note="Ada Lovelace asked for it.")
+    seal_all()
+    monkeypatch.setenv(signatures.VARIABLE, "no key")
+    made = erasure.request(tenant=tenant, value="Ada Lovelace", reason="She asked.", actor="ada")
+    erasure.run(60.0)
+    erasure.confirm(tenant=tenant, erasure=made.pk, actor="ada")
+    erasure.run(60.0)
+    assert Event.objects.filter(reason="[erased] asked for it.").exists()
+    monkeypatch.delenv(signatures.VARIABLE)
     assert len(verify(tenant).problems) == 1
 
 

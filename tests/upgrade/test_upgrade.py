@@ -144,7 +144,6 @@ def test_a_first_start_makes_the_tables_and_rows_of_the_migrations(tmp_path: Pat
     file.close()
 
 
-@pytest.mark.nightly
 @pytest.mark.services
 def test_a_postgresql_dump_opens(tmp_path: Path, postgres_url: str) -> None:
     name = f"handoffaudit_upgrade_{uuid.uuid4().hex[:12]}"

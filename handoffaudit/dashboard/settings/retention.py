@@ -118,6 +118,7 @@ class Preview:
     goes: str
     before: datetime | None
     is_any: bool
+    warning: str
 
 
 @dataclass(slots=True)
@@ -148,8 +149,7 @@ class Card:
     @property
     def warning(self) -> str:
         """Return the warning for the entered days, or else for the days in force."""
-        rule = self.standing.rule
-        return warning_of(rule if self.preview is None else Retention(rule.name, self.preview.days))
+        return warning_of(self.standing.rule) if self.preview is None else self.preview.warning
 
     @property
     def there(self) -> str:
@@ -238,7 +238,7 @@ def _preview(tenant: Tenant, row: Retention) -> Preview:
     at = timezone.now() + retention_run.first_after()
     goes = retention_run.count_going(tenant, row, at)
     before = at - timedelta(days=min(row.terms)) if row.terms else None
-    return Preview(row.days, bool(row.types), _said(row.name, goes), before, bool(goes))
+    return Preview(row.days, bool(row.types), _said(row.name, goes), before, bool(goes), warning_of(row))
 
 
 def _page(

@@ -15,7 +15,8 @@ EMAIL = "ada@example.com"
 def folder(tmp_path):
     """Return a data folder with one handoff that names a person."""
     made = prepared(tmp_path / "made")
-    document = {"document": payload(tenant_id="default", data={"contact": EMAIL}), "handoff_id": "first", "trace_id": "run-42"}
+    sent = payload(tenant_id="default", data={"contact": EMAIL})
+    document = {"document": sent, "handoff_id": "first", "trace_id": "run-42"}
     assert run("import", "-", folder=made, text=orjson.dumps(document).decode()).returncode == 0
     return made
 

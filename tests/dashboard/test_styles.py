@@ -11,6 +11,10 @@ BUNDLE = CSS / "app.css"
 SHEETS = sorted(path for path in CSS.glob("*.css") if path not in (TOKENS, BUNDLE))
 PARTS = sorted(path for suffix in ("css", "js") for path in CSS.parent.rglob(f"*.{suffix}"))
 MOST_LINES = 400
+LONGEST_TEMPLATE_LINE = 160
+# This bound follows the templates down.
+MOST_LONG_TEMPLATE_LINES = 274
+TEMPLATES = CSS.parents[1] / "templates"
 COLOUR = re.compile(r"#[0-9a-f]{3,8}\b|\b(?:rgba?|hsla?|oklch|oklab|lab|lch|light-dark)\(", re.IGNORECASE)
 NAMED = re.compile(r":\s*[^;]*\b(?:white|black|red|green|blue|gr[ae]y|orange|yellow)\b(?!-)", re.IGNORECASE)
 OF_TYPE = re.compile(r"(?:font-size|font-weight|font):[^;]*\d", re.IGNORECASE)
@@ -77,3 +81,9 @@ def test_each_token_is_used() -> None:
     used = "".join(rules(path) for path in [TOKENS, *SHEETS])
     names = re.findall(r"^\s+(--[a-z0-9-]+):", TOKENS.read_text(), flags=re.MULTILINE)
     assert [name for name in dict.fromkeys(names) if f"var({name})" not in used] == []
+
+
+def test_the_number_of_long_template_lines_does_not_grow() -> None:
+    lines = [line for path in TEMPLATES.rglob("*.html") for line in path.read_text().splitlines()]
+    assert len(lines) > 5000
+    assert len([line for line in lines if len(line) > LONGEST_TEMPLATE_LINE]) <= MOST_LONG_TEMPLATE_LINES

@@ -1,6 +1,5 @@
 """Snapshots of the commands, their flags and their exit codes."""
 
-import sys
 from typing import Any
 
 import click
@@ -18,9 +17,7 @@ def describe(parameter: click.Parameter) -> dict[str, Any]:
     if isinstance(parameter, click.Option):
         given = {"flag": parameter.is_flag, "repeatable": parameter.multiple, "hidden": parameter.hidden}
         default = parameter.to_info_dict()["default"]
-        # The path of Python differs between machines.
-        given["default"] = "python" if default == sys.executable else default
-        given["default"] = given["default"] if isinstance(given["default"], str | int | float | list) else None
+        given["default"] = default if isinstance(default, str | int | float | list) else None
     else:
         given = {"values": parameter.nargs}
     given |= {"required": parameter.required, "environment": parameter.envvar}

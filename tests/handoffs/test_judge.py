@@ -1,11 +1,13 @@
 """Tests of leased rows through the pipeline and back into the database."""
 
 import hashlib
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import orjson
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -194,3 +196,29 @@ def test_the_declared_count_may_be_that_of_the_bytes_as_sent(tenant: Tenant) -> 
     indented = orjson.dumps(document, option=orjson.OPT_INDENT_2)
     assert "tokens.count_drift" not in judged(tenant, indented).codes
     assert "tokens.count_drift" in judged(tenant, orjson.dumps(document)).codes
+
+
+@pytest.mark.parametrize("ask", [judge.is_anything_waiting, judge.is_any_left_behind, judge.park_exhausted])
+def test_what_a_worker_asks_every_second_reads_the_waiting_handoffs_alone(
+    ask: Callable[[], object],
+) -> None:
+    """Otherwise an idle worker would read the whole table once a second."""
+    if connection.vendor == "postgresql":
+        # PostgreSQL plans with the values of parameters, and reads small tables whole.
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+    asked: list[tuple[str, Any]] = []
+
+    def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        asked.append((sql, params))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        ask()
+    found = [(sql, params) for sql, params in asked if "claim_expires_at" in sql]
+    assert found
+    with connection.cursor() as cursor:
+        explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
+        for sql, params in found:
+            cursor.execute(explain + sql, params)
+            assert "handoff_waiting" in str(cursor.fetchall())

@@ -73,7 +73,13 @@ class Watched:
 def chromium() -> Iterator["Browser"]:
     from playwright.sync_api import sync_playwright
 
-    named = (os.environ.get("HANDOFFAUDIT_TEST_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    named = (
+        os.environ.get("HANDOFFAUDIT_TEST_CHROMIUM"),
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "chromium-headless-shell",
+    )
     found = next((path for name in named if name and (path := shutil.which(name))), None)
     if found is None:
         raise RuntimeError("there is no Chromium on the PATH (HANDOFFAUDIT_TEST_CHROMIUM)")

@@ -5,7 +5,10 @@ import os
 from collections.abc import MutableMapping
 
 PREFIX = "HANDOFFAUDIT_"
-OTHERS = ("DATABASE_URL", "REDIS_URL", "XDG_DATA_HOME", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+OTHERS = (
+    *("DATABASE_URL", "DATABASE_REPLICA_URL", "REDIS_URL"),
+    *("XDG_DATA_HOME", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+)
 
 
 def drop_empty(environment: MutableMapping[str, str] = os.environ) -> None:

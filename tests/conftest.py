@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -221,6 +222,13 @@ def _no_late_totals() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_earlier_totals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handoffaudit.handoffs.totals._pending", Counter())
+
+
+@pytest.fixture
+def _all_hours_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read hours of any age, for tests whose present is long ago; otherwise old periods are read in whole days."""
+    for module in ("counts", "periods"):
+        monkeypatch.setattr(f"handoffaudit.handoffs.{module}.HOURS_KEPT", timedelta(days=3650))
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
     # A person who left every tenant may be invited again, but the old password, second factors and accounts at the
     # provider must not work: somebody else may have the name now.
     person.set_unusable_password()
+    person.email = ""
     _save(person)
     Authenticator.objects.filter(user=person).delete()
     SocialAccount.objects.filter(user=person).delete()
@@ -273,7 +274,7 @@ def _free_name(person: Person, name: str) -> str:
 def _save(person: Person) -> None:
     try:
         with transaction.atomic():
-            person.save(update_fields=["username", "password"] if person.pk else None)
+            person.save(update_fields=["username", "password", "email"] if person.pk else None)
     except IntegrityError as error:
         raise _name_in_use(person.username) from error
 

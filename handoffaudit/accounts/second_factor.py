@@ -71,9 +71,10 @@ def _cipher() -> Fernet:
 def is_missing(request: HttpRequest, person: Person, role: Role) -> bool:
     """Return whether the person has to set up a second factor before anything else.
 
-    The provider checks people who sign in through it.
+    The rule is about passwords: the provider checks people who sign in through it.
     """
-    if not settings.ADMIN_SECOND_FACTOR or role != Role.ADMIN or is_from_provider(request, person):
+    applies = settings.ADMIN_SECOND_FACTOR and settings.PASSWORD_SIGN_IN and role == Role.ADMIN
+    if not applies or is_from_provider(request, person):
         return False
     own = Authenticator.objects.filter(user=person).exclude(type=Authenticator.Type.RECOVERY_CODES)
     return not own.exists()

@@ -2,15 +2,15 @@
 
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Router, Schema
+from ninja import Path, Router, Schema
 from pydantic import ConfigDict, Field
 
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import errors
+from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.schemas import ProblemOut
@@ -36,6 +36,9 @@ EXAMPLE: dict[str, Any] = {
     "confirmed_at": "2026-02-14T12:03:00Z",
     "finished_at": "2026-02-14T12:03:05Z",
 }
+
+
+ErasureId = Annotated[uuid.UUID, Path(description="The `id` of the erasure.")]
 
 
 class ErasureOut(Answer):
@@ -89,6 +92,9 @@ def list_all(request: HttpRequest) -> HttpResponse:
     operation_id="request_erasure",
     summary="Count the rows with a value, to erase it",
     response={202: ErasureOut, 422: ProblemOut},
+    openapi_extra=examples.body_example(
+        "A person asks for it.", {"value": "ada.lovelace@example.com", "reason": "Request of 14 February"}
+    ),
 )
 def request_erasure(request: HttpRequest, asked: ErasureIn) -> HttpResponse:
     """Count the rows with a value. Nothing is changed before the erasure is confirmed."""
@@ -108,7 +114,7 @@ def request_erasure(request: HttpRequest, asked: ErasureIn) -> HttpResponse:
     summary="Get one erasure",
     response={200: ErasureOut, 404: ProblemOut},
 )
-def get_erasure(request: HttpRequest, erasure_id: uuid.UUID) -> HttpResponse:
+def get_erasure(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
     found = Erasure.objects.filter(tenant=caller(request).tenant, pk=erasure_id).first()
     if found is None:
         raise Http404(f"There is no erasure {erasure_id}.")
@@ -122,7 +128,7 @@ def get_erasure(request: HttpRequest, erasure_id: uuid.UUID) -> HttpResponse:
     summary="Erase a counted value",
     response={202: ErasureOut, 404: ProblemOut, 409: ProblemOut},
 )
-def confirm(request: HttpRequest, erasure_id: uuid.UUID) -> HttpResponse:
+def confirm(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
     """Replace the value in every row. It can't be undone. A confirmed erasure does not change."""
     return answer(ErasureOut, _change(request, erasure_id, erasure.confirm), 202)
 
@@ -134,7 +140,7 @@ def confirm(request: HttpRequest, erasure_id: uuid.UUID) -> HttpResponse:
     summary="Cancel an erasure before it is confirmed",
     response={200: ErasureOut, 404: ProblemOut, 409: ProblemOut},
 )
-def cancel(request: HttpRequest, erasure_id: uuid.UUID) -> HttpResponse:
+def cancel(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
     return answer(ErasureOut, _change(request, erasure_id, erasure.cancel))
 
 

@@ -1,15 +1,15 @@
 """API of legal holds, which keep a handoff, a trace or a whole tenant from every removal."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Query, Router, Schema
+from ninja import Path, Query, Router, Schema
 from pydantic import ConfigDict, Field
 
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import errors
+from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import check_names
@@ -32,6 +32,9 @@ EXAMPLE: dict[str, Any] = {
     "lifted_by": "",
     "lifted_at": None,
 }
+
+
+HoldId = Annotated[int, Path(description="The `id` of the hold.", ge=1, le=2**63 - 1, examples=[7])]
 
 
 class HoldScope(StrEnum):
@@ -100,6 +103,9 @@ def list_all(request: HttpRequest, query: Query[HoldsQuery]) -> HttpResponse:
     operation_id="place_legal_hold",
     summary="Place a legal hold",
     response={201: HoldOut, 422: ProblemOut},
+    openapi_extra=examples.body_example(
+        "All data is needed.", {"scope": "tenant", "reason": "Case 2026-117"}
+    ),
 )
 def place(request: HttpRequest, asked: HoldIn) -> HttpResponse:
     """Keep a handoff, a trace or everything from removal, until the hold is lifted.
@@ -122,8 +128,9 @@ def place(request: HttpRequest, asked: HoldIn) -> HttpResponse:
     operation_id="lift_legal_hold",
     summary="Lift a legal hold",
     response={200: HoldOut, 404: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.body_example("The case is over.", {"reason": "The case is closed."}),
 )
-def lift(request: HttpRequest, hold: int, asked: LiftIn) -> HttpResponse:
+def lift(request: HttpRequest, hold: HoldId, asked: LiftIn) -> HttpResponse:
     """Lift a hold. What it kept is removed by the next run whose term has passed. A lifted hold does not change."""
     who = caller(request)
     if not 0 < hold < 2**63:

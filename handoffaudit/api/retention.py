@@ -143,6 +143,7 @@ def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
     operation_id="preview_retention",
     summary="Count what rules would delete, without saving them",
     response={200: RetentionPreviewsOut, 422: ProblemOut},
+    openapi_extra=examples.body_example("Other terms.", {"rows": ROWS}),
 )
 def preview_retention(request: HttpRequest, asked: RetentionPreviewIn) -> HttpResponse:
     """Count what the first run would delete if these rows were saved. Legal holds are considered."""

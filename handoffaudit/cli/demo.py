@@ -33,17 +33,17 @@ FOREIGN = ("DATABASE_URL", "REDIS_URL", "ANTHROPIC_API_KEY", "HANDOFFAUDIT_MODEL
 @click.option("--keep", metavar="DIR", help="Keep the data in this folder. Default: a temporary folder.")
 @click.option(
     "--python",
-    default=sys.executable,
     metavar="PATH",
     help="A Python that has pydantic-ai-slim and handoffaudit-client. Default: the Python of this command.",
 )
 @click.option("--once", is_flag=True, help="Begin without asking, and stop when the agents have finished.")
-def command(port: int, pace: float, keep: str | None, python: str, *, once: bool) -> None:
+def command(port: int, pace: float, keep: str | None, python: str | None, *, once: bool) -> None:
     """Watch agents hand over work: one run is sound, one invents a price, one loops, and one waits for you.
 
     The agents are real agents of Pydantic AI with scripted models, so no LLM is asked. The server has its own data,
     which is removed when you stop it with Ctrl-C.
     """
+    python = python or sys.executable
     check_python(python)
     for name in FOREIGN:
         os.environ.pop(name, None)

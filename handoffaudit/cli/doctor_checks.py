@@ -26,6 +26,7 @@ from handoffaudit.cli.doctor_servers import (
     check_connections,
     check_database,
     check_migrations,
+    check_replica,
     needs_database,
 )
 from handoffaudit.cli.serve.setup import is_static_current
@@ -214,6 +215,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_python,
     check_libraries,
     check_database,
+    check_replica,
     check_connections,
     check_clock,
     check_migrations,

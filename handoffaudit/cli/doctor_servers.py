@@ -12,12 +12,13 @@ from typing import Any, Final
 import psycopg
 import redis
 from django.conf import settings
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from handoffaudit.cli import Stop, database
 from handoffaudit.cli.doctor import Check, Installation, Level, Result
 from handoffaudit.database_faults import find_fault
 from handoffaudit.redis_client import connect
+from handoffaudit.replica import ALIAS, MOST_LAG_SECONDS
 from handoffaudit.sqlite_file import REMEDY
 
 # The product leases rows with UPDATE … RETURNING.
@@ -93,9 +94,9 @@ _CONNECTIONS: Final = """
 """
 
 
-def _connect() -> "psycopg.Connection[tuple[Any, ...]]":
+def _connect(alias: str = DEFAULT_DB_ALIAS) -> "psycopg.Connection[tuple[Any, ...]]":
     """Connect without the pool, which would try for half a minute to reach a server that is away."""
-    parameters = {name: value for name, value in connection.get_connection_params().items() if name != "pool"}
+    parameters = {name: value for name, value in connections[alias].get_connection_params().items() if name != "pool"}
     parameters.pop("cursor_factory", None)
     parameters.pop("context", None)
     return psycopg.connect(**parameters | {"connect_timeout": database.CONNECT_SECONDS})
@@ -130,6 +131,37 @@ def _check_server(installation: Installation) -> Iterator[Result]:
         installation.database_works = True
         text = f"PostgreSQL {version}, {name}; its time zone is {zone}, and the product uses UTC."
         yield Result("database", Level.OK, text)
+
+
+# Without writes on the primary, the last replayed transaction grows old, and the replica lags by nothing.
+_REPLICA: Final = """
+    SELECT pg_is_in_recovery(), CASE WHEN pg_last_wal_replay_lsn() >= %s::pg_lsn THEN 0.0 ELSE
+        COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8, 0.0) END
+"""
+
+
+@needs_database
+def check_replica(_: Installation) -> Iterator[Result]:
+    """Check that the replica answers and lags little, if there is one. Pages read from the primary otherwise."""
+    if ALIAS not in settings.DATABASES:
+        return
+    try:
+        with _connect() as primary, _connect(ALIAS) as opened:
+            (written,) = primary.execute("SELECT pg_current_wal_lsn()::text").fetchone() or ("0/0",)
+            is_replica, lag = opened.execute(_REPLICA, [written]).fetchone() or (False, 0.0)
+    except psycopg.Error as error:
+        reason = " ".join(str(error).split())
+        fix = "Check that the replica runs and that DATABASE_REPLICA_URL is right. Until then, pages use the primary."
+        yield Result("replica", Level.WARNING, f"The replica cannot be used: {reason}", fix)
+        return
+    if not is_replica:
+        message = "DATABASE_REPLICA_URL names a primary server."
+        yield Result("replica", Level.WARNING, message, "Name a replica, or unset it.")
+    elif lag > MOST_LAG_SECONDS:
+        message = f"The replica lags by {lag:,.0f} s, so pages read from the primary."
+        yield Result("replica", Level.WARNING, message, "Look at the replication and at the load of the replica.")
+    else:
+        yield Result("replica", Level.OK, f"The replica answers, and lags by {lag:.1f} s at most.")
 
 
 @needs_database

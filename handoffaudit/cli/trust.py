@@ -104,6 +104,7 @@ def _as_json(slug: str, report: "Report") -> dict[str, Any]:
         "seals": report.seals,
         "sealed_rows": report.rows,
         "removed_rows": report.removed,
+        "erased_rows": report.erased,
         "waiting": report.waiting,
         "waiting_since": report.waiting_since.isoformat() if report.waiting_since else None,
         "problems": report.problems,

@@ -105,9 +105,18 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()
     from handoffaudit.diagnostics import attribution
+    from handoffaudit.diagnostics.models import Watermark
+    from handoffaudit.handoffs.recount import RecountLease
     from handoffaudit.handoffs.recount import recount as recount_counts
 
-    found = recount_counts(repair=not check)
+    lease = RecountLease(Watermark, "recount")
+    held_until = None if check else lease.acquire()
+    if held_until is None and not check:
+        raise Stop("Another process corrects the counts: wait for its end, or for an hour if it was killed.")
+    try:
+        found = recount_counts(repair=not check)
+    finally:
+        lease.release(held_until)
     gone_over = attribution.rebuild() if agents else None
     if as_json:
         result = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}

@@ -34,7 +34,7 @@ from handoffaudit.handoffs.models import (
 )
 
 # The handoffs of one transaction. More would be little faster, and would lock rows for longer.
-BATCH: Final = 2_000
+BATCH: Final = 5_000
 # The rows of a handoff, with the column that has its key, in the order of removal. The handoff itself comes last.
 _ROWS: Final[tuple[tuple[type[Model], str], ...]] = (
     (HandoffBody, "handoff_id"),

@@ -43,6 +43,9 @@ AGAIN: Final = timedelta(hours=24)
 
 BATCH: Final = 200
 
+# While handoffs wait, a batch is at most this large, because a large one would take a core for too long.
+BUSY_BATCH: Final = 500
+
 # While handoffs wait, retention may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.15
 
@@ -149,11 +152,12 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     target = KINDS[rule.name]
     # A kind whose rows have no UUIDv7 has no place to continue from: rows that are done no longer match.
     by_key = target.has_timed_key
+    size = min(target.batch or BATCH, BUSY_BATCH) if judge.is_anything_waiting() else target.batch or BATCH
     with store.write_turn(), transaction.atomic():
         terms = Terms(rule, one.started_at, legal_holds.share(tenant))
         due = target.list_due(tenant, terms).order_by("pk")
         rows = due.filter(pk__gt=one.reached) if by_key else due
-        pks = list(rows.values_list("pk", flat=True)[: target.batch or BATCH])
+        pks = list(rows.values_list("pk", flat=True)[:size])
         if pks:
             number = target.remove(DueRows(tenant, pks, terms))
             columns: dict[str, Any] = {"reached": pks[-1] if by_key else one.reached, "number": F("number") + number}

@@ -7,7 +7,7 @@ Then each difference is added to its count, in the same way as the change of a h
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
@@ -16,6 +16,7 @@ from django.utils import timezone
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.counts import AGGREGATES, HOURLY_COUNTS, OUTCOMES, UNVERIFIED, Aggregate, Key, midnight_of
 from handoffaudit.handoffs.ingest.store import write_turn
+from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, RemovedHandoffs
 from handoffaudit.policy.retention import HOURS_KEPT
 
@@ -27,6 +28,12 @@ _HANDOFFS: Final = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented
 _FINDINGS: Final = Finding._meta.db_table  # noqa: SLF001 -- Django's documented API
 _REMOVED: Final = RemovedHandoffs._meta.db_table  # noqa: SLF001 -- Django's documented API
 _ROUTE: Final = "handoff_type, source_agent_id, target_agent_id, state"
+
+
+class RecountLease(NamedLease):
+    """The lease of a process that corrects counts. Two of them would add the same difference twice."""
+
+    LENGTH = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)

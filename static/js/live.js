@@ -99,8 +99,19 @@
       changed += 1;
       if (fresh.dataset.liveSay) sayOf(fresh);
     }
-    if (changed) document.dispatchEvent(new CustomEvent("live:changed", { detail: about }));
+    if (changed) {
+      document.dispatchEvent(new CustomEvent("live:changed", { detail: about }));
+      showFirst();
+    }
     return changed;
+  }
+
+  // Nothing moves in a list that is empty, so its first rows need no click.
+  function showFirst() {
+    const isIdle = document.activeElement === document.body;
+    if (isIdle && document.querySelector("main .empty") && !document.querySelector("main tbody tr")) {
+      document.querySelector("#live-number a")?.click();
+    }
   }
 
   function isInHand(element) {

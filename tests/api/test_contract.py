@@ -83,7 +83,7 @@ def bodies() -> dict[str, tuple[str, str, str, list[Any]]]:
 
 
 # Their paths name objects that must exist, so their own tests send the examples.
-ABOUT_SOMETHING = {"review_handoff", "mute_group", "add_comment", "assign_handoff"}
+ABOUT_SOMETHING = {"review_handoff", "mute_group", "add_comment", "assign_handoff", "lift_legal_hold"}
 NEEDED = {"send_log": {"source": "planner.log"}}
 
 

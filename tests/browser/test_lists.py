@@ -33,11 +33,23 @@ def sent(sender: Sender, **changes: Any) -> str:
 def test_a_row_is_one_line(open_page: OpenPage, default: Sender) -> None:
     """The icons that filter by a value must not take a line of their own beside a state."""
     sent(default)
-    page = open_page("rui", viewport={"width": 1280, "height": 800})
+    page = open_page("rui")
+    # The column of the state is narrower here than on a wider screen.
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(f"{default.pages}handoffs/?source=lister")
     heights = page.locator("#rows tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
     assert heights
     assert max(heights) < 45
+
+
+def test_an_empty_list_shows_its_first_row_by_itself(open_page: OpenPage, default: Sender) -> None:
+    page = open_page("rui")
+    page.clock.install()
+    page.goto(f"{default.pages}handoffs/?source=beginner")
+    expect(page.locator("main .empty")).to_be_visible()
+    sent(default, source_agent_id="beginner", call_chain=["beginner"])
+    wake(page)
+    expect(page.locator("#rows tbody tr")).to_have_count(1)
 
 
 def wake(page: Page) -> None:

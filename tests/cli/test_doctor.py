@@ -261,6 +261,15 @@ def test_faults_of_postgresql_are_found(folder: Path, server: tuple[psycopg.Conn
     assert "PostgreSQL" in only(found, "database", "ok")["message"]
     assert only(found, "clock", "ok")
     assert "migrate" in only(found, "migrations", "error")["fix"]
+    away = f"postgresql://{name}:x@127.0.0.1:{free_port()}/{name}"
+    assert (
+        "primary"
+        in only(examine(folder, DATABASE_URL=url, DATABASE_REPLICA_URL=url)[1], "replica", "warning")["message"]
+    )
+    replica = only(examine(folder, DATABASE_URL=url, DATABASE_REPLICA_URL=away)[1], "replica", "warning")
+    assert "refused" in replica["message"]
+    code, found = examine(folder, DATABASE_REPLICA_URL=url)
+    assert (code, only(found, "settings", "error")["fix"]) == (2, "Correct DATABASE_REPLICA_URL, or unset it.")
     admin.execute(f"ALTER ROLE {name} CONNECTION LIMIT 5")
     assert only(look(), "connections", "warning")["message"].startswith("4 connections are free, but one process opens")
     admin.execute(f"ALTER ROLE {name} CONNECTION LIMIT 0")

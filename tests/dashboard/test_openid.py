@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import jwt
 import pytest
+import requests
 from allauth.mfa.totp.internal.auth import TOTP
 from allauth.socialaccount.models import SocialAccount
 from django.core.cache import cache
@@ -55,7 +55,7 @@ def begin(client: Client, address: str = START) -> str:
 
 def at_provider(address: str) -> str:
     """Return the path to which the provider sends the browser back."""
-    location = httpx.get(address, trust_env=False).headers["Location"]
+    location = requests.get(address, allow_redirects=False, timeout=10).headers["Location"]
     return location.removeprefix("http://testserver")
 
 
@@ -226,7 +226,10 @@ def test_an_answer_that_breaks_off_is_not_used(client: Client, provider: OpenIDS
     [
         b"<html>",
         b"[]",
-        b'{"issuer": "https://evil.example"}',
+        b'{"issuer": "http://evil.example", "authorization_endpoint": "ISSUER/a", "token_endpoint": "ISSUER/t",'
+        b' "jwks_uri": "ISSUER/jwks"}',
+        b'{"issuer": "ISSUER", "authorization_endpoint": "ISSUER/a", "token_endpoint": "ISSUER/t",'
+        b' "jwks_uri": "ftp://127.0.0.1/jwks"}',
         b'{"issuer": "ISSUER"}',
         b'{"issuer": "ISSUER", "authorization_endpoint": "javascript:alert(1)", "token_endpoint": 1, "jwks_uri": ""}',
     ],
@@ -515,6 +518,8 @@ def test_a_person_who_was_invited_again_under_the_name_is_not_the_old_one(
     people.remove(tenant=tenant, person=ada, actor="admin")
     people.invite(tenant=tenant, name=ada.username, role=Role.VIEWER, actor="admin")
     assert not SocialAccount.objects.exists()
+    sign_in(again := Client())
+    assert signed_in(again) not in (None, ada)
 
 
 def test_the_rule_of_second_factors_is_not_for_people_of_the_provider(

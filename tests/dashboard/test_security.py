@@ -305,6 +305,12 @@ def test_recovery_codes_alone_are_no_second_factor(client: Client, admin: Person
     assert client.get("/t/acme/")["Location"] == "/security/"
 
 
+def test_the_rule_is_about_passwords(client: Client, admin: Person, settings: Any) -> None:
+    settings.ADMIN_SECOND_FACTOR, settings.PASSWORD_SIGN_IN = True, False
+    client.force_login(admin)
+    assert client.get("/t/acme/").status_code == 200
+
+
 def test_the_rule_is_for_administrators_only(client: Client, reviewer: Person, settings: Any) -> None:
     settings.ADMIN_SECOND_FACTOR = True
     client.force_login(reviewer)
@@ -372,6 +378,7 @@ class TestWithoutPasswords:
 
     def test_nobody_is_invited_and_no_link_is_made(self, as_admin: Client, tenant: Tenant, viewer: Person) -> None:
         page = as_admin.get("/t/acme/settings/")
+        assert "People become members when they sign in with Acme." in page.text
         assert "Create invite link" not in page.text
         assert "New link" not in page.text
         response = as_admin.post("/t/acme/settings/people/invite/", {"name": "x", "role": "viewer"})

@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import HealthCount
 from handoffaudit.handoffs.models import ActorKind, Handoff
-from handoffaudit.handoffs.periods import HOUR, Window
+from handoffaudit.handoffs.periods import HOUR, Window, window_of
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
@@ -15,6 +16,14 @@ from handoffaudit.handoffs.transitions import Actor
 # A Saturday.
 NOW = datetime(2026, 2, 14, 15, 20, tzinfo=UTC)
 RUI = Actor(ActorKind.PERSON, "rui")
+
+
+def window_then(params: dict[str, str]) -> Window:
+    """Return a window as it was at `NOW`, which is so long ago today that its hours count as whole days."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("counts", "periods"):
+            patch.setattr(f"handoffaudit.handoffs.{module}.HOURS_KEPT", timedelta(days=3650))
+        return window_of(params, NOW)
 
 
 def counted(

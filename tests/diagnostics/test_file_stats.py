@@ -9,10 +9,10 @@ from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.file_stats import FileTally
 from handoffaudit.diagnostics.models import HealthCount
 from handoffaudit.handoffs.periods import HOUR, window_of
-from tests.diagnostics.support import NOW, counted
+from tests.diagnostics.support import NOW, counted, window_then
 
-pytestmark = pytest.mark.django_db
-DAY = window_of({"period": "24h"}, NOW)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_all_hours_kept")]
+DAY = window_then({"period": "24h"})
 
 
 def test_only_a_file_without_a_reason_is_used(tenant: Tenant):

@@ -13,11 +13,13 @@ from handoffaudit.accounts import tenants
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import retention_targets, tasks, text_index
 from handoffaudit.diagnostics.models import BlockedText, Watermark
-from handoffaudit.diagnostics.retention_targets import DueRows
+from handoffaudit.diagnostics.retention_targets import DueRows, Terms
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
 from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.policy.retention import Data, Retention
 
 pytestmark = pytest.mark.django_db
 
@@ -150,7 +152,8 @@ def test_removed_documents_leave_the_index(tenant: Tenant) -> None:
             )
     BlockedText.objects.update(handoff=old)
     assert text_index.search(tenant, "heron") == [old]
-    due = DueRows(tenant, [old], timezone.now() - timedelta(days=30), 30)
+    terms = Terms(Retention(Data.DOCUMENTS, 30), timezone.now(), NO_HOLDS)
+    due = DueRows(tenant, [old], terms)
     assert retention_targets._remove_documents(due) == 1
     assert not BlockedText.objects.exists()
     with connection.cursor() as cursor:

@@ -12,7 +12,7 @@ from handoffaudit.handoffs.counts import OUTCOMES, CountKey
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.rates import Sums, sum_outcomes
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_all_hours_kept")]
 BEGIN = datetime(2026, 2, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 STATES = [state for states in OUTCOMES.values() for state in states]

@@ -9,6 +9,8 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.periods import HOUR, window_of
 from tests.diagnostics.support import NOW
 
+pytestmark = pytest.mark.usefixtures("_all_hours_kept")
+
 
 def at(day: int, hour: int = 0, month: int = 2) -> datetime:
     return datetime(2026, month, day, hour, tzinfo=UTC)

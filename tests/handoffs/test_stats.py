@@ -13,7 +13,7 @@ from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff, HourlyTotal
 from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_all_hours_kept")]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 

@@ -65,8 +65,14 @@ LOOKED_UP: Final = (
     ),
     Guide("mcp", "MCP", "Give Claude Code, Claude Desktop and Cursor the tools to submit and check handoffs."),
     Guide("connect-claude-code", "Claude Code", "Ask the server before a task goes to a subagent."),
+    Guide("start", "Start and stop", "Start the server, find its data, let other machines in."),
+    Guide("commands", "Commands", "Each command of the server with its options."),
     Guide("settings", "Settings of the server", "Each environment variable with its effect and its default."),
     Guide("sign-in", "How people sign in", "Connect an OpenID provider, switch passwords off, require second factors."),
+    Guide("deploy", "Deploy", "Run the server with systemd, Docker Compose or Kubernetes, and roll back."),
+    Guide("metrics", "Metrics of the server", "Watch the server with Prometheus and Grafana."),
+    Guide("evidence-bundle", "Seals and evidence bundles", "Prove what was decided, and hand records to an auditor."),
+    Guide("compliance", "Duties and records", "What the EU AI Act and standards ask for, and what is recorded."),
     Guide("upkeep", "Back up and upgrade", "Back up, restore, upgrade, and verify counts and logs."),
     Guide("postgresql", "PostgreSQL and Redis", "Run the server in several processes, on one or more machines."),
     Guide("troubleshooting", "Troubleshooting", "Error messages and how to fix their causes."),
@@ -91,6 +97,9 @@ ELSEWHERE: Final = {
     "keys.md": "settings_keys",
     "strictness.md": "strictness",
     "tool-results.md": "help_api",
+    "gate.md": "help_api",
+    "traces.md": "traces",
+    "review.md": "review",
 }
 
 # The files name this example server and tenant; the page replaces them with the reader's own.
@@ -190,21 +199,22 @@ def _linked(token: Token, tenant: Tenant) -> Token:
 
 
 def _open_to(who: TenantMembership, children: Sequence[Token]) -> Iterator[Token]:
-    """Yield the tokens without links to pages that need a higher role; the text of those links stays."""
+    """Yield the tokens without links to pages that need a higher role or are no part of Help; the text stays."""
     kept = True
     for token in children:
         if token.type == "link_open":
             href = str(token.attrs["href"])
             view: Any = resolve(href.partition("#")[0]).func if href.startswith("/") else None
-            kept = view is None or who.may(view.role)
+            kept = bool(href) and (view is None or who.may(view.role))
         if kept or token.type not in ("link_open", "link_close"):
             yield token
 
 
 def _address(page: str, tenant: Tenant) -> str:
+    """Return the address of a page; empty if the product does not have it."""
     if name := _FILES.get(page):
         return reverse("dashboard:help_guide", args=[tenant.slug, name])
-    return reverse(f"dashboard:{ELSEWHERE[page]}", args=[tenant.slug])
+    return reverse(f"dashboard:{ELSEWHERE[page]}", args=[tenant.slug]) if page in ELSEWHERE else ""
 
 
 def _with_pages(children: list[Token], tenant: Tenant) -> list[Token]:

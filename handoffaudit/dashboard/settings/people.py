@@ -103,6 +103,7 @@ def _page(
         "members": people.members(who.tenant),
         "protected": people.find_protected(who.tenant),
         "passwords": settings.PASSWORD_SIGN_IN,
+        "oidc": settings.OIDC_NAME,
         "rights": [(role.value, rights) for role, rights in RIGHTS.items()],
         "invitation": invitation,
         "link": link,

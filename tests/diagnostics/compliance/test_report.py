@@ -24,12 +24,12 @@ from handoffaudit.diagnostics.compliance_export import (
 from handoffaudit.diagnostics.compliance_report import KINDS, ComplianceReport, build_report, parse_expected_pairs
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import counts
-from handoffaudit.handoffs.periods import HOUR, Window, window_of
-from tests.diagnostics.support import NOW, counted
+from handoffaudit.handoffs.periods import HOUR, Window
+from tests.diagnostics.support import NOW, counted, window_then
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_all_hours_kept")]
 GOLDEN = Path(__file__).with_name("golden.txt")
-WEEK = window_of({}, NOW)
+WEEK = window_then({})
 STATES = {"accepted": 7, "approved": 1, "rejected": 2, "held": 1, "declined": 1, "superseded": 5}
 
 

@@ -4,13 +4,14 @@ from datetime import timedelta
 
 import pytest
 from django.apps import apps
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.diagnostics import attribution, handoff_removal, retention_run, text_index
-from handoffaudit.diagnostics.models import BlockedText, RetentionRun, TracedHandoff
-from handoffaudit.handoffs import counts, legal_holds, rates, recount
+from handoffaudit.diagnostics.models import BlockedText, FindingGroup, RetentionRun, TracedHandoff
+from handoffaudit.handoffs import counts, judge, legal_holds, rates, recount
 from handoffaudit.handoffs.counts import CountKey
 from handoffaudit.handoffs.models import DailyCount, DailyPair, Handoff, HandoffBody, HourlyCount, HourlyTotal
 from handoffaudit.handoffs.review import comments
@@ -19,6 +20,8 @@ from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.policy.retention import HOURS_KEPT, Data, Retention, parse_row
 from handoffaudit.policy.values import InvalidPolicy
+from tests.diagnostics.files.support import received
+from tests.diagnostics.files.support import report as file_report
 from tests.diagnostics.retention.support import age, days_ago, keep, newest_run, run_all
 from tests.handoffs.support import circular, held, judged, payload, submit
 
@@ -212,3 +215,35 @@ def test_traced_handoffs_of_a_removed_handoff_go(tenant: Tenant) -> None:
     run_all()
     assert not TracedHandoff.objects.exists()
     assert not BlockedText.objects.exists()
+
+
+def test_what_names_a_removed_handoff_can_still_be_read(client: Client, admin: Person, tenant: Tenant) -> None:
+    """A report, a retry, a child, a trace and a finding group outlive the handoff that they name."""
+    report = received(tenant, file_report({})).report
+    assert report is not None
+    judge.drain()
+    first = judged(tenant, circular(), handoff_id="first", trace_id="run-42")
+    retry = judged(tenant, circular(), handoff_id="second", retry_of="first", trace_id="run-42")
+    child = judged(tenant, payload(), handoff_id="child", parent_handoff_id="first", trace_id="run-42")
+    attribution.run()
+    text_index.run()
+    group = FindingGroup.objects.filter(tenant=tenant)[0]
+    with transaction.atomic():
+        handoff_removal.remove(tenant, [first.pk, report.handoff], timezone.now())
+    client.force_login(admin)
+    pages = [
+        "",
+        "handoffs/",
+        f"handoffs/{retry.pk}/",
+        f"handoffs/{child.pk}/",
+        "traces/",
+        "traces/run-42/",
+        f"diagnostics/files/{report.pk}/",
+        "diagnostics/files/",
+        f"groups/{group.pk}/",
+        "review/",
+        "agents/",
+    ]
+    for page in pages:
+        answer = client.get(f"/t/acme/{page}", follow=True)
+        assert answer.status_code == 200, (page, answer.status_code)

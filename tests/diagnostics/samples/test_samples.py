@@ -23,7 +23,7 @@ from handoffaudit.validation.logs.reader import read_line
 from tests.access.support import everything
 
 # Rows of the whole product, which belong to no tenant.
-OF_NO_TENANT = {"Tenant", "Person", "ModelBreaker", "Gathering", "Watermark"}
+OF_NO_TENANT = {"Tenant", "Person", "ModelBreaker", "Gathering", "Watermark", "MetricTotal"}
 LATER = timedelta(days=1)
 
 

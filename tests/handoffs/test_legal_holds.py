@@ -1,0 +1,90 @@
+"""Tests of legal holds: what they cover, their limits, and the order of a removal and a hold."""
+
+import threading
+
+import pytest
+from django.db import connection, transaction
+
+from handoffaudit.accounts import Refused, audit
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.diagnostics import sample_tenants
+from handoffaudit.handoffs import legal_holds
+from handoffaudit.handoffs.models import Comment, LegalHold
+from handoffaudit.handoffs.review import comments
+from handoffaudit.handoffs.review.base import UnderLegalHold
+from handoffaudit.handoffs.transitions import Actor
+from tests.handoffs.support import judged, payload
+
+ADA = Actor.key("ada")
+
+
+def place(tenant: Tenant, scope: str = "tenant", key: str = "") -> LegalHold:
+    return legal_holds.place(tenant=tenant, scope=scope, key=key, reason="a case", actor="ada")
+
+
+@pytest.mark.django_db
+def test_an_author_cannot_change_a_comment_under_a_hold(tenant: Tenant) -> None:
+    one = judged(tenant, payload(), trace_id="run-42")
+    about = {"tenant": tenant, "reference": str(one.pk), "actor": ADA}
+    made = comments.add(text="first", **about)
+    hold = place(tenant, "trace", "run-42")
+    for change in (
+        lambda: comments.remove(comment=made.pk, **about),
+        lambda: comments.edit(comment=made.pk, text="x", **about),
+    ):
+        with pytest.raises(UnderLegalHold):
+            change()
+    assert Comment.objects.get().text == "first"
+    legal_holds.lift(tenant=tenant, hold=hold.pk, reason="over", actor="ada")
+    comments.remove(comment=made.pk, **about)
+
+
+@pytest.mark.django_db
+def test_sample_data_under_a_hold_is_not_removed(tenant: Tenant, admin) -> None:
+    Tenant.objects.filter(pk=tenant.pk).update(is_sample=True)
+    tenant.refresh_from_db()
+    place(tenant)
+    with pytest.raises(Refused, match="legal hold"):
+        sample_tenants.remove_sample(tenant=tenant, person=admin)
+
+
+@pytest.mark.django_db
+def test_holds_are_limited_idempotent_and_in_the_audit_log(tenant: Tenant, other_tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(legal_holds, "MOST_HOLDS", 1)
+    one = judged(tenant, payload())
+    made = place(tenant, "handoff", one.handoff_id)
+    assert place(tenant, "handoff", str(one.pk)).pk == made.pk
+    with pytest.raises(Refused, match="holds already"):
+        place(tenant)
+    with pytest.raises(Refused, match="no handoff"):
+        place(other_tenant, "handoff", str(one.pk))
+    with pytest.raises(LegalHold.DoesNotExist):
+        legal_holds.lift(tenant=other_tenant, hold=made.pk, reason="over", actor="eve")
+    for _ in range(2):
+        legal_holds.lift(tenant=tenant, hold=made.pk, reason="over", actor="ada")
+    actions = AuditEntry.objects.filter(tenant=tenant, action__startswith="hold.").order_by("number")
+    assert [entry.action for entry in actions] == ["hold.place", "hold.lift"]
+    assert audit.verify(tenant) is None
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+@pytest.mark.django_db(transaction=True)
+def test_a_hold_waits_for_the_removal_that_began_before_it(tenant: Tenant) -> None:
+    placed = threading.Event()
+
+    def hold() -> None:
+        try:
+            place(tenant)
+            placed.set()
+        finally:
+            connection.close()
+
+    other = threading.Thread(target=hold)
+    with transaction.atomic():
+        assert not legal_holds.share(tenant)
+        other.start()
+        assert not placed.wait(0.3)
+    other.join(10)
+    assert placed.is_set()
+    with transaction.atomic():
+        assert legal_holds.share(tenant).is_everything

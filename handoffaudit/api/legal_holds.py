@@ -34,7 +34,7 @@ EXAMPLE: dict[str, Any] = {
 }
 
 
-HoldId = Annotated[int, Path(description="The `id` of the hold.", ge=1, le=2**63 - 1, examples=[7])]
+HoldId = Annotated[int, Path(description="The `id` of the hold.", examples=[7])]
 
 
 class HoldScope(StrEnum):

@@ -103,9 +103,7 @@ def list_all(request: HttpRequest, query: Query[HoldsQuery]) -> HttpResponse:
     operation_id="place_legal_hold",
     summary="Place a legal hold",
     response={201: HoldOut, 422: ProblemOut},
-    openapi_extra=examples.body_example(
-        "All data is needed.", {"scope": "tenant", "reason": "Case 2026-117"}
-    ),
+    openapi_extra=examples.body_example("All data is needed.", {"scope": "tenant", "reason": "Case 2026-117"}),
 )
 def place(request: HttpRequest, asked: HoldIn) -> HttpResponse:
     """Keep a handoff, a trace or everything from removal, until the hold is lifted.

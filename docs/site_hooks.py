@@ -18,6 +18,26 @@ OUTSIDE = {
     "handoffaudit/samples/README.md": "samples.md",
 }
 
+# mkdocstrings replaces each `:::` by the signatures and docstrings of the object.
+PYTHON = """# Python reference
+
+[Python client](client.md) and [Use handoffaudit as a library](library.md) show how to use these classes.
+
+## Client
+
+::: handoffaudit_client.client.Client
+::: handoffaudit_client.async_client.AsyncClient
+::: handoffaudit_client.verdict.Verdict
+::: handoffaudit_client.verdict.Finding
+
+## Library
+
+::: handoffaudit.validation
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+"""
+
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
@@ -30,6 +50,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         text = re.sub(r"\]\((?:\.\./)+docs/", "](", text)
         text = _link_pages(re.sub(r"\]\((?:\.\./)+", "](../", text))
         files.append(File.generated(config, page, content=text))
+    files.append(File.generated(config, "reference-python.md", content=PYTHON))
     api = json.loads((ROOT / "docs" / "openapi.json").read_text())
     files.append(File.generated(config, "reference-api.md", content="\n".join(_api_page(api))))
     return files

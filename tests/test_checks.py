@@ -120,6 +120,7 @@ def test_they_are_registered():
 def test_a_wrong_seal_key_is_found(monkeypatch):
     monkeypatch.setenv("HANDOFFAUDIT_SEAL_KEY", "abc")
     (message,) = checks.wrong_seal_key()
-    assert message.id == "handoffaudit.E023" and "HANDOFFAUDIT_SEAL_KEY" in message.hint
+    assert message.id == "handoffaudit.E023"
+    assert "HANDOFFAUDIT_SEAL_KEY" in message.hint
     monkeypatch.setenv("HANDOFFAUDIT_SEAL_KEY", "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWE=")
     assert not checks.wrong_seal_key()

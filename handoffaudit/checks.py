@@ -12,6 +12,7 @@ from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A
 
 from handoffaudit.accounts import Refused, single_sign_on
 from handoffaudit.process import PREFIX
+from handoffaudit.trust import signatures
 
 TAG = "handoffaudit"
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]", "testserver"}
@@ -39,6 +40,18 @@ def debug_in_public(**_: object) -> list[CheckMessage]:
             id="handoffaudit.E001",
         )
     ]
+
+
+@register(TAG)
+def wrong_seal_key(**_: object) -> list[CheckMessage]:
+    if not signatures.is_set():
+        return []
+    try:
+        signatures.find_key(settings.DATA_FOLDER)
+    except signatures.WrongKey as wrong:
+        hint = f"Set {signatures.VARIABLE} to the key of the other processes, or unset it."
+        return [Error(str(wrong), hint=hint, id="handoffaudit.E023")]
+    return []
 
 
 @register(TAG)

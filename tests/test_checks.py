@@ -115,3 +115,12 @@ def test_they_are_registered():
 
     names = {check.__name__ for check in registry.get_checks() if checks.TAG in check.tags}
     assert {"debug_in_public", "weak_secret_key", "redis_with_sqlite"} <= names
+
+
+def test_a_wrong_seal_key_is_found(monkeypatch):
+    monkeypatch.setenv("HANDOFFAUDIT_SEAL_KEY", "abc")
+    (message,) = checks.wrong_seal_key()
+    assert message.id == "handoffaudit.E023"
+    assert "HANDOFFAUDIT_SEAL_KEY" in message.hint
+    monkeypatch.setenv("HANDOFFAUDIT_SEAL_KEY", "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWE=")
+    assert not checks.wrong_seal_key()

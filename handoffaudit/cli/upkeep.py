@@ -31,7 +31,8 @@ def backup(file: Path) -> None:
 
     The command checks the copy before it creates FILE. A damaged copy is an error, and FILE is not written.
 
-    Also keep the file secret-key of the data folder: without it, everybody must sign in again. To restore, stop the
+    Also keep the files secret-key and seal-key of the data folder: without the first, everybody must sign in again, and
+    the second signs the seals. To restore, stop the
     server, put FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the
     server.
     """
@@ -57,7 +58,7 @@ def backup(file: Path) -> None:
         if is_damage(error):
             raise _build_damage_error(database, str(error)) from error
         raise Stop(f"{file} can't be written ({error}).") from error
-    click.echo(f"{file}: {file.stat().st_size:,} bytes.", err=True)
+    click.echo(f"{file}: {file.stat().st_size:,} bytes, a copy of {database}.", err=True)
 
 
 def _refuse_damage(database: Path, copy: Path) -> None:

@@ -61,6 +61,9 @@ def request(*, tenant: Tenant, value: str, reason: str, actor: str) -> Erasure:
     if not reason or len(reason) > LONGEST_REASON or not storable(reason):
         remedy = f"write why, in at most {LONGEST_REASON:,} characters without NUL."
         raise Refused("The reason is missing or cannot be stored", "reason", remedy)
+    if replace(reason, pattern_of(value), value.casefold()) != reason:
+        # The receipt and the audit log keep the reason forever.
+        raise Refused("The reason has the value that is to be erased", "reason", "write the number of the request.")
     with transaction.atomic():
         audit.lock_tenant(tenant)
         open_ones = Erasure.objects.filter(tenant=tenant, finished_at=None)

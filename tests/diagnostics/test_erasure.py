@@ -217,6 +217,8 @@ def test_too_many_and_bad_values_are_refused(tenant: Tenant) -> None:
             erasure.request(tenant=tenant, value=bad, reason="x", actor="ada")
     with pytest.raises(Refused):
         erasure.request(tenant=tenant, value=EMAIL, reason=" ", actor="ada")
+    with pytest.raises(Refused):
+        erasure.request(tenant=tenant, value=EMAIL, reason=f"Request of {EMAIL.title()}", actor="ada")
     for number in range(erasure.MOST_UNFINISHED):
         erasure.request(tenant=tenant, value=f"{number}@example.com", reason="x", actor="ada")
     with pytest.raises(Refused):

@@ -240,7 +240,7 @@ def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps({"intact": False, "problems": [str(error)], "notes": []}))
         else:
-            click.echo(f"{file.name}: broken. {error}")
+            click.echo(_printable(f"{file.name}: broken. {error}"))
         sys.exit(1)
     found = {name: result.manifest[name] for name in ("tenant", "subject", "made_at", "made_by", "public_key")}
     found |= {name: getattr(result, name) for name in ("files", "seals", "entries", "problems", "notes")}
@@ -252,8 +252,13 @@ def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
         click.echo(
             f"{file.name}: {state}, {result.files:,} files, {result.sealed:,} sealed rows, {result.seals:,} seals."
         )
-        click.echo(f"  made at {found['made_at']} by {found['made_by']}")
+        click.echo(_printable(f"  made at {found['made_at']} by {found['made_by']}"))
         for line in (*result.problems, *(f"note: {note}" for note in result.notes)):
-            click.echo(f"  {line}")
+            click.echo(_printable(f"  {line}"))
     if result.problems:
         sys.exit(1)
+
+
+def _printable(line: str) -> str:
+    """Return a line without line breaks and codes of terminals: a forged bundle could write lines of its own."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in line)

@@ -48,6 +48,7 @@ _SHARE: Final = 0.2
 _LONGEST_PAUSE: Final = timedelta(seconds=10)
 # A text can hold JSON inside JSON, where each level doubles the backslashes.
 _SLASHES: Final = r"\\{1,8}"
+_STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
 _ESCAPED: Final = '"\\/'
 _BEFORE: Final = r"(?:(?<!\w)|(?<=\\[nrtbf])|(?<=\\u00[01][0-9a-fA-F]))"
 _AFTER: Final = r"(?!\w)"
@@ -60,6 +61,9 @@ def request(*, tenant: Tenant, value: str, reason: str, actor: str) -> Erasure:
     if not reason or len(reason) > LONGEST_REASON or not storable(reason):
         remedy = f"write why, in at most {LONGEST_REASON:,} characters without NUL."
         raise Refused("The reason is missing or cannot be stored", "reason", remedy)
+    if replace(reason, pattern_of(value), value.casefold()) != reason:
+        # The receipt and the audit log keep the reason forever.
+        raise Refused("The reason has the value that is to be erased", "reason", "write the number of the request.")
     with transaction.atomic():
         audit.lock_tenant(tenant)
         open_ones = Erasure.objects.filter(tenant=tenant, finished_at=None)
@@ -216,12 +220,33 @@ def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
     is_text = isinstance(content, str)
     text = content if is_text else bytes(content).decode(errors="surrogateescape")
     # The search for plain text is much faster than the pattern, and most rows do not have the value.
-    if "\\" not in text and text.isascii() and folded not in text.lower():
+    # Of a value with spaces, the longest part is searched, because any white space may stand between the parts.
+    if "\\" not in text and text.isascii() and max(folded.split(), key=len) not in text.lower():
         return content
     changed, number = pattern.subn(MARKER, text)
     if not number:
         return content
+    if not _is_json(changed) and _is_json(text):
+        changed = _replace_in_strings(text, pattern)
     return changed if is_text else changed.encode(errors="surrogateescape")
+
+
+def _replace_in_strings(text: str, pattern: re.Pattern[str]) -> str:
+    """Return JSON with the marker in its strings only. A string that would be no JSON afterwards is the marker alone."""
+
+    def change(found: re.Match[str]) -> str:
+        changed = f'"{pattern.sub(MARKER, found[1])}"'
+        return changed if _is_json(changed) else f'"{MARKER}"'
+
+    return _STRING.sub(change, text)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text.removeprefix("\ufeff"))
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def pattern_of(value: str) -> re.Pattern[str]:

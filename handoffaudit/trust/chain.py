@@ -88,7 +88,8 @@ def verify(tenant: Tenant, key: str | None) -> Report:
         report.broken = audit.verify(tenant)
         if report.broken:
             report.add(f"audit entry {report.broken.number}: {report.broken.why}")
-        if not tenant.is_sample:
+        # Nobody signs that a tenant is a sample, so a tenant with seals is verified in any case.
+        if not tenant.is_sample or Seal.objects.filter(tenant=tenant).exists():
             _verify_seals(tenant, key, report)
     except _Enough:
         pass

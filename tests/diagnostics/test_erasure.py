@@ -52,6 +52,8 @@ def finish() -> None:
         (EMAIL, f'{{"to": "{EMAIL.upper()}"}}'),
         ("Ada Lovelace", '"Dear Ada\\nLovelace,"'.replace("\\n", " ")),
         ("Ada Lovelace", '"From:\\nAda Lovelace"'),
+        ("Ada Lovelace", "Dear Ada\nLovelace,"),
+        ("Ada Lovelace", "Ada\tLovelace"),
         ("Jörg Müller", json.dumps("an Jörg Müller.")),
         ("Jörg Müller", json.dumps(json.dumps("an Jörg Müller."))),
         ("Jörg Müller", '"an J\\u00F6rg M\\u00fcller"'),
@@ -80,6 +82,21 @@ def test_a_part_of_a_word_is_another_value(value: str, text: str) -> None:
 def test_bytes_that_are_no_text_stay_as_they_are() -> None:
     raw = b"\xff\xfe " + EMAIL.encode() + b" \x80"
     assert replace(raw, pattern_of(EMAIL), EMAIL) == b"\xff\xfe " + MARKER.encode() + b" \x80"
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "after"),
+    [
+        ('Ada"', '{"a": "Ada", "b": "by Ada\\" x"}', '{"a": "Ada", "b": "by [erased] x"}'),
+        ('"issues":', '{"issues": [], "b": "\\"issues\\": x"}', '{"issues": [], "b": "[erased] x"}'),
+        ("0049151", '{"n": 1.0049151, "b": "0049151"}', '{"n": 1.0049151, "b": "[erased]"}'),
+        ("Ada\\", '{"a": "Ada\\" said"}', '{"a": "[erased]"}'),
+    ],
+)
+def test_json_stays_json(value: str, text: str, after: str) -> None:
+    assert json.loads(text)
+    assert replace(text, pattern_of(value), value.casefold()) == after
+    assert replace(text.encode(), pattern_of(value), value.casefold()) == after.encode()
 
 
 def test_hostile_texts_take_linear_time() -> None:
@@ -200,6 +217,8 @@ def test_too_many_and_bad_values_are_refused(tenant: Tenant) -> None:
             erasure.request(tenant=tenant, value=bad, reason="x", actor="ada")
     with pytest.raises(Refused):
         erasure.request(tenant=tenant, value=EMAIL, reason=" ", actor="ada")
+    with pytest.raises(Refused):
+        erasure.request(tenant=tenant, value=EMAIL, reason=f"Request of {EMAIL.title()}", actor="ada")
     for number in range(erasure.MOST_UNFINISHED):
         erasure.request(tenant=tenant, value=f"{number}@example.com", reason="x", actor="ada")
     with pytest.raises(Refused):

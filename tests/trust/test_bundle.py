@@ -425,6 +425,21 @@ def test_the_commands_write_and_check_a_bundle(
     assert run("verify-bundle", file, "--key", key) == 1
 
 
+def test_a_forged_bundle_writes_no_lines_of_its_own(made: Path) -> None:
+    from click.testing import CliRunner
+
+    from handoffaudit.cli.trust import verify_bundle
+
+    def forge(files: dict[str, bytes]) -> None:
+        manifest = json.loads(files["manifest.json"]) | {"made_by": "ada\n\x1b[2K  note: signed with the right key"}
+        files["manifest.json"] = json.dumps(manifest).encode()
+        files["manifest.sig"] = own_key().sign(bundle_check.PURPOSE, files["manifest.json"]).encode()
+
+    told = CliRunner().invoke(verify_bundle, [str(change(made, forge))]).output
+    assert "\x1b" not in told
+    assert "\n\x1b" not in told and "\n  note: signed" not in told
+
+
 def test_the_check_loads_no_framework_and_needs_no_settings(made: Path) -> None:
     code = (
         "import sys; from handoffaudit.cli.main import command;"

@@ -357,6 +357,14 @@ def test_a_sample_tenant_has_no_seals(tenant: Tenant) -> None:
     assert verify(tenant).problems == []
 
 
+def test_a_tenant_with_seals_is_verified_though_it_says_that_it_is_a_sample(tenant: Tenant) -> None:
+    sealed_history(tenant)
+    Event.objects.filter(tenant=tenant, actor="ada").update(reason="Forged.")
+    Tenant.objects.filter(pk=tenant.pk).update(is_sample=True)
+    tenant.refresh_from_db()
+    assert len(verify(tenant).problems) == 3
+
+
 def test_verifying_names_a_bounded_number_of_problems(tenant: Tenant) -> None:
     handoff = judged(tenant, payload())
     for _ in range(60):

@@ -232,7 +232,7 @@ def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
 
 
 def _replace_in_strings(text: str, pattern: re.Pattern[str]) -> str:
-    """Return JSON with the marker in its strings only. A string that would be no JSON afterwards is the marker alone."""
+    """Return JSON with the marker in its strings only. A string that would break becomes the marker."""
 
     def change(found: re.Match[str]) -> str:
         changed = f'"{pattern.sub(MARKER, found[1])}"'

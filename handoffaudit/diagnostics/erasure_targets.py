@@ -10,7 +10,14 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import text_index
-from handoffaudit.diagnostics.models import Attribution, BlockedText, Erasure, FileReport
+from handoffaudit.diagnostics.models import (
+    Attribution,
+    BlockedText,
+    CodeMute,
+    Erasure,
+    FileReport,
+    FindingGroup,
+)
 from handoffaudit.handoffs.models import (
     Comment,
     Delivery,
@@ -124,6 +131,8 @@ TARGETS: Final = (
     ErasureTarget("comments", "Comments", Comment, ("text",), handoff="handoff_id"),
     ErasureTarget("assignments", "Assignments", PassedOn, ("note",), handoff="handoff_id"),
     ErasureTarget("proposals", "Proposals", Proposal, ("note",), handoff="handoff_id"),
+    ErasureTarget("group_mutes", "Notes of muted groups", FindingGroup, ("muted_note",)),
+    ErasureTarget("code_mutes", "Notes of muted codes", CodeMute, ("note",)),
     ErasureTarget("hook_events", "Hook events", HookEvent, ("phase", "answer"), handoff="handoff"),
     ErasureTarget("states", "Validation states", ValidationState, ("content",)),
     ErasureTarget(

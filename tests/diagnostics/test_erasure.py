@@ -13,7 +13,7 @@ from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.diagnostics import attribution, erasure, text_index
 from handoffaudit.diagnostics.erasure import MARKER, pattern_of, replace
-from handoffaudit.diagnostics.models import Erasure
+from handoffaudit.diagnostics.models import CodeMute, Erasure
 from handoffaudit.handoffs import judge, legal_holds, queries
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ToolResult, Verdict
 from handoffaudit.handoffs.review import comments
@@ -149,6 +149,15 @@ def test_a_value_goes_from_everything_that_quotes_it(tenant: Tenant, other_tenan
     assert audit.verify(tenant) is None
     again = {"document": document, "context": {"asked by": EMAIL}, "handoff_id": one.handoff_id, "trace_id": "run-42"}
     assert submit(tenant, orjson.dumps(again)).status == 200
+
+
+def test_a_value_goes_from_the_notes_of_mutes(tenant: Tenant) -> None:
+    now = timezone.now()
+    CodeMute.objects.create(
+        tenant=tenant, code="x", muted_at=now, muted_by="ada", note=f"by {EMAIL}", until=now + timedelta(days=1)
+    )
+    assert erase(tenant, EMAIL).erased == {"code_mutes": 1}
+    assert CodeMute.objects.get().note == f"by {MARKER}"
 
 
 def test_held_rows_stay_and_the_receipt_says_so(tenant: Tenant) -> None:

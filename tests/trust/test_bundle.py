@@ -437,7 +437,8 @@ def test_a_forged_bundle_writes_no_lines_of_its_own(made: Path) -> None:
 
     told = CliRunner().invoke(verify_bundle, [str(change(made, forge))]).output
     assert "\x1b" not in told
-    assert "\n\x1b" not in told and "\n  note: signed" not in told
+    assert "\n\x1b" not in told
+    assert "\n  note: signed" not in told
 
 
 def test_the_check_loads_no_framework_and_needs_no_settings(made: Path) -> None:

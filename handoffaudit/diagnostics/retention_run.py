@@ -34,6 +34,8 @@ MARK: Final = "retention"
 
 LEASE: Final = NamedLease(Watermark, "retention.claim")
 
+BEGUN: Final = "retention.begin"
+
 REMOVED: Final = "retention.remove"
 
 # EVERY is the time between two passes over all tenants, AGAIN the time between two runs over one kind of data.
@@ -164,6 +166,10 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
             if number:
                 columns |= {"removed": F("removed") + number, "removed_at": timezone.now()}
                 columns |= {"removed_before": one.before, "removed_days": min(rule.terms)}
+                if rule.name is Data.HANDOFFS and not one.number:
+                    # The verification of seals expects missing rows from now on, not only after the end of the run.
+                    detail = {"kept_days": one.days, "before": one.before.isoformat(timespec="seconds")}
+                    audit.record(tenant=tenant, actor=SYSTEM.name, action=BEGUN, target=one.kind, detail=detail)
             _update(one, columns)
     if not pks:
         _finish(tenant, one)

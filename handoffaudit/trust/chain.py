@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs.models import Event, RemovedHandoffs, Verdict
+from handoffaudit.handoffs.models import Event, Verdict
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import rows, seals
 from handoffaudit.trust.models import Seal, SealKind, SealProgress
@@ -188,10 +188,10 @@ def _verify_rows(
 
 
 def _list_removals(tenant: Tenant) -> list[_Removal]:
-    found = AuditEntry.objects.filter(tenant=tenant, action="retention.remove", target__in=list(REMOVES))
-    # A run that is under way has its entry at its end. `RemovedHandoffs` changes together with the removed rows.
-    under_way = RemovedHandoffs.objects.filter(tenant=tenant).values_list("before", flat=True)
-    return [_Removal(REMOVES["handoffs"], before) for before in under_way] + [
+    """Return the runs that the audit log names: from their first batch on, and again at their end."""
+    actions = ("retention.begin", "retention.remove")
+    found = AuditEntry.objects.filter(tenant=tenant, action__in=actions, target__in=list(REMOVES))
+    return [
         _Removal(REMOVES[entry.target], datetime.fromisoformat(str(entry.detail["before"])))
         for entry in found.order_by("number")
         if entry.detail.get("before")

@@ -65,6 +65,7 @@ ACTIONS: Final = {
     "agents.save": "saved declared edges",
     "thresholds.save": "saved thresholds",
     "retention.save": "saved retention",
+    "retention.begin": "began to remove by retention",
     "retention.remove": "removed by retention",
     "hold.place": "placed a legal hold on the",
     "hold.lift": "lifted the legal hold on the",

@@ -135,10 +135,17 @@ def run(seconds: float) -> bool:
     if held_until is None:
         return True
     end, pause = time.monotonic() + seconds, timedelta()
+    failed: list[uuid.UUID] = []
     try:
-        while (one := _list_due().order_by("id").first()) is not None:
+        while (one := _list_due().exclude(pk__in=failed).order_by("id").first()) is not None:
             begun = time.monotonic()
-            _work(one)
+            try:
+                _work(one)
+            except Exception:
+                # One erasure must not stop those of all tenants. The next run tries it again.
+                log.exception("an erasure failed", tenant=one.tenant.slug, erasure=str(one.pk))
+                failed.append(one.pk)
+                pause = _LONGEST_PAUSE
             if judge.is_anything_waiting():
                 spent = time.monotonic() - begun
                 pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
@@ -180,7 +187,8 @@ def _work(one: Erasure) -> None:
         rows = target.rows(one.tenant).order_by("pk")
         if one.reached:
             rows = rows.filter(pk__gt=one.reached)
-        batch = list(rows.only(*target.columns)[: target.batch])
+        # Locked, or a change between reading and storing a row would be lost.
+        batch = list(rows.select_for_update(of=("self",)).only(*target.columns)[: target.batch])
         changed = _find_changes(target, batch, pattern_of(one.value), one.value)
         free = set(changed)
         if changed and holds:
@@ -216,7 +224,11 @@ def _find_changes(
 
 
 def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
-    """Return a text or a document with the marker in place of the value, or the same object without the value."""
+    """Return a text, a document or JSON values with the marker in place of the value, or the same object without it."""
+    if isinstance(content, dict | list):
+        before = orjson.dumps(content).decode()
+        after = replace(before, pattern, folded)
+        return content if after == before else orjson.loads(after)
     is_text = isinstance(content, str)
     text = content if is_text else bytes(content).decode(errors="surrogateescape")
     # The search for plain text is much faster than the pattern, and most rows do not have the value.

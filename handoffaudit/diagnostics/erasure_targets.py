@@ -53,7 +53,10 @@ def _note_documents(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) 
     text_index.forget(tenant, pks)
     bodies = HandoffBody.objects.filter(handoff__tenant=tenant, pk__in=indexed).values_list("pk", "original")
     text_index.add(
-        [BlockedText(handoff=pk, tenant=tenant, words=text_index.words_of(tenant.pk, body)) for pk, body in bodies]
+        [
+            BlockedText(handoff=pk, tenant=tenant, words=text_index.words_or_none(pk, tenant.pk, body))
+            for pk, body in bodies
+        ]
     )
     states = Handoff.objects.filter(tenant=tenant, pk__in=pks).values_list("pk", "state")
     Event.objects.bulk_create(
@@ -105,7 +108,8 @@ class ErasureTarget:
     def save(self, tenant: Tenant, pk: Any, columns: Mapping[str, Any]) -> None:
         """Store the changed columns of a row, cut at the length of their column."""
         fields = {name: self.model._meta.get_field(name) for name in columns}  # noqa: SLF001 -- Django's documented API
-        cut = {name: value[: getattr(fields[name], "max_length", None)] for name, value in columns.items()}
+        longest = {name: getattr(field, "max_length", None) for name, field in fields.items()}
+        cut = {name: value[: longest[name]] if longest[name] else value for name, value in columns.items()}
         self.rows(tenant).filter(pk=pk).update(**cut)
 
 
@@ -130,7 +134,7 @@ TARGETS: Final = (
     ErasureTarget("events", "Events", Event, ("reason",), handoff="handoff_id", after=_seal_events),
     ErasureTarget("comments", "Comments", Comment, ("text",), handoff="handoff_id"),
     ErasureTarget("assignments", "Assignments", PassedOn, ("note",), handoff="handoff_id"),
-    ErasureTarget("proposals", "Proposals", Proposal, ("note",), handoff="handoff_id"),
+    ErasureTarget("proposals", "Proposals", Proposal, ("note", "replaced"), handoff="handoff_id"),
     ErasureTarget("group_mutes", "Notes of muted groups", FindingGroup, ("muted_note",)),
     ErasureTarget("code_mutes", "Notes of muted codes", CodeMute, ("note",)),
     ErasureTarget("hook_events", "Hook events", HookEvent, ("phase", "answer"), handoff="handoff"),

@@ -155,7 +155,7 @@ def _list_due(first: uuid.UUID, last: uuid.UUID) -> list[uuid.UUID]:
 def _index(due: Sequence[uuid.UUID]) -> int:
     documents = HandoffBody.objects.filter(pk__in=set(due)).values_list("pk", "handoff__tenant_id", "original")
     texts = [
-        (pk, tenant_id, _words_or_none(pk, tenant_id, original))
+        (pk, tenant_id, words_or_none(pk, tenant_id, original))
         for pk, tenant_id, original in documents.iterator(chunk_size=_BODIES_AT_ONCE)
     ]
     with store.write_turn(), transaction.atomic():
@@ -168,7 +168,7 @@ def _index(due: Sequence[uuid.UUID]) -> int:
     return len(rows)
 
 
-def _words_or_none(pk: uuid.UUID, tenant_id: int, original: bytes | memoryview) -> str:
+def words_or_none(pk: uuid.UUID, tenant_id: int, original: bytes | memoryview) -> str:
     """Return the words of a document. An exception is a bug of this product, and must not stop the index."""
     try:
         return words_of(tenant_id, original)

@@ -15,7 +15,7 @@ from handoffaudit.diagnostics import attribution, erasure, text_index
 from handoffaudit.diagnostics.erasure import MARKER, pattern_of, replace
 from handoffaudit.diagnostics.models import CodeMute, Erasure
 from handoffaudit.handoffs import judge, legal_holds, queries
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ToolResult, Verdict
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Proposal, ToolResult, Verdict
 from handoffaudit.handoffs.review import comments
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import circular, judged, payload, submit
@@ -268,3 +268,39 @@ def test_the_page_of_holds_places_and_lifts(client: Client, admin: Person, tenan
     assert legal_holds.of_handoff(one) is not None
     client.post(f"{page}{hold.pk}/lift/", {"reason": "closed"})
     assert legal_holds.of_handoff(one) is None
+
+
+def test_the_note_of_a_replaced_proposal_is_erased(tenant: Tenant) -> None:
+    """Otherwise the value would come back when the newer proposal is withdrawn."""
+    handoff = judged(tenant, circular())
+    Proposal.objects.create(
+        handoff=handoff,
+        tenant=tenant,
+        decision="approve",
+        note="It is fine.",
+        actor_kind="person",
+        actor="rui",
+        version=handoff.version,
+        at=timezone.now(),
+        replaced={"decision": "decline", "note": f"{EMAIL} said no.", "actor": "sana"},
+    )
+    assert erase(tenant, EMAIL).erased == {"proposals": 1}
+    assert Proposal.objects.get().replaced == {"decision": "decline", "note": f"{MARKER} said no.", "actor": "sana"}
+
+
+def test_an_erasure_that_fails_does_not_stop_the_others(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = erasure.request(tenant=tenant, value="Charles Babbage", reason="he asked", actor="ada")
+    other = erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    work = erasure._work
+
+    def fail(one: Erasure) -> None:
+        if one.pk == broken.pk:
+            raise RuntimeError("This is a bug.")
+        work(one)
+
+    monkeypatch.setattr(erasure, "_work", fail)
+    assert erasure.run(60)
+    other.refresh_from_db()
+    broken.refresh_from_db()
+    assert (other.state, broken.state) == ("counted", "counting")
+    assert not erasure.anything_due(), "the broken one is tried again after a pause"

@@ -11,11 +11,16 @@ from tests.running.conftest import clean_environment, prepared, wait_for
 # A worker of the product with one task more, which logs a line.
 WORKER = """
 import structlog
+from celery.signals import worker_ready
 from handoffaudit.celery import app
 
 @app.task(name="tests.note")
 def note():
     structlog.get_logger("tests").warning("noted")
+
+@worker_ready.connect
+def say(**_):
+    structlog.get_logger("tests").warning("ready")
 
 app.start(["--quiet", "worker", "--pool", "threads", "--concurrency", "1", "--queues", "structural",
            "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"])
@@ -41,6 +46,8 @@ def test_a_task_names_the_requests_that_caused_it(tmp_path: Path) -> None:
     out = tmp_path / "log"
     with out.open("w") as file, subprocess.Popen([sys.executable, "-c", WORKER], env=env, stderr=file) as worker:
         try:
+            # A message that waits for long expires.
+            wait_for(lambda: '"ready"' in out.read_text(), 60)
             subprocess.run([sys.executable, "-c", SENDER], env=env, check=True)
             wait_for(lambda: out.read_text().count('"noted"') == 4, 60)
         finally:

@@ -224,6 +224,12 @@ def _no_earlier_totals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handoffaudit.handoffs.totals._pending", Counter())
 
 
+@pytest.fixture(autouse=True)
+def _no_earlier_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget which refusals this process has recorded: the keys of tests have the same ids again and again."""
+    monkeypatch.setattr("handoffaudit.accounts.agent_limits._recorded", {})
+
+
 @pytest.fixture
 def _all_hours_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read hours of any age, for tests whose present is long ago; otherwise old periods are read in whole days."""

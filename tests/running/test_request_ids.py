@@ -43,6 +43,8 @@ app.send_task("tests.note", headers={REQUEST_IDS: "text"})
 def test_a_task_names_the_requests_that_caused_it(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "data")
     env = clean_environment(HANDOFFAUDIT_DATA=str(folder), DJANGO_SETTINGS_MODULE="handoffaudit.settings")
+    # Other tests of this process may have left other settings of the log.
+    env |= {"HANDOFFAUDIT_LOG_LEVEL": "WARNING", "HANDOFFAUDIT_LOG_FORMAT": "json"}
     out = tmp_path / "log"
     with out.open("w") as file, subprocess.Popen([sys.executable, "-c", WORKER], env=env, stderr=file) as worker:
         try:

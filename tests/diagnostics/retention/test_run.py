@@ -157,6 +157,8 @@ def test_a_process_that_was_overtaken_takes_nothing_and_counts_nothing(tenant: T
 
 def test_while_handoffs_wait_a_batch_is_followed_by_a_pause(tenant: Tenant, monkeypatch) -> None:
     monkeypatch.setattr(retention_run, "BATCH", 3)
+    # A batch takes a few milliseconds here, and the pause has to outlast the assertions.
+    monkeypatch.setattr(retention_run, "_SHARE", 0.0001)
     submit(tenant, payload())
     calls(tenant, *range(40, 50))
     keep(tenant, model_calls=30)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.running.conftest import clean_environment, prepared, wait_for
 
 # A worker of the product with one task more, which logs a line.
@@ -40,6 +42,7 @@ app.send_task("tests.note", headers={REQUEST_IDS: "text"})
 """
 
 
+@pytest.mark.nightly
 def test_a_task_names_the_requests_that_caused_it(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "data")
     env = clean_environment(HANDOFFAUDIT_DATA=str(folder), DJANGO_SETTINGS_MODULE="handoffaudit.settings")

@@ -48,7 +48,6 @@ STATUSES: Final = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "
 
 # The order of lists by default, and the one of its second half.
 URGENT: Final = "urgent"
-
 SEEN_LAST: Final = "newest"
 
 SORTS: Final = {

@@ -282,6 +282,6 @@ KINDS: Final[dict[Data, RetentionTarget]] = {
     Data.HANDOFFS: RetentionTarget(
         _handoffs, _old_handoffs, _remove_handoffs, handoff="pk", trace="trace_id", batch=handoff_removal.BATCH
     ),
-    # A row of counts is nobody's: it has no handoff that a hold could name, and the sum keeps every number.
+    # Legal holds do not apply to counts: a count belongs to no single handoff, and adding up hours keeps every number.
     Data.HOURLY_COUNTS: RetentionTarget(_hours, _old_hours, _roll_up_hours, has_timed_key=False),
 }

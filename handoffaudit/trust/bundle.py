@@ -319,7 +319,7 @@ class _SealedRows:
                 yield _line(row.facts)
 
     def shipped_lines(self) -> Iterator[bytes]:
-        """Yield the policies that nobody had changed; they are part of the product."""
+        """Yield the default policies that were in force. They are part of the product."""
         for kind, number in sorted(self.named):
             if number == 0 and kind in Kind.values:
                 versions = KINDS[Kind(kind)]

@@ -176,7 +176,7 @@ def _read_line(line: bytes, number: int, known: set[str]) -> Line | None:
 
 
 def find_wrong_checkpoint(facts: dict[str, Any], known: set[str]) -> str:
-    """Return what is wrong with a checkpoint's signature, or an empty text."""
+    """Return the problem with the signature of a checkpoint, or an empty text."""
     signed = canonical({name: facts[name] for name in _FACTS})
     if facts["public_key"] not in known:
         return "it is signed with an unknown key"

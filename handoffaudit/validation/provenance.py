@@ -28,7 +28,6 @@ LONGEST_PHRASE: Final = 16
 YEARLESS: Final = "yearless"
 
 _LONGEST_VALUE: Final = 500
-
 _MOST_MOMENTS: Final = 5_000
 
 _LONGEST_FIGURE: Final = 60

@@ -9,11 +9,13 @@ lint:
     cd client && mypy
     lint-imports
     djlint templates --lint --quiet
+    djlint templates --check --quiet
 
 # Format the code and sort its imports.
 format:
     ruff check --fix --select I .
     ruff format .
+    djlint templates --reformat --quiet
 
 # Run the tests, or those that are named.
 test *arguments:

@@ -12,8 +12,8 @@ SHEETS = sorted(path for path in CSS.glob("*.css") if path not in (TOKENS, BUNDL
 PARTS = sorted(path for suffix in ("css", "js") for path in CSS.parent.rglob(f"*.{suffix}"))
 MOST_LINES = 400
 LONGEST_TEMPLATE_LINE = 160
-# This bound follows the templates down.
-MOST_LONG_TEMPLATE_LINES = 697
+# White space shows in this template, which the formatter leaves as it is.
+UNFORMATTED = "entries.html"
 TEMPLATES = CSS.parents[1] / "templates"
 COLOUR = re.compile(r"#[0-9a-f]{3,8}\b|\b(?:rgba?|hsla?|oklch|oklab|lab|lch|light-dark)\(", re.IGNORECASE)
 NAMED = re.compile(r":\s*[^;]*\b(?:white|black|red|green|blue|gr[ae]y|orange|yellow)\b(?!-)", re.IGNORECASE)
@@ -83,7 +83,8 @@ def test_each_token_is_used() -> None:
     assert [name for name in dict.fromkeys(names) if f"var({name})" not in used] == []
 
 
-def test_the_number_of_long_template_lines_does_not_grow() -> None:
-    lines = [line for path in TEMPLATES.rglob("*.html") for line in path.read_text().splitlines()]
+def test_no_template_line_is_long() -> None:
+    paths = [path for path in TEMPLATES.rglob("*.html") if path.name != UNFORMATTED]
+    lines = [(path.name, line) for path in paths for line in path.read_text().splitlines()]
     assert len(lines) > 5000
-    assert len([line for line in lines if len(line) > LONGEST_TEMPLATE_LINE]) <= MOST_LONG_TEMPLATE_LINES
+    assert [(name, line.strip()) for name, line in lines if len(line) > LONGEST_TEMPLATE_LINE] == []

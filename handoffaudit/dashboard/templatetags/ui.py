@@ -106,6 +106,13 @@ def code_title(value: str) -> str:
     return f"{title}: {readable(made_for)}" if value.partition(".")[0] in FAMILIES else readable(value)
 
 
+@register.simple_block_tag
+def placeholder(content: str, title: str, icon: str = "handoffs", link: str = "", link_text: str = "") -> SafeString:
+    """Render what a page shows instead of an empty list: a title, the text of the block, and a link."""
+    context = {"title": title, "text": content.strip(), "icon_name": icon, "link": link, "link_text": link_text}
+    return _rendered("components/empty.html", context)
+
+
 def options(values: Iterable[str], chosen: str = "", kind: str = "") -> SafeString:
     """Render the options of a long select after its first option, or of a list of suggestions.
 

@@ -52,7 +52,7 @@ LONGEST_RESPONSE = 64 * 1024 * 1024
 @tenant_option
 @data_option
 @json_option
-def command(  # noqa: PLR0913 (click hands over each option)
+def report_file(  # noqa: PLR0913 (click hands over each option)
     *,
     path: str | None,
     agent: str | None,

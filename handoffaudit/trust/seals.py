@@ -24,9 +24,9 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.gaps import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import Event, State, Verdict
+from handoffaudit.handoffs.webhooks.events import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import signatures
 from handoffaudit.trust.models import Seal, SealKind, SealProgress, TrustLease

@@ -1,7 +1,7 @@
 """Who may open a page, the rendering of pages in the reader's time zone and of parts for htmx, and the error pages.
 
-Pages show moments in the time zone of the person or browser. Charts, periods and filters stay in UTC, because counts are
-by hours and days in UTC.
+Pages show moments in the time zone of the person or browser. Charts, periods and filters stay in UTC, because counts
+are by hours and days in UTC.
 """
 
 import re

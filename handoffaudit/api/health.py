@@ -1,7 +1,7 @@
 """Health checks: `/healthz` for the process, `/readyz` for everything that the process needs.
 
-`/readyz` checks the database, the migrations, the queue and the disk, and reports whether workers were seen. Neither
-address needs a key or reveals a secret.
+`/readyz` checks the database, the migrations, the partitions, the queue and the disk, and reports whether workers were
+seen. Neither address needs a key or reveals a secret.
 """
 
 from pathlib import Path
@@ -18,6 +18,7 @@ from handoffaudit import database_faults
 from handoffaudit.api.serializers import Answer, answer
 from handoffaudit.database_faults import Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics.status import describe_silence, evaluate_without_workers, expected_workers, silent_workers
+from handoffaudit.handoffs import db, partitions
 from handoffaudit.redis_client import connect
 
 log = structlog.get_logger(__name__)
@@ -33,8 +34,10 @@ class AliveOut(Answer):
 
 
 class ReadyOut(Answer):
-    status: str = Field(description="ok, degraded (only the queue does not work) or not ready.")
-    checks: dict[str, str] = Field(description="ok or the problem, for database, migrations, queue and disk.")
+    status: str = Field(description="ok, degraded (only the queue or the partitions need attention) or not ready.")
+    checks: dict[str, str] = Field(
+        description="ok or the problem, for database, migrations, queue and disk, on PostgreSQL also for partitions."
+    )
     workers: dict[str, str] | None = Field(
         None, description="ok or the problem, for each kind of worker; missing if the database cannot be read."
     )
@@ -51,16 +54,18 @@ def ready(request: HttpRequest) -> HttpResponse:
         try:
             checks["migrations"] = _migrations()
             # Evaluate alert rules even if the queue does not work; `_workers` does so while no worker runs.
-            there = {"workers": _workers()} if checks["migrations"] == "ok" else {}
+            if checks["migrations"] == "ok":
+                there = {"workers": _workers()}
+                checks |= {"partitions": partitions.describe_shortage() or "ok"} if db.is_postgresql() else {}
         except DatabaseError as error:
             fault = fault_of(error)
             if fault is None:
                 raise
             checks["database"] = _fault_name(fault)
     missing = {name: value for name, value in checks.items() if value != "ok"}
-    # Without Redis the server still accepts handoffs, and the workers poll the database. The server is ready if only
-    # the queue does not work.
-    is_degraded = settings.REDIS_URL and missing.keys() == {"queue"}
+    # Without Redis the server still accepts handoffs, and the workers poll the database. Without a partition for the
+    # week, the default partition takes the rows.
+    is_degraded = missing and missing.keys() <= ({"queue", "partitions"} if settings.REDIS_URL else {"partitions"})
     status = "degraded" if is_degraded else "not ready" if missing else "ok"
     response = answer(ReadyOut, {"status": status, "checks": checks} | there, 503 if status == "not ready" else 200)
     # Probes repeat. Django would log each failed probe, without the checks that failed.

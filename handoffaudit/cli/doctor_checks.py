@@ -26,6 +26,7 @@ from handoffaudit.cli.doctor_servers import (
     check_connections,
     check_database,
     check_migrations,
+    check_partitions,
     check_replica,
     needs_database,
 )
@@ -219,6 +220,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_connections,
     check_clock,
     check_migrations,
+    check_partitions,
     check_broker,
     check_workers,
     check_disk,

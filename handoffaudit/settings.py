@@ -136,7 +136,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_ADAPTER = "handoffaudit.accounts.adapter.AccountAdapter"
+ACCOUNT_ADAPTER = "handoffaudit.accounts.sign_in.AccountAdapter"
 # Failures are counted by address and by user name. "login" would count successes too and answer with a bare page.
 # "begin_sign_in" is ours.
 ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key", "begin_sign_in": "30/m/ip"}
@@ -161,7 +161,7 @@ SOCIALACCOUNT_ADAPTER = "handoffaudit.accounts.openid.SignInAdapter"
 SOCIALACCOUNT_PROVIDERS = {
     "openid_connect": {"provider_class": "handoffaudit.accounts.openid.Provider", "OAUTH_PKCE_ENABLED": True}
 }
-MFA_ADAPTER = "handoffaudit.accounts.second_factor.SecondFactorAdapter"
+MFA_ADAPTER = "handoffaudit.accounts.sign_in.SecondFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_RECOVERY_CODES_SHOW_ONCE = True

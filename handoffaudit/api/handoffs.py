@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 from pydantic import BeforeValidator, Field
 
-from handoffaudit.accounts.agent_limits import record_refusal
+from handoffaudit.accounts.keys import record_refusal
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import Caller, KeyWith, caller

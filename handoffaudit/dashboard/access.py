@@ -16,7 +16,7 @@ from django.utils.cache import patch_cache_control, patch_vary_headers
 from django_htmx.http import HttpResponseClientRefresh
 
 from handoffaudit import problem_types
-from handoffaudit.accounts import second_factor
+from handoffaudit.accounts import sign_in
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.dashboard import reader_time
 from handoffaudit.database_faults import fault_of, page
@@ -85,7 +85,7 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
             who = _member(request, tenant)
             if not who.may(role):
                 raise PermissionDenied(f"This needs the role {role.value}; yours is {who.role.value}.")
-            if second_factor.is_missing(request, who.person, who.role):
+            if sign_in.is_missing(request, who.person, who.role):
                 return HttpResponseClientRefresh() if is_htmx(request) else redirect("mfa_index")
             request.who = who  # type: ignore[attr-defined]
             with reader_time.use(reader_time.zone_of(request, who.person)):

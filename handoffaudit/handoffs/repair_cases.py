@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from django.utils import timezone
 
-from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit
+from handoffaudit.accounts.keys import ANY_AGENT, AgentLimit
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import attempts, lineage, queries, remediation, tool_results
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Receipt, prepare, read_record

@@ -16,7 +16,7 @@ from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import Refused, keys
-from handoffaudit.accounts.agent_limits import LONGEST_PATTERN, MOST_PATTERNS
+from handoffaudit.accounts.keys import LONGEST_PATTERN, MOST_PATTERNS
 from handoffaudit.accounts.models import Key, Role, Scope
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.connect_ways import WAYS

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
-from handoffaudit.accounts.agent_limits import record_refusal
+from handoffaudit.accounts.keys import record_refusal
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import tool_results
 from handoffaudit.handoffs.hooks.hook_events import Event, Name, raw_digest

@@ -19,8 +19,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
-from handoffaudit.accounts.agent_limits import AUDIT_SECONDS, MOST_AUDITED
-from handoffaudit.accounts.keys import KeyIdentity, identity_of
+from handoffaudit.accounts.keys import AUDIT_SECONDS, MOST_AUDITED, KeyIdentity, identity_of
 from handoffaudit.accounts.models import AuditEntry, Key, Tenant
 from handoffaudit.handoffs import leases
 from handoffaudit.handoffs.ingest import store as ingest

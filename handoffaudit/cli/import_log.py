@@ -69,12 +69,12 @@ class DatabaseLogReceiver:
         return int(settings.MAX_LOG_RATIO)
 
     def send(self, source: str, stream: Iterable[bytes], on_progress: LineCallback) -> ImportedLog:
-        from handoffaudit.diagnostics.logs import imports, store
+        from handoffaudit.diagnostics.logs import store
 
         made = store.store_log(
             self._tenant, source, SENDER, stream, read_here=True, on_progress=lambda row: on_progress(row.lines)
         )
-        bad = imports.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
+        bad = store.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
         shown = [{"number": line.number, "why": line.why} for line in bad]
         return ImportedLog(made.source, [str(made.pk)], made.lines, made.known, made.kinds, made.bad, shown)
 

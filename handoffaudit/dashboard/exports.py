@@ -22,13 +22,12 @@ from handoffaudit.dashboard.review.queue import QueueFilters, page_of
 from handoffaudit.dashboard.selection import Selection, refuse
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics import group_queries
-from handoffaudit.diagnostics.agents import Agent, load_agents
+from handoffaudit.diagnostics.agents import Agent, ShownRole, load_agents, load_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs import export as handoffs_export
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.agent_roles import ShownRole, load_roles
 from handoffaudit.handoffs.export import ExportRow, Form
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.periods import window_of

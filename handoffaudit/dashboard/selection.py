@@ -28,12 +28,12 @@ from handoffaudit.dashboard.review.decide import is_version
 from handoffaudit.dashboard.trace_list import TraceFilters
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics import group_store
+from handoffaudit.diagnostics.agents import declare_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs import judge, legal_holds, queries
-from handoffaudit.handoffs.agent_roles import declare_roles
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, HoldScope
 from handoffaudit.handoffs.periods import window_of

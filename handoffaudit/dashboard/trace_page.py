@@ -33,7 +33,7 @@ from handoffaudit.dashboard.trace_origins import (
     place_query,
 )
 from handoffaudit.dashboard.view_tabs import build_url
-from handoffaudit.diagnostics.logs import imports, search
+from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, MOST_ON_A_PAGE, Trace, Traced, draw_trace, load_trace
 from handoffaudit.drawing.lanes import needs_fold
@@ -51,7 +51,7 @@ MOST_LINES: Final = 50
 
 def search_of(tenant: Tenant, trace_id: str) -> str:
     """Return the address of all log lines of the trace; empty if the tenant has sent no logs."""
-    if not imports.list_imports(tenant, limit=1)[0]:
+    if not store.list_imports(tenant, limit=1)[0]:
         return ""
     return f"{reverse('dashboard:logs', args=[tenant.slug])}?{urlencode({'trace': trace_id})}"
 

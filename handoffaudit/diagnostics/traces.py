@@ -15,9 +15,9 @@ from django.db.models import Count, QuerySet
 from django.db.models.functions import Coalesce
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.agents import declared_roles
 from handoffaudit.drawing.lanes import Arrow, draw_lanes
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.handoffs.agent_roles import declared_roles
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import Filters, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, Verdict

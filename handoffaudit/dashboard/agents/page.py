@@ -25,13 +25,14 @@ from handoffaudit.diagnostics.agents import (
     Agent,
     AgentRoute,
     Agents,
+    ShownRole,
     fold_route_sides,
     fold_routes,
     load_agents,
+    load_roles,
 )
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.handoffs.agent_roles import ShownRole, load_roles
 from handoffaudit.handoffs.rates import OutcomeCounts
 
 MOST_DRAWN: Final = 60

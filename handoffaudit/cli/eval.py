@@ -162,7 +162,7 @@ def _measure_file(
 
 def _load_config(policy: tuple[str, ...]) -> "ValidationConfig":
     if policy:
-        from handoffaudit.cli.local_policy import read_policy
+        from handoffaudit.cli.local_verdicts import read_policy
 
         return read_policy(policy, "strict")
     from handoffaudit.evaluation.judge import AS_SHIPPED

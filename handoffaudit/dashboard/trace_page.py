@@ -35,9 +35,8 @@ from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, MOST_ON_A_PAGE, Trace, Traced, draw_trace, load_trace
-from handoffaudit.drawing.lanes import needs_fold
+from handoffaudit.drawing.lanes import Moment, draw_time_axis, needs_fold
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.drawing.time_axis import Moment, draw_time_axis
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, tool_results
 from handoffaudit.handoffs.filters import Filters, parse_cursor

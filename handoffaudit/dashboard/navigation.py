@@ -321,9 +321,9 @@ def open_item_url(request: HttpRequest, slug: str, page: str, query: str = "") -
     if not item:
         return ""
     try:
-        if page == "traces":
-            address = build_trace_url(slug, item)
-            return "" if "?" in address else address
+        if page in ("traces", "agents"):
+            address = build_trace_url(slug, item) if page == "traces" else _agent_path(slug, item)
+            return "" if "?" in address or not address else f"{address}?{query}" if query else address
         found = reverse("dashboard:handoff", args=[slug, UUID(item)]) if page == "handoffs" else _group_url(slug, item)
     except (ValueError, NoReverseMatch):
         raise Http404("There is no such item.") from None

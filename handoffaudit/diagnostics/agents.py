@@ -373,6 +373,17 @@ def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = 
     return kinds.roles.upsert_row(tenant=tenant, base_version=version, row=row, actor=actor, note=note)
 
 
+def declare_roles(tenant: Tenant, agents: Iterable[str], role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
+    """Declare the role of several agents as one version; an empty role withdraws their declarations.
+
+    Raise `InvalidPolicy` for a role or a name that does not exist.
+    """
+    names, now, table = list(agents), timezone.now(), kinds.roles.current(tenant)
+    rows = [row for row in table.rows if row.agent not in names]
+    rows += [agent_roles.declare(name, role, actor, now) for name in names if role]
+    return kinds.roles.save(tenant=tenant, base_version=table.version, rows=rows, actor=actor, note=note)
+
+
 def withdraw_role(tenant: Tenant, agent: str, actor: str, note: str = "") -> Table[DeclaredRole]:
     """Withdraw the declaration of an agent, whose role is guessed from then on."""
     table = kinds.roles.current(tenant)

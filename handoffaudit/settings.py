@@ -136,7 +136,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_ADAPTER = "handoffaudit.accounts.adapter.AccountAdapter"
+ACCOUNT_ADAPTER = "handoffaudit.accounts.sign_in.AccountAdapter"
 # Failures are counted by address and by user name. "login" would count successes too and answer with a bare page.
 # "begin_sign_in" is ours.
 ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key", "begin_sign_in": "30/m/ip"}
@@ -161,7 +161,7 @@ SOCIALACCOUNT_ADAPTER = "handoffaudit.accounts.openid.SignInAdapter"
 SOCIALACCOUNT_PROVIDERS = {
     "openid_connect": {"provider_class": "handoffaudit.accounts.openid.Provider", "OAUTH_PKCE_ENABLED": True}
 }
-MFA_ADAPTER = "handoffaudit.accounts.second_factor.SecondFactorAdapter"
+MFA_ADAPTER = "handoffaudit.accounts.sign_in.SecondFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_RECOVERY_CODES_SHOW_ONCE = True
@@ -220,7 +220,7 @@ MAX_WAIT_SECONDS = positive("HANDOFFAUDIT_MAX_WAIT_SECONDS", 60)
 MAX_HOOK_SECONDS = positive("HANDOFFAUDIT_MAX_HOOK_SECONDS", 65)
 MAX_WAITING_REQUESTS = positive("HANDOFFAUDIT_MAX_WAITING_REQUESTS", 24)
 MIN_FREE_BYTES = amount("HANDOFFAUDIT_MIN_FREE_BYTES", 500_000_000)
-KEY_CACHE_SECONDS = env.float("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
+KEY_CACHE_SECONDS = amount("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BATCH_BYTES
 
 # Validation: how many handoffs one lease takes and for how many seconds, and after how many tries a handoff is parked.
@@ -232,6 +232,7 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
     "handoffaudit.handoffs.telemetry.assembly.look_for_traces",
+    "handoffaudit.handoffs.partitions.look",
     "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
     "handoffaudit.diagnostics.tasks.look_for_logs",

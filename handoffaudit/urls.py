@@ -3,8 +3,7 @@
 from django.urls import include, path
 
 from handoffaudit.api.app import api
-from handoffaudit.api.health import alive, ready
-from handoffaudit.api.metrics import metrics
+from handoffaudit.api.health import alive, metrics, ready
 from handoffaudit.dashboard import security, sign_in
 from handoffaudit.dashboard.help import public_pages
 from handoffaudit.dashboard.sign_in import home

@@ -227,7 +227,7 @@ def _no_earlier_totals(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _no_earlier_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget which refusals this process has recorded: the keys of tests have the same ids again and again."""
-    monkeypatch.setattr("handoffaudit.accounts.agent_limits._recorded", {})
+    monkeypatch.setattr("handoffaudit.accounts.keys._recorded", {})
 
 
 @pytest.fixture

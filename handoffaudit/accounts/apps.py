@@ -6,6 +6,6 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        from handoffaudit.accounts import second_factor  # noqa: PLC0415 - models are loaded by then
+        from handoffaudit.accounts import sign_in  # noqa: PLC0415 - models are loaded by then
 
-        second_factor.record_changes()
+        sign_in.record_changes()

@@ -1,23 +1,44 @@
-"""Health checks: `/healthz` for the process, `/readyz` for everything that the process needs.
+"""Health checks (`/healthz`, `/readyz`) and the metrics for Prometheus (`/metrics`).
 
-`/readyz` checks the database, the migrations, the queue and the disk, and reports whether workers were seen. Neither
-address needs a key or reveals a secret.
+`/readyz` checks the database, the migrations, the partitions, the queue and the disk, and reports whether workers were
+seen. Neither health check needs a key or reveals a secret. All metrics come from the database, so that every process of
+the product gives the same answer. Each query reads a bounded number of rows, and a process asks the database at most
+once in `CACHED_SECONDS`.
 """
 
+import hmac
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any, Final
 
 import redis
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Count, Q, Sum
+from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
+from django.utils import timezone
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 from pydantic import Field
 
 from handoffaudit import database_faults
 from handoffaudit.api.serializers import Answer, answer
 from handoffaudit.database_faults import Cause, Fault, fault_of, find_fault
+from handoffaudit.diagnostics.models import RetentionRun, Watermark
+from handoffaudit.diagnostics.retention_run import MARK
 from handoffaudit.diagnostics.status import describe_silence, evaluate_without_workers, expected_workers, silent_workers
+from handoffaudit.handoffs import db, partitions, stats, totals
+from handoffaudit.handoffs.models import CheckKind, Delivery, Handoff, ModelCheck, State
+from handoffaudit.handoffs.stats import COUNTED_LIVE
+from handoffaudit.handoffs.totals import BOUNDS, OVER, Total
 from handoffaudit.redis_client import connect
 
 log = structlog.get_logger(__name__)
@@ -33,8 +54,10 @@ class AliveOut(Answer):
 
 
 class ReadyOut(Answer):
-    status: str = Field(description="ok, degraded (only the queue does not work) or not ready.")
-    checks: dict[str, str] = Field(description="ok or the problem, for database, migrations, queue and disk.")
+    status: str = Field(description="ok, degraded (only the queue or the partitions need attention) or not ready.")
+    checks: dict[str, str] = Field(
+        description="ok or the problem, for database, migrations, queue and disk, on PostgreSQL also for partitions."
+    )
     workers: dict[str, str] | None = Field(
         None, description="ok or the problem, for each kind of worker; missing if the database cannot be read."
     )
@@ -51,16 +74,18 @@ def ready(request: HttpRequest) -> HttpResponse:
         try:
             checks["migrations"] = _migrations()
             # Evaluate alert rules even if the queue does not work; `_workers` does so while no worker runs.
-            there = {"workers": _workers()} if checks["migrations"] == "ok" else {}
+            if checks["migrations"] == "ok":
+                there = {"workers": _workers()}
+                checks |= {"partitions": partitions.describe_shortage() or "ok"} if db.is_postgresql() else {}
         except DatabaseError as error:
             fault = fault_of(error)
             if fault is None:
                 raise
             checks["database"] = _fault_name(fault)
     missing = {name: value for name, value in checks.items() if value != "ok"}
-    # Without Redis the server still accepts handoffs, and the workers poll the database. The server is ready if only
-    # the queue does not work.
-    is_degraded = settings.REDIS_URL and missing.keys() == {"queue"}
+    # Without Redis the server still accepts handoffs, and the workers poll the database. Without a partition for the
+    # week, the default partition takes the rows.
+    is_degraded = missing and missing.keys() <= ({"queue", "partitions"} if settings.REDIS_URL else {"partitions"})
     status = "degraded" if is_degraded else "not ready" if missing else "ok"
     response = answer(ReadyOut, {"status": status, "checks": checks} | there, 503 if status == "not ready" else 200)
     # Probes repeat. Django would log each failed probe, without the checks that failed.
@@ -122,3 +147,146 @@ def _queue() -> str:
     except redis.RedisError:
         return "can't be reached: check REDIS_URL and the Redis server"
     return "ok"
+
+
+CACHED_SECONDS: Final = 5.0
+_LIMIT: Final = f" Counted up to {COUNTED_LIVE:,}."
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Answer with the metrics if the request has the token. Without a token in the settings, there is no such page."""
+    token: str = settings.METRICS_TOKEN
+    if not token:
+        return HttpResponseNotFound("Set HANDOFFAUDIT_METRICS_TOKEN to have metrics.\n", content_type="text/plain")
+    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+        refused = HttpResponse("Send Authorization: Bearer and the token of the metrics.\n", "text/plain")
+        refused.status_code = HTTPStatus.UNAUTHORIZED
+        refused["WWW-Authenticate"] = "Bearer"
+        return refused
+    encode, media_type = choose_encoder(request.headers.get("Accept", ""))
+    return HttpResponse(encode(REGISTRY), media_type)
+
+
+class DatabaseCollector(Collector):
+    """The metrics of all processes. Scrapes at the same moment share the queries."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: list[Metric] = []
+        self._kept_until = 0.0
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: the registry would otherwise ask the database when the module is loaded."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            if time.monotonic() >= self._kept_until:
+                self._kept = list(_read())
+                self._kept_until = time.monotonic() + CACHED_SECONDS
+            found = self._kept
+        yield from found
+
+
+def _read() -> Iterator[Metric]:
+    yield _gauge("build_info", "The version of the product and the kind of its database.", {
+        (settings.VERSION, connection.vendor): 1.0
+    }, "version", "database")  # fmt: skip
+    try:
+        found = [metric for part in _PARTS for metric in part()]
+    except DatabaseError as error:
+        log.warning("the metrics lack the database", error=str(error))
+        found = []
+    yield _gauge("database_up", "1 if the metrics could be read from the database. Without it, they are missing.", {
+        (): float(bool(found))
+    })  # fmt: skip
+    yield from found
+
+
+def _gauge(name: str, text: str, values: Mapping[Any, float], *labels: str) -> Metric:
+    family = GaugeMetricFamily(f"handoffaudit_{name}", text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _counter(name: str, text: str, values: Mapping[str, float], label: str = "") -> Metric:
+    family = CounterMetricFamily(f"handoffaudit_{name}", text, labels=[label] if label else [])
+    for key, value in sorted(values.items()):
+        family.add_metric([key] if label else [], value)
+    return family
+
+
+def _read_totals() -> Iterator[Metric]:
+    found = totals.read()
+    stored = dict.fromkeys(("new", "known", "unreadable"), 0) | found[Total.SUBMISSIONS]
+    yield _counter(
+        "submissions", "Submissions that were stored, or stored before with the same content.", stored, "result"
+    )
+    yield _counter("refusals", "Refused submissions and requests that submit.", found[Total.REFUSALS], "reason")
+    yield _counter("verdicts", "First verdicts on handoffs.", found[Total.VERDICTS], "outcome")
+    yield _verdict_times(found)
+    yield _counter("llm_calls", "Questions to the LLM.", found[Total.LLM_CALLS], "outcome")
+    dollars = found[Total.LLM_MICRODOLLARS].get("", 0) / 1e6
+    yield _counter("llm_cost_usd", "Estimated cost of the questions to the LLM in USD.", {"": dollars})
+    tries = dict.fromkeys(("delivered", "failed", "given_up"), 0) | found[Total.DELIVERIES]
+    yield _counter("webhook_tries", "Tries to deliver a webhook; deliveries that were given up.", tries, "outcome")
+
+
+def _verdict_times(found: Mapping[Total, Mapping[str, int]]) -> Metric:
+    numbers, below = found[Total.VERDICT_TIMES], 0
+    buckets = []
+    for bound in (*map(str, BOUNDS), OVER):
+        below += numbers.get(bound, 0)
+        buckets.append((bound, float(below)))
+    seconds = found[Total.VERDICT_MILLISECONDS].get("", 0) / 1000
+    family = HistogramMetricFamily(
+        "handoffaudit_verdict_seconds", "Time from the receipt of a handoff to its first verdict."
+    )
+    family.add_metric([], buckets, seconds)
+    return family
+
+
+def _read_queues() -> Iterator[Metric]:
+    queue = stats.measure_worker_queue()
+    age = max(0.0, (timezone.now() - queue.oldest_at).total_seconds()) if queue.oldest_at else 0.0
+    checks = {
+        (kind.label.lower(),): float(ModelCheck.objects.filter(kind=kind)[:COUNTED_LIVE].count()) for kind in CheckKind
+    }
+    held = Handoff.objects.filter(state=State.HELD)[:COUNTED_LIVE].count()
+    yield _gauge("queue_handoffs", f"Handoffs that wait for a worker.{_LIMIT}", {(): queue.waiting})
+    yield _gauge("queue_oldest_seconds", "Age of the oldest handoff that waits for a verdict of a worker.", {(): age})
+    yield _gauge("leases", f"Leases of workers on handoffs.{_LIMIT}", {
+        ("held",): queue.leased, ("expired",): queue.expired
+    }, "state")  # fmt: skip
+    yield _gauge("llm_checks_waiting", f"Handoffs that wait for the LLM.{_LIMIT}", checks, "kind")
+    yield _gauge("held_handoffs", f"Handoffs that wait for the decision of a person.{_LIMIT}", {(): held})
+
+
+def _read_deliveries() -> Iterator[Metric]:
+    due = Delivery.objects.filter(due_at__isnull=False).order_by("due_at")[:COUNTED_LIVE]
+    found = due.aggregate(new=Count("pk", filter=Q(tries=0)), failed=Count("pk", filter=Q(tries__gt=0)))
+    values = {(state,): float(found[state]) for state in ("new", "failed")}
+    text = f"Deliveries that wait, by whether a try failed.{_LIMIT}"
+    yield _gauge("webhook_deliveries_waiting", text, values, "state")
+
+
+def _read_jobs() -> Iterator[Metric]:
+    """Return the metrics of retention and of the heartbeats."""
+    removed = RetentionRun.objects.order_by().values_list("kind").annotate(sum=Sum("removed"))
+    yield _counter("retention_removed", "Items that retention removed.", dict(removed), "kind")
+    now, workers = timezone.now(), expected_workers()
+    marks = dict(Watermark.objects.filter(name__in=[MARK, *workers]).values_list("name", "at"))
+    if MARK in marks:
+        at = marks[MARK].timestamp()
+        yield _gauge("retention_last_run_timestamp_seconds", "Time of the last pass of retention.", {(): at})
+    seen = {(name,): (now - marks[name]).total_seconds() if name in marks else math.inf for name in workers}
+    yield _gauge("worker_silent_seconds", "Time since a worker of the kind was last seen.", seen, "worker")
+
+
+_PARTS: Final[tuple[Callable[[], Iterator[Metric]], ...]] = (_read_totals, _read_queues, _read_deliveries, _read_jobs)
+
+_COLLECTOR: Final = DatabaseCollector()
+REGISTRY: Final = CollectorRegistry()
+REGISTRY.register(_COLLECTOR)

@@ -1,16 +1,19 @@
-"""API of reports: compliance, reasons why handoff files were not used, and overturn rates of rule codes."""
+"""API of reports: compliance, reasons for unused handoff files, overturn rates of rule codes, and evidence bundles."""
 
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Final
 
-from django.http import HttpRequest, HttpResponse
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from ninja import Query, Router, Schema
 from pydantic import BeforeValidator, Field
 
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Nullable, Second, Text, answer, at
@@ -28,6 +31,7 @@ from handoffaudit.diagnostics.file_stats import Change, FileTally
 from handoffaudit.diagnostics.reasons import Matrix, Row, load_reasons
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.periods import Window, window_of
+from handoffaudit.trust import bundle, signatures
 
 router = Router()
 
@@ -210,3 +214,52 @@ def get_diagnostics(request: HttpRequest, query: Query[WindowQuery]) -> HttpResp
 
 def _window(query: WindowQuery) -> Window:
     return window_of({"period": query.period, "since": query.since, "until": query.until}, timezone.now())
+
+
+evidence_router = Router(tags=["Evidence"])
+
+ZIP = "application/zip"
+
+
+class EvidenceQuery(WindowQuery):
+    handoff: str = Field("", description="A handoff, by the server's UUID or the sender's id, with its other attempts.")
+    trace: str = Field("", description="A trace, by the sender's id.")
+
+
+@evidence_router.get(
+    "/evidence",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_evidence",
+    summary="Get a signed evidence bundle about a handoff, a trace or a period",
+    response={400: ProblemOut, 404: ProblemOut, 413: ProblemOut},
+    openapi_extra={
+        "responses": {
+            200: {"description": "A ZIP file", "content": {ZIP: {"schema": {"type": "string", "format": "binary"}}}}
+        }
+    },
+)
+def get_evidence(request: HttpRequest, query: Query[EvidenceQuery]) -> HttpResponseBase:
+    """Return documents, verdicts, policies, decisions and seals as one signed ZIP file.
+
+    The bundle has up to 1,000 handoffs. Entries of the audit log are included for keys with the scope `admin`. Check
+    the file with `handoffaudit verify-bundle`: a file that was cut off has no signature.
+    """
+    check_names(request, EvidenceQuery)
+    if query.handoff and query.trace:
+        raise FilterError("trace", query.trace[:40], "give handoff or trace, not both.")
+    who = caller(request)
+    try:
+        subject = bundle.find_subject(who.tenant, query.model_dump())
+        key = signatures.load_key(settings.DATA_FOLDER)
+        with_audit = Scope.ADMIN in who.key.scopes
+        parts = bundle.Download(bundle.build(subject, key, by=f"key {who.key.name}", with_audit=with_audit))
+    except bundle.NothingFound as error:
+        raise Problem(404, "Not found", str(error)) from error
+    except bundle.TooLarge as error:
+        raise Problem(413, "Bundle too large", str(error), limit=bundle.MOST_HANDOFFS) from error
+    except (bundle.Busy, signatures.WrongKey) as error:
+        raise Problem(503, "No bundle now", str(error), headers={"Retry-After": "60"}) from error
+    name = bundle.file_name(subject)
+    return StreamingHttpResponse(
+        parts, content_type=ZIP, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )

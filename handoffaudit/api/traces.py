@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Body, Query, Router
 from pydantic import BeforeValidator, Field
 
-from handoffaudit.accounts.agent_limits import record_refusal
+from handoffaudit.accounts.keys import record_refusal
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples
 from handoffaudit.api.auth import KeyWith, caller

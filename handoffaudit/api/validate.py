@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic import Field
 
-from handoffaudit.accounts.agent_limits import record_refusal
+from handoffaudit.accounts.keys import record_refusal
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import Caller, KeyWith, caller

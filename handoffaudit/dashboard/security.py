@@ -27,7 +27,7 @@ from django.urls import path, reverse_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
-from handoffaudit.accounts import second_factor
+from handoffaudit.accounts import sign_in
 from handoffaudit.accounts.models import Membership, Role
 from handoffaudit.dashboard.sign_in import refuse_many
 
@@ -128,7 +128,7 @@ class Security(code_views.IndexView):  # type: ignore[misc]
     def get_context_data(self, **kwargs: Any) -> Any:
         person = self.request.user
         is_admin = Membership.objects.filter(person=person.pk, role=Role.ADMIN).exists()
-        missing = is_admin and second_factor.is_missing(self.request, person, Role.ADMIN)
+        missing = is_admin and sign_in.is_missing(self.request, person, Role.ADMIN)
         return super().get_context_data(**kwargs) | {"missing": missing, "passwords": settings.PASSWORD_SIGN_IN}
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 
-from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit
+from handoffaudit.accounts.keys import ANY_AGENT, AgentLimit
 from handoffaudit.accounts.models import Person
 from handoffaudit.handoffs import counts, db, leases
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State

@@ -4,14 +4,14 @@ import time
 
 import pytest
 
-from handoffaudit.accounts import Refused, agent_limits, audit, keys
-from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit, check_patterns, matches, record_refusal
+from handoffaudit.accounts import Refused, audit, keys
+from handoffaudit.accounts.keys import ANY_AGENT, AgentLimit, check_patterns, matches, record_refusal
 from handoffaudit.accounts.models import AuditEntry, Key, Tenant
 
 
 @pytest.fixture(autouse=True)
 def _empty_memory() -> None:
-    agent_limits._recorded.clear()
+    keys._recorded.clear()
     keys._cache.clear()
 
 
@@ -101,7 +101,7 @@ def test_refusals_do_not_flood_the_audit_log(tenant: Tenant, monkeypatch) -> Non
         record_refusal(tenant, limit, "b")
         record_refusal(tenant, other, "b")
     # Another process has no memory of these refusals.
-    agent_limits._recorded.clear()
+    keys._recorded.clear()
     record_refusal(tenant, limit, "b")
     first, second = AuditEntry.objects.order_by("number")
     assert (first.action, first.actor, first.target) == ("key.refuse", "key crew", "b")
@@ -109,9 +109,9 @@ def test_refusals_do_not_flood_the_audit_log(tenant: Tenant, monkeypatch) -> Non
     assert second.actor == "key more"
     for number in range(100):
         record_refusal(tenant, limit, f"b{number}")
-        agent_limits._recorded.clear()
-    assert AuditEntry.objects.filter(detail__key=key.pk).count() == agent_limits.MOST_AUDITED
-    monkeypatch.setattr(agent_limits, "AUDIT_SECONDS", 0.0)
+        keys._recorded.clear()
+    assert AuditEntry.objects.filter(detail__key=key.pk).count() == keys.MOST_AUDITED
+    monkeypatch.setattr(keys, "AUDIT_SECONDS", 0.0)
     record_refusal(tenant, limit, "b")
     assert AuditEntry.objects.filter(detail__agent="b", detail__key=key.pk).count() == 2
     assert audit.verify(tenant) is None

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from handoffaudit.accounts import agent_limits, keys
+from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics.models import FileReport, LogImport
 from handoffaudit.handoffs import judge
@@ -23,7 +23,7 @@ AT = "2026-02-15T00:15:00Z"
 
 @pytest.fixture(autouse=True)
 def _empty_memory() -> None:
-    agent_limits._recorded.clear()
+    keys._recorded.clear()
 
 
 def bound(tenant: Tenant, *agents: str) -> httpx.Client:

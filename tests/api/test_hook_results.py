@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from handoffaudit.accounts.agent_limits import REFUSED_ACTION
+from handoffaudit.accounts.keys import REFUSED_ACTION
 from handoffaudit.accounts.models import AuditEntry, Scope, Tenant
 from handoffaudit.handoffs.models import Handoff, ToolResult
 from tests.api.support import client, make_key

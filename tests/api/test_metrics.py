@@ -17,7 +17,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.api import metrics
+from handoffaudit.api import health
 from handoffaudit.diagnostics import status
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.diagnostics.retention_run import MARK
@@ -38,8 +38,8 @@ Samples = dict[tuple[str, ...], float]
 @pytest.fixture(autouse=True)
 def _no_cache(monkeypatch: pytest.MonkeyPatch, settings) -> None:
     settings.METRICS_TOKEN = TOKEN
-    monkeypatch.setattr(metrics, "CACHED_SECONDS", 0.0)
-    monkeypatch.setattr("handoffaudit.api.metrics._COLLECTOR._kept_until", 0.0)
+    monkeypatch.setattr(health, "CACHED_SECONDS", 0.0)
+    monkeypatch.setattr("handoffaudit.api.health._COLLECTOR._kept_until", 0.0)
 
 
 def get(token: str | None = TOKEN, **headers: str) -> httpx.Response:
@@ -237,11 +237,11 @@ def test_without_the_database_the_metrics_say_so(monkeypatch: pytest.MonkeyPatch
 def test_scrapes_share_the_queries(
     monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Callable[..., object]
 ) -> None:
-    monkeypatch.setattr(metrics, "CACHED_SECONDS", 60.0)
+    monkeypatch.setattr(health, "CACHED_SECONDS", 60.0)
     get()
     with django_assert_num_queries(0):
         assert "handoffaudit_database_up 1.0" in get().text
-    monkeypatch.setattr("handoffaudit.api.metrics._COLLECTOR._kept_until", 0.0)
+    monkeypatch.setattr("handoffaudit.api.health._COLLECTOR._kept_until", 0.0)
     with django_assert_num_queries(10):
         get()
 

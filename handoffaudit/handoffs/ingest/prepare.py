@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from django.conf import settings
 
-from handoffaudit.accounts.agent_limits import ANY_AGENT, AgentLimit
+from handoffaudit.accounts.keys import ANY_AGENT, AgentLimit
 from handoffaudit.handoffs.models import Handoff, State, ToolResult, id_at, new_id
 from handoffaudit.handoffs.tool_results import ToolResultIn, WrongToolResults, make_rows, read_beside
 from handoffaudit.validation import formats, json_text, submission

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.utils import timezone
 
-from handoffaudit.accounts.agent_limits import AgentLimit, record_refusal
+from handoffaudit.accounts.keys import AgentLimit, record_refusal
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.database_faults import WriteTurn
 from handoffaudit.handoffs import (

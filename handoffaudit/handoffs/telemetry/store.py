@@ -12,8 +12,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from handoffaudit.accounts.agent_limits import record_refusal
-from handoffaudit.accounts.keys import KeyIdentity
+from handoffaudit.accounts.keys import KeyIdentity, record_refusal
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.ingest.store import write_turn

@@ -1,33 +1,104 @@
-"""Second factors of sign-in: encrypted secrets, the audit log, and the rule that administrators need one."""
+"""Adapters of django-allauth: sign-in by name and password with lockout, and second factors with their rules."""
 
 import base64
 import hashlib
 import io
+import math
 import secrets
+import time
 from typing import Any, Final
 
 import qrcode
 import structlog
+from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.authentication import get_authentication_records
+from allauth.core.internal import ratelimit
 from allauth.mfa import signals
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.cache import cache
+from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from qrcode.image.svg import SvgPathFillImage
 
-from handoffaudit.accounts import audit
+from handoffaudit.accounts import audit, single_sign_on
 from handoffaudit.accounts.models import Person, Role
 
-NAMES: Final = {
+FACTOR_NAMES: Final = {
     Authenticator.Type.TOTP: "authenticator app",
     Authenticator.Type.WEBAUTHN: "passkey",
     Authenticator.Type.RECOVERY_CODES: "recovery codes",
 }
-
+APP, ACTION = "allauth.account", "login_failed"
 log = structlog.get_logger(__name__)
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+    """Account adapter with the parts of django-allauth that handoffaudit overrides."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "username_password_mismatch": "The name or the password is wrong. Check both and try again.",
+        "incorrect_password": "This is not your password. Check it and try again.",
+        "too_many_login_attempts": "Too many failed attempts. Try again in 5 minutes.",
+        "rate_limited": "Too many failed attempts. Try again in 5 minutes.",
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+    def add_message(self, *args: Any, **kwargs: Any) -> None:
+        """Add no message, because the next page shows that the person is signed in or out."""
+
+    def login(self, request: HttpRequest, user: Person) -> None:
+        """Begin the session; people who signed in through the provider do so again after half a day."""
+        super().login(request, user)
+        if is_from_provider(request, user):
+            single_sign_on.record_sign_in(user)
+        elif settings.PASSWORD_SIGN_IN:
+            return
+        request.session.set_expiry(settings.OIDC_SESSION_SECONDS)
+
+    def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
+        messages.error(request, "This account is disabled. Ask an administrator to enable it.")
+        return redirect("account_login")
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        try:
+            super().pre_authenticate(request, **credentials)
+        except ValidationError as error:
+            seconds = _lockout_seconds(request, self._get_login_attempts_cache_key(request, **credentials))
+            log.warning("sign_in.locked", name=credentials.get("username", ""), ip=self.get_client_ip(request))
+            raise ValidationError(
+                f"Too many failed attempts. Try again in {_format_seconds(seconds)}.", "locked"
+            ) from error
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        # Failures are counted per person: the same name in other letter case, or sent to another host name, must not
+        # start a new count.
+        return str(credentials.get("username", "")).strip().lower()
+
+
+def _lockout_seconds(request: HttpRequest, key: str) -> float:
+    now = time.time()
+    waits = [0.0]
+    for rate in ratelimit.get_rates(app=APP, action=ACTION):
+        failures = cache.get(ratelimit.get_cache_key(request, app=APP, action=ACTION, rate=rate, key=key), [])
+        if len(failures) >= rate.amount:
+            waits.append(failures[-1] + rate.duration - now)
+    return max(waits)
+
+
+def _format_seconds(seconds: float) -> str:
+    if seconds <= 60:
+        return "one minute"
+    return f"{math.ceil(seconds / 60)} minutes"
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
@@ -106,6 +177,6 @@ def _record_renewed(user: Person, authenticator: Authenticator, **_: Any) -> Non
 
 @transaction.atomic
 def _record(person: Person, authenticator: Authenticator, action: str) -> None:
-    detail = {"factor": NAMES[Authenticator.Type(authenticator.type)]}
+    detail = {"factor": FACTOR_NAMES[Authenticator.Type(authenticator.type)]}
     for tenant in person.tenants.order_by("pk"):
         audit.record(tenant=tenant, actor=person.username, action=action, target=person.username, detail=detail)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 import structlog
-from structlog.contextvars import clear_contextvars
 
 from handoffaudit import request_ids
 from handoffaudit.handoffs import notify, queries
@@ -24,9 +23,9 @@ MADE = re.compile(r"[0-9a-f]{32}")
 
 @pytest.fixture(autouse=True)
 def _own_context() -> Iterator[None]:
-    clear_contextvars()
+    request_ids.end_task()
     yield
-    clear_contextvars()
+    request_ids.end_task()
 
 
 def id_of(given: str | None, path: str = "http://testserver/healthz") -> str:

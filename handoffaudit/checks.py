@@ -136,14 +136,15 @@ def several_processes_on_sqlite(**_: object) -> list[CheckMessage]:
         for name in PROCESS_VARIABLES
         if os.environ.get(name, "1").isdecimal() and int(os.environ.get(name, "1")) > 1
     ]
-    if not many or not _on_sqlite():
+    if not _on_sqlite():
         return []
     return [
         Warning(
-            f"{many[0]} is {os.environ[many[0]]} with an SQLite database: its processes wait for each other's writes.",
-            hint=f"Set {many[0]} to 1, or DATABASE_URL to a PostgreSQL database.",
+            f"{name} is {os.environ[name]} with an SQLite database: its processes wait for each other's writes.",
+            hint=f"Set {name} to 1, or DATABASE_URL to a PostgreSQL database.",
             id="handoffaudit.W007",
         )
+        for name in many
     ]
 
 
@@ -214,11 +215,15 @@ def _oidc_flaws() -> Iterator[CheckMessage]:
 
 
 def _role_flaws() -> Iterator[CheckMessage]:
-    try:
-        managed = single_sign_on.managed_slugs()
-    except Refused as refused:
+    wrong = []
+    for text in single_sign_on.list_grants():
+        try:
+            single_sign_on.parse_grant(text)
+        except Refused as refused:
+            wrong.append(refused.message)
+    if wrong:
         hint = "Correct HANDOFFAUDIT_OIDC_ROLES or HANDOFFAUDIT_OIDC_DEFAULT_ROLE."
-        yield Error(refused.message, hint=hint, id="handoffaudit.E014")
+        yield from (Error(message, hint=hint, id="handoffaudit.E014") for message in wrong)
         return
     if settings.OIDC_DEFAULT_ROLE and not settings.OIDC_ALLOWED_DOMAINS:
         yield Warning(
@@ -226,7 +231,7 @@ def _role_flaws() -> Iterator[CheckMessage]:
             hint="Name your domains in HANDOFFAUDIT_OIDC_ALLOWED_DOMAINS, unless only your people have accounts there.",
             id="handoffaudit.W015",
         )
-    if not managed:
+    if not single_sign_on.list_grants():
         yield Warning(
             "HANDOFFAUDIT_OIDC_ISSUER is set, but no role is: nobody new can sign in through the provider.",
             hint="Set HANDOFFAUDIT_OIDC_ROLE_CLAIM and HANDOFFAUDIT_OIDC_ROLES, or HANDOFFAUDIT_OIDC_DEFAULT_ROLE.",

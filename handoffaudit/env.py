@@ -139,15 +139,13 @@ def folders(name: str) -> list[Path]:
     """Return the folders of a comma-separated list. Each folder must exist."""
     given = [one.strip() for one in os.environ.get(name, "").split(",")]
     found = [Path(one).expanduser().absolute() for one in given if one]
-    for folder in found:
-        if not folder.is_dir():
-            raise ImproperlyConfigured(
-                f"{name} names {str(folder)!r}, which is no folder: name folders that are there, or unset it."
-            )
-        if folder == Path(folder.anchor):
-            raise ImproperlyConfigured(
-                f"{name} names {str(folder)!r}: name folders of handoff files, not the whole disk."
-            )
+    flaws = []
+    if missing := [str(folder) for folder in found if not folder.is_dir()]:
+        flaws.append(f"what is no folder ({', '.join(map(repr, missing))}): name folders that are there, or unset it")
+    if whole := [str(folder) for folder in found if folder == Path(folder.anchor)]:
+        flaws.append(f"{whole[0]!r}: name folders of handoff files, not the whole disk")
+    if flaws:
+        raise ImproperlyConfigured(f"{name} names {'; and '.join(flaws)}.")
     return found
 
 
@@ -182,13 +180,17 @@ def file_or_none(name: str) -> Path | None:
 
 def databases(folder: Path) -> dict[str, dict[str, Any]]:
     """Return Django's settings of the database and, if `DATABASE_REPLICA_URL` is set, of its replica."""
-    found = {"default": database(folder)}
-    if url := os.environ.get("DATABASE_REPLICA_URL"):
-        replica = _parse_database("DATABASE_REPLICA_URL", url)
+    url = os.environ.get("DATABASE_REPLICA_URL")
+    replica = _parse_database("DATABASE_REPLICA_URL", url) if url else None
+    # Both are read with every database, so that doctor finds a wrong value beside a wrong URL.
+    pool = positive("HANDOFFAUDIT_DATABASE_POOL", 12)
+    synchronous = choice("HANDOFFAUDIT_SQLITE_SYNCHRONOUS", "NORMAL", ("NORMAL", "FULL"))
+    found = {"default": _database(folder, pool, synchronous)}
+    if replica:
         if not replica["ENGINE"] == found["default"]["ENGINE"] == "django.db.backends.postgresql":
             raise ImproperlyConfigured("DATABASE_REPLICA_URL needs PostgreSQL, also in DATABASE_URL.")
         shared = {name: found["default"][name] for name in ("CONN_MAX_AGE", "DISABLE_SERVER_SIDE_CURSORS")}
-        found["replica"] = replica | shared | {"OPTIONS": _postgresql_options(), "TEST": {"MIRROR": "default"}}
+        found["replica"] = replica | shared | {"OPTIONS": _postgresql_options(pool), "TEST": {"MIRROR": "default"}}
     return found
 
 
@@ -201,12 +203,12 @@ def _parse_database(name: str, url: str) -> dict[str, Any]:
         ) from error
 
 
-def _postgresql_options() -> dict[str, Any]:
+def _postgresql_options(pool: int) -> dict[str, Any]:
     return {
         # A request learns soon that no connection is free, and a server that is back is found soon.
         "pool": {
             "min_size": 1,
-            "max_size": positive("HANDOFFAUDIT_DATABASE_POOL", 12),
+            "max_size": pool,
             "timeout": 2.0,
             "reconnect_timeout": 5.0,
         },
@@ -219,12 +221,11 @@ def _postgresql_options() -> dict[str, Any]:
     }
 
 
-def database(folder: Path) -> dict[str, Any]:
+def _database(folder: Path, pool: int, synchronous: str) -> dict[str, Any]:
     """Return Django's database settings from `DATABASE_URL`, or for an SQLite file in the data folder."""
     url = os.environ.get("DATABASE_URL") or f"sqlite:///{folder / 'handoffaudit.sqlite3'}"
     settings = _parse_database("DATABASE_URL", url)
     if settings["ENGINE"] == "django.db.backends.sqlite3":
-        synchronous = choice("HANDOFFAUDIT_SQLITE_SYNCHRONOUS", "NORMAL", ("NORMAL", "FULL"))
         settings["CONN_MAX_AGE"] = None
         settings["OPTIONS"] = {
             # A deferred transaction that starts with a read cannot wait for an earlier writer and fails at once.
@@ -238,7 +239,7 @@ def database(folder: Path) -> dict[str, Any]:
         settings["TEST"] = {"NAME": os.environ.get("HANDOFFAUDIT_TEST_DATABASE")}
     elif settings["ENGINE"] == "django.db.backends.postgresql":
         settings["CONN_MAX_AGE"] = 0
-        settings["OPTIONS"] = _postgresql_options()
+        settings["OPTIONS"] = _postgresql_options(pool)
         settings["DISABLE_SERVER_SIDE_CURSORS"] = uses_pgbouncer()
     else:
         raise ImproperlyConfigured("DATABASE_URL names a database that is not supported: use PostgreSQL or SQLite.")
@@ -261,17 +262,19 @@ def private_targets(name: str) -> PrivateTargets:
         return PrivateTargets()
     if given in (["true"], ["1"]):
         return PrivateTargets(everything=True)
-    hosts, networks = set(), []
+    hosts, networks, wrong = set(), [], []
     for part in given:
         try:
             networks.append(ipaddress.ip_network(part))
         except ValueError:
             if not all(sign.isalnum() or sign in ".-_" for sign in part) or part in ("true", "false"):
-                raise ImproperlyConfigured(
-                    f"{name} has {part!r}: set it to true, false, or to hosts and networks such as"
-                    " hooks.internal,10.1.0.0/16 (a network ends in zeros)."
-                ) from None
+                wrong.append(part)
             hosts.add(part)
+    if wrong:
+        raise ImproperlyConfigured(
+            f"{name} has {', '.join(map(repr, wrong))}: set it to true, false, or to hosts and networks such as"
+            " hooks.internal,10.1.0.0/16 (a network ends in zeros)."
+        )
     return PrivateTargets(hosts=frozenset(hosts), networks=tuple(networks))
 
 
@@ -283,12 +286,13 @@ def checkpoint_places(name: str, folder: Path) -> list[str]:
     given = [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
     if given == ["off"]:
         return []
-    for part in given:
-        if part != "-" and not part.startswith(("https://", "http://")) and not Path(part).is_absolute():
-            raise ImproperlyConfigured(
-                f"{name} has {part!r}: set it to off, or to absolute paths of files, web addresses, and - for standard"
-                " output, with commas between."
-            )
+    addresses = ("https://", "http://")
+    wrong = [part for part in given if part != "-" and not part.startswith(addresses) and not Path(part).is_absolute()]
+    if wrong:
+        raise ImproperlyConfigured(
+            f"{name} has {', '.join(map(repr, wrong))}: set it to off, or to absolute paths of files, web addresses,"
+            " and - for standard output, with commas between."
+        )
     return given or [str(folder / "checkpoints.jsonl")]
 
 

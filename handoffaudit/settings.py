@@ -220,7 +220,7 @@ MAX_WAIT_SECONDS = positive("HANDOFFAUDIT_MAX_WAIT_SECONDS", 60)
 MAX_HOOK_SECONDS = positive("HANDOFFAUDIT_MAX_HOOK_SECONDS", 65)
 MAX_WAITING_REQUESTS = positive("HANDOFFAUDIT_MAX_WAITING_REQUESTS", 24)
 MIN_FREE_BYTES = amount("HANDOFFAUDIT_MIN_FREE_BYTES", 500_000_000)
-KEY_CACHE_SECONDS = env.float("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
+KEY_CACHE_SECONDS = amount("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BATCH_BYTES
 
 # Validation: how many handoffs one lease takes and for how many seconds, and after how many tries a handoff is parked.
@@ -232,6 +232,7 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
     "handoffaudit.handoffs.telemetry.assembly.look_for_traces",
+    "handoffaudit.handoffs.partitions.look",
     "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
     "handoffaudit.diagnostics.tasks.look_for_logs",

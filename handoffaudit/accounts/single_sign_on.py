@@ -112,8 +112,13 @@ def _grants_of(value: str) -> Iterable[str]:
 
 def managed_slugs() -> set[str]:
     """Return the tenants whose members the provider decides: all that the settings name."""
+    return {parse_grant(text)[0] for text in list_grants()}
+
+
+def list_grants() -> list[str]:
+    """Return the texts of the roles that the settings name, each once."""
     texts = [text for grants in settings.OIDC_ROLES.values() for text in grants]
-    return {parse_grant(text)[0] for text in [*texts, settings.OIDC_DEFAULT_ROLE] if text}
+    return list(dict.fromkeys(text for text in [*texts, settings.OIDC_DEFAULT_ROLE] if text))
 
 
 def admit(identity: Identity) -> Admission:

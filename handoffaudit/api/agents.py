@@ -14,15 +14,14 @@ from handoffaudit.api.reports import WindowQuery
 from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Nullable, Second, answer, at
-from handoffaudit.diagnostics.agents import load_agents
-from handoffaudit.handoffs.agent_roles import load_roles
+from handoffaudit.diagnostics.agents import load_agents, load_roles
 from handoffaudit.handoffs.filters import SOURCE, TARGET
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agent_roles import DeclaredRoleModel
 from handoffaudit.policy.agents import DeclaredRoutesModel
-from handoffaudit.validation.roles import AgentRole
+from handoffaudit.validation.agents import AgentRole
 
 router = Router(tags=["Agents"])
 

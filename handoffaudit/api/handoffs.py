@@ -37,7 +37,7 @@ from handoffaudit.api.schemas import (
 )
 from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
 from handoffaudit.drawing.chain import Chain, draw_chain
-from handoffaudit.handoffs import approvals, lineage, long_poll, notify, queries, remediation, repairs
+from handoffaudit.handoffs import approvals, attempts, lineage, long_poll, notify, queries, repairs
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import ANOTHER_AGENT, Receipt, expand, read_submission
@@ -323,7 +323,7 @@ def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
     """List the newest 20 attempts of the handoff's lineage, with the lineage's remediation so far."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
-    record = remediation.load_record(handoff)
+    record = attempts.load_record(handoff)
     shown = {
         "items": [Extended(one.handoff, changed=one.changed, why=one.why) for one in lineage.compare_attempts(handoff)],
         "next": None,

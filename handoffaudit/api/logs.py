@@ -29,7 +29,7 @@ from handoffaudit.api.requests import (
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
 from handoffaudit.compression import PIECE, DamagedStream
-from handoffaudit.diagnostics.logs import imports, search, store, upload
+from handoffaudit.diagnostics.logs import search, store, upload
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.logs.upload import TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogImport
@@ -213,7 +213,7 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
 )
 def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpResponse:
     check_names(request, PageQuery)
-    found, following = imports.list_imports(caller(request).tenant, cursor=query.cursor, limit=query.limit)
+    found, following = store.list_imports(caller(request).tenant, cursor=query.cursor, limit=query.limit)
     unstored = upload.count_unstored_bytes(found)
     return answer(ImportsOut, {"items": [_with_stored(one, unstored) for one in found], "next": following})
 
@@ -230,7 +230,7 @@ def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[Pag
     found = LogImport.objects.filter(tenant=caller(request).tenant, pk=import_id).first()
     if found is None:
         raise Http404(f"There is no import {import_id}.")
-    page = imports.list_bad_lines(found, cursor=query.cursor, limit=query.limit)
+    page = store.list_bad_lines(found, cursor=query.cursor, limit=query.limit)
     shown = _with_stored(found, upload.count_unstored_bytes([found]))
     return answer(OneImportOut, Extended(shown, bad_lines=page.items, next=page.next))
 

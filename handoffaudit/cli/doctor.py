@@ -12,12 +12,16 @@ from typing import Final
 
 import click
 
-from handoffaudit.cli.options import data_folder, data_option, example, json_option
+from handoffaudit.cli.terminal import data_folder, data_option, example, json_option
 from handoffaudit.process import OTHERS, PREFIX
 
 SETTINGS: Final = "handoffaudit.settings"
 # A wrong setting is set aside and the settings are read again, so that one run finds all wrong settings.
 MOST_WRONG_SETTINGS: Final = 50
+# Settings that are set aside together with a wrong one, because they make sense only beside it.
+DEPENDENT: Final = {"DATABASE_URL": "DATABASE_REPLICA_URL"}
+# Values in place of wrong ones, so that the settings beside them are checked, too.
+STAND_INS: Final = {"HANDOFFAUDIT_OIDC_ISSUER": "https://login.example.com"}
 
 
 class Level(StrEnum):
@@ -42,10 +46,14 @@ class Result:
 
 @dataclass(slots=True)
 class Installation:
-    """The installation under examination. `wrong` names the settings whose values were refused and set aside."""
+    """The installation under examination. `wrong` names the settings whose values were refused and set aside.
+
+    `folder_works` says that this user can use the data folder and what is stored there.
+    """
 
     online: bool = False
     wrong: set[str] = field(default_factory=set)
+    folder_works: bool = False
     database_works: bool = False
 
 
@@ -93,8 +101,12 @@ def examine(installation: Installation) -> Iterable[Result]:
         yield from _run(check, installation)
 
 
+def name_check(check: Check) -> str:
+    return check.__name__.removeprefix("check_").replace("_", " ")
+
+
 def _run(check: Check, installation: Installation) -> list[Result]:
-    name = check.__name__.removeprefix("check_")
+    name = name_check(check)
     try:
         return list(check(installation))
     except Exception as error:  # noqa: BLE001 -- a check that fails must not hide the results of the others
@@ -127,6 +139,9 @@ def load_settings(installation: Installation) -> list[Result]:
             # Without a name, the same error would return.
             if os.environ.pop(name, None) is None:
                 raise
+            os.environ.pop(DEPENDENT.get(name, ""), None)
+            if name in STAND_INS:
+                os.environ[name] = STAND_INS[name]
     import django
 
     django.setup()

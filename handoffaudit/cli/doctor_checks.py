@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -18,6 +19,7 @@ from django.utils import timezone
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.checks import TAG
 from handoffaudit.cli.doctor import Check, Installation, Level, Result
 from handoffaudit.cli.doctor_servers import (
@@ -26,8 +28,10 @@ from handoffaudit.cli.doctor_servers import (
     check_connections,
     check_database,
     check_migrations,
+    check_partitions,
     check_replica,
     needs_database,
+    skip_folder,
 )
 from handoffaudit.cli.serve.setup import is_static_current
 from handoffaudit.database_faults import describe_shortage
@@ -36,6 +40,7 @@ from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.llm import client
 from handoffaudit.llm.service import build_client
+from handoffaudit.trust import seals, signatures
 from handoffaudit.validation.prompts.question import Unavailable
 from handoffaudit.validation.text import pluralize
 
@@ -73,14 +78,14 @@ def check_libraries(_: Installation) -> Iterator[Result]:
     others = [
         f"{name} {versions[name]} ({locked[name]})" for name in locked if versions[name] not in (None, locked[name])
     ]
+    if wrong:
+        return
+    # Every install without the lock file soon has some newer versions. They are no fault, but a bug report needs them.
+    text = f"{len(locked) - len(others)} of {len(locked)} libraries have the versions of requirements.lock"
     if others:
         more = f" and {len(others) - NAMED_LIBRARIES} more" if len(others) > NAMED_LIBRARIES else ""
-        message = f"Other versions than those of the lock file: {', '.join(others[:NAMED_LIBRARIES])}{more}."
-        yield Result(
-            "libraries", Level.WARNING, message, "Install the versions of requirements.lock, which are tested."
-        )
-    elif not wrong:
-        yield Result("libraries", Level.OK, f"{len(locked)} libraries have the versions of the lock file.")
+        text = f"All requirements are met. {text}; not {', '.join(others[:NAMED_LIBRARIES])}{more}"
+    yield Result("libraries", Level.OK, f"{text}.")
 
 
 def describe_unmet(line: str) -> str:
@@ -138,29 +143,70 @@ def check_disk(_: Installation) -> Iterator[Result]:
     yield Result("disk", Level.OK, f"{shutil.disk_usage(folder).free / 1e6:,.0f} MB are free in {folder}.")
 
 
-def check_permissions(_: Installation) -> Iterator[Result]:
-    """Check that the product can write to the data folder, and that other users cannot read what it stores there."""
+def check_permissions(installation: Installation) -> Iterator[Result]:
+    """Check that this user can write to the data folder, and that other users cannot read what is stored there."""
     folder: Path = settings.DATA_FOLDER
-    if not folder.is_dir():
-        if connection.vendor == "sqlite":
-            yield Result("permissions", Level.ERROR, f"There is no data folder {folder}.", "Run handoffaudit up once.")
-        return
-    found = []
-    if not os.access(folder, os.W_OK | os.X_OK):
-        owner = folder.stat().st_uid
-        message = f"This user (number {os.getuid()}) cannot write to {folder}, which belongs to user number {owner}."
-        found.append(Result("permissions", Level.ERROR, message, f"Run this as the owner, or: chown -R USER {folder}"))
-    for path in _stored_files(folder):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & 0o077 and not _is_closed(path.parent):
-            level = Level.ERROR if path.name == "secret-key" else Level.WARNING
-            message = f"Other users of this machine can read or write {path} (mode {mode:o})."
-            found.append(Result("permissions", level, message, f"chmod 600 {path}"))
-    yield from found or [Result("permissions", Level.OK, f"Only its owner can read what is stored in {folder}.")]
+    found = [_describe_unusable(folder)]
+    if found == [None]:
+        installation.folder_works = True
+        found = [_describe_open(path) for path in _stored_files(folder)]
+    results = [result for result in found if result]
+    if not results and folder.is_dir():
+        results = [Result("permissions", Level.OK, f"Only its owner can read what is stored in {folder}.")]
+    yield from results
+
+
+def _describe_unusable(folder: Path) -> Result | None:
+    """Describe why this user cannot use the data folder. Processes with PostgreSQL and Redis need none."""
+    user = _user_name(os.getuid())
+    there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    if there == folder and not folder.is_dir():
+        fix = "Name a folder with --data or HANDOFFAUDIT_DATA."
+        return Result("permissions", Level.ERROR, f"{folder} is no folder.", fix)
+    if there != folder and os.access(there, os.W_OK | os.X_OK):
+        if connection.vendor != "sqlite":
+            return None
+        fix = "Name the folder of the server with --data or HANDOFFAUDIT_DATA, or run handoffaudit up once."
+        return Result("permissions", Level.ERROR, f"There is no data folder {folder}.", fix)
+    needed = [there]
+    if there == folder and os.access(folder, os.X_OK):
+        needed += [*_stored_files(folder), *(one for one in (settings.QUEUE_FOLDER,) if one.is_dir())]
+    path = next((one for one in needed if not os.access(one, os.R_OK | os.W_OK)), None)
+    if path is None and os.access(there, os.X_OK):
+        return None
+    path = path or there
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        fix = "Mount it for writing, or name another folder with --data or HANDOFFAUDIT_DATA."
+        return Result("permissions", Level.ERROR, f"{path} is on a file system that is mounted read-only.", fix)
+    owner = _user_name(path.stat().st_uid)
+    message = f"This user, {user}, cannot write to {path}, which belongs to {owner}."
+    if there != folder:
+        message = f"There is no data folder {folder}, and this user, {user}, cannot make it in {there}."
+        fix = f"Name another folder with --data, or run as root: install -d -m 700 -o {user} {folder}"
+    else:
+        fix = f"Run this as {owner} if the server does, too. If the server runs as {user}: chown -R {user} {folder}"
+    return Result("permissions", Level.ERROR, message, fix)
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _describe_open(path: Path) -> Result | None:
+    """Describe a file that other users can read."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & 0o077 or _is_closed(path.parent):
+        return None
+    level = Level.ERROR if path.name in ("secret-key", signatures.KEY_FILE) else Level.WARNING
+    message = f"Other users of this machine can read or write {path} (mode {mode:o})."
+    return Result("permissions", level, message, f"chmod 600 {path}")
 
 
 def _stored_files(folder: Path) -> list[Path]:
-    files = [folder / "secret-key"]
+    files = [folder / "secret-key", folder / signatures.KEY_FILE]
     if connection.vendor == "sqlite":
         # SQLite gives its log the mode of the database.
         files.append(Path(connection.settings_dict["NAME"]))
@@ -170,6 +216,34 @@ def _stored_files(folder: Path) -> list[Path]:
 def _is_closed(folder: Path) -> bool:
     """Return whether only the owner can enter the folder, so that the modes of its files do not matter."""
     return not stat.S_IMODE(folder.stat().st_mode) & 0o077
+
+
+@needs_database
+def check_seal_key(_: Installation) -> Iterator[Result]:
+    """Check that the seal key is the key of the stored seals. With another key, nothing is sealed."""
+    try:
+        key = signatures.find_key(settings.DATA_FOLDER)
+    except signatures.WrongKey as error:
+        # A wrong key of the environment is a finding of the settings.
+        if not signatures.is_set():
+            fix = "Restore the file from a backup. If the key is lost, run handoffaudit seal-key rotate --lost."
+            yield Result("seal key", Level.ERROR, str(error), fix)
+        return
+    heads = [(tenant, seals.find_head(tenant)) for tenant in Tenant.objects.filter(is_sample=False).order_by("pk")]
+    others = {
+        signatures.id_of(needed): tenant.slug
+        for tenant, head in heads
+        if head and (needed := seals.current_key(head)) != (key.public if key else None)
+    }
+    place = signatures.VARIABLE if signatures.is_set() else str(settings.DATA_FOLDER / signatures.KEY_FILE)
+    for needed, slug in others.items():
+        what = f"is {key.key_id}" if key else "is missing"
+        message = f"The seal key {what}, but the seals of {slug} are signed with {needed}: nothing new is sealed."
+        fix = f"Put the key {needed} into {place}. If it is lost, run handoffaudit seal-key rotate --lost."
+        yield Result("seal key", Level.ERROR, message, fix)
+    if not others:
+        text = f"{key.key_id} signs the seals." if key else "No key yet: the first start of the server makes it."
+        yield Result("seal key", Level.OK, text)
 
 
 def check_llm(installation: Installation) -> Iterator[Result]:
@@ -199,8 +273,11 @@ def check_llm(installation: Installation) -> Iterator[Result]:
         yield Result("llm", Level.OK, f"{model} answers ({reply.usage.tokens_out} tokens).")
 
 
-def check_static_files(_: Installation) -> Iterator[Result]:
+def check_static_files(installation: Installation) -> Iterator[Result]:
     root = Path(settings.STATIC_ROOT)
+    if not installation.folder_works and root.is_relative_to(settings.DATA_FOLDER):
+        yield skip_folder("static files")
+        return
     fix = "Run handoffaudit manage collectstatic --noinput, or start the server with handoffaudit up."
     if not (root / "staticfiles.json").is_file():
         yield Result("static files", Level.ERROR, f"There are no collected static files in {root}.", fix)
@@ -214,15 +291,17 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_settings,
     check_python,
     check_libraries,
+    check_permissions,
     check_database,
     check_replica,
     check_connections,
     check_clock,
     check_migrations,
+    check_partitions,
     check_broker,
     check_workers,
     check_disk,
-    check_permissions,
+    check_seal_key,
     check_llm,
     check_static_files,
 )

@@ -1,6 +1,5 @@
 """The checks of `handoffaudit doctor` on the servers that the product uses: the database, its clock, and the broker."""
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -15,8 +14,9 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from handoffaudit.cli import Stop, database
-from handoffaudit.cli.doctor import Check, Installation, Level, Result
+from handoffaudit.cli.doctor import Check, Installation, Level, Result, name_check
 from handoffaudit.database_faults import find_fault
+from handoffaudit.handoffs import partitions
 from handoffaudit.redis_client import connect
 from handoffaudit.replica import ALIAS, MOST_LAG_SECONDS
 from handoffaudit.sqlite_file import REMEDY
@@ -35,10 +35,14 @@ def needs_database(check: Check) -> Check:
         if installation.database_works:
             yield from check(installation)
         else:
-            name = check.__name__.removeprefix("check_")
+            name = name_check(check)
             yield Result(name, Level.SKIPPED, "Not checked, because the database cannot be used.")
 
     return checked
+
+
+def skip_folder(name: str) -> Result:
+    return Result(name, Level.SKIPPED, "Not checked, because this user cannot use the data folder.")
 
 
 def check_database(installation: Installation) -> Iterator[Result]:
@@ -47,7 +51,7 @@ def check_database(installation: Installation) -> Iterator[Result]:
         yield Result("database", Level.SKIPPED, "Not checked, because DATABASE_URL is wrong.")
         return
     if connection.vendor == "sqlite":
-        yield _check_file(installation)
+        yield _check_file(installation) if installation.folder_works else skip_folder("database")
     else:
         yield from _check_server(installation)
 
@@ -60,16 +64,20 @@ def _check_file(installation: Installation) -> Result:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         fix = f"Install a Python with SQLite {OLDEST_SQLITE[0]}.{OLDEST_SQLITE[1]} or later."
         return Result("database", Level.ERROR, f"SQLite is {sqlite3.sqlite_version}.", fix)
-    fault = find_fault()
-    if fault:
-        what, _, fix = fault.detail.partition(": ")
-        fix = REMEDY if fault.cause == "damaged" else fix
-        return Result("database", Level.ERROR, f"The database {file} {what}.", _to_sentence(fix))
+    # These checks only read. The search for a fault writes to an empty file, which would hide that it was emptied.
     try:
         database.refuse_emptied()
         database.refuse_damaged()
     except Stop as error:
-        return Result("database", Level.ERROR, error.message)
+        what, _, more = error.message.partition(f": {REMEDY}")
+        return Result("database", Level.ERROR, f"{what}.", _to_sentence(REMEDY + more))
+    if not file.stat().st_size:
+        fix = "Start the server with handoffaudit up, which makes the tables."
+        return Result("database", Level.ERROR, f"The database {file} has no tables.", fix)
+    if fault := find_fault():
+        what, _, fix = fault.detail.partition(": ")
+        fix = REMEDY if fault.cause == "damaged" else fix
+        return Result("database", Level.ERROR, f"The database {file} {what}.", _to_sentence(fix))
     installation.database_works = True
     return Result(
         "database", Level.OK, f"SQLite {sqlite3.sqlite_version}, {file}, {file.stat().st_size / 1e6:,.1f} MB."
@@ -186,7 +194,8 @@ def check_migrations(installation: Installation) -> Iterator[Result]:
         database.refuse_unknown()
     except Stop as error:
         installation.database_works = False
-        yield Result("migrations", Level.ERROR, error.message)
+        what, _, fix = error.message.partition("): ")
+        yield Result("migrations", Level.ERROR, f"{what}).", _to_sentence(fix))
         return
     if database.is_behind():
         installation.database_works = False
@@ -194,6 +203,18 @@ def check_migrations(installation: Installation) -> Iterator[Result]:
         yield Result("migrations", Level.ERROR, "The tables are of an older version.", fix)
     else:
         yield Result("migrations", Level.OK, "All migrations are applied.")
+
+
+@needs_database
+def check_partitions(_: Installation) -> Iterator[Result]:
+    """Check that the tables have partitions for the next days. The default partition takes the rows otherwise."""
+    if connection.vendor == "sqlite":
+        return
+    if shortage := partitions.describe_shortage():
+        what, fix = shortage.split(": ", 1)
+        yield Result("partitions", Level.WARNING, _to_sentence(what), _to_sentence(fix))
+    else:
+        yield Result("partitions", Level.OK, "The tables have partitions for the next weeks.")
 
 
 @needs_database
@@ -225,7 +246,7 @@ def check_broker(installation: Installation) -> Iterator[Result]:
         yield Result("broker", Level.SKIPPED, "Not checked, because REDIS_URL is wrong.")
         return
     if not settings.REDIS_URL:
-        yield _check_queue_folder()
+        yield _check_queue_folder(installation)
         return
     try:
         with connect() as server:
@@ -243,13 +264,13 @@ def check_broker(installation: Installation) -> Iterator[Result]:
         yield Result("broker", Level.OK, f"Redis {about.get('redis_version', '')}, maxmemory-policy {policy}.")
 
 
-def _check_queue_folder() -> Result:
+def _check_queue_folder(installation: Installation) -> Result:
+    if not installation.folder_works:
+        return skip_folder("broker")
     folder: Path = settings.QUEUE_FOLDER
     if not folder.is_dir():
         message = f"The folder of the queue {folder} is missing."
         return Result("broker", Level.ERROR, message, "Start the server with handoffaudit up.")
-    if not os.access(folder, os.W_OK):
-        return Result("broker", Level.ERROR, f"{folder} cannot be written.", f"Run this as the owner of {folder}.")
     return Result("broker", Level.OK, f"No Redis: messages are files in {folder}.")
 
 

@@ -14,8 +14,7 @@ import click
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import STANDARD_INPUT, Source
 from handoffaudit.cli.import_receivers import Server, describe_refusal
-from handoffaudit.cli.options import data_option, example, json_option, require_key, tenant_option
-from handoffaudit.cli.progress import ProgressBar
+from handoffaudit.cli.terminal import ProgressBar, data_option, example, json_option, require_key, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
@@ -69,12 +68,12 @@ class DatabaseLogReceiver:
         return int(settings.MAX_LOG_RATIO)
 
     def send(self, source: str, stream: Iterable[bytes], on_progress: LineCallback) -> ImportedLog:
-        from handoffaudit.diagnostics.logs import imports, store
+        from handoffaudit.diagnostics.logs import store
 
         made = store.store_log(
             self._tenant, source, SENDER, stream, read_here=True, on_progress=lambda row: on_progress(row.lines)
         )
-        bad = imports.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
+        bad = store.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
         shown = [{"number": line.number, "why": line.why} for line in bad]
         return ImportedLog(made.source, [str(made.pk)], made.lines, made.known, made.kinds, made.bad, shown)
 

@@ -18,11 +18,11 @@ from django.db.models import Count, Exists, OuterRef
 from django.utils import timezone
 
 from handoffaudit.diagnostics import group_store
+from handoffaudit.diagnostics.agents import declared_roles
 from handoffaudit.diagnostics.group_members import GroupedFindings, group_findings
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, sort_by_step
 from handoffaudit.handoffs import db, judge
-from handoffaudit.handoffs.agent_roles import declared_roles
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Verdict

@@ -38,7 +38,7 @@ from handoffaudit.handoffs.models import (
     Verdict,
 )
 from handoffaudit.handoffs.transitions import SYSTEM
-from handoffaudit.trust import rows, seals
+from handoffaudit.trust import seals
 
 After = Callable[[Tenant, Sequence[Any], Erasure], None]
 
@@ -75,12 +75,12 @@ def _note_documents(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) 
 
 
 def _seal_verdicts(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) -> None:
-    seals.seal_erased(tenant, rows.read_verdicts(Verdict.objects.filter(tenant=tenant, pk__in=pks).order_by("pk")))
+    seals.seal_erased(tenant, seals.read_verdicts(Verdict.objects.filter(tenant=tenant, pk__in=pks).order_by("pk")))
 
 
 def _seal_events(tenant: Tenant, pks: Sequence[int], erasure: Erasure) -> None:
-    found = rows.sealed_events().filter(tenant=tenant, pk__in=pks).order_by("pk")
-    seals.seal_erased(tenant, rows.read_events(found))
+    found = seals.sealed_events().filter(tenant=tenant, pk__in=pks).order_by("pk")
+    seals.seal_erased(tenant, seals.read_events(found))
 
 
 @dataclass(frozen=True, slots=True)

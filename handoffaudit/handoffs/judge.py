@@ -28,7 +28,6 @@ from handoffaudit.handoffs import (
     long_poll,
     notify,
     queries,
-    remediation,
     repairs,
     results,
     tool_results,
@@ -224,7 +223,7 @@ def _judge(lease: Lease) -> int:
         handoffs = sorted(group, key=lambda row: row.pk)
         config = kinds.load_config(tenant_id)
         histories = lineage.load_histories(handoffs)
-        records = remediation.load_records(handoffs)
+        records = attempts.load_records(handoffs)
         facts = trace_facts.load_facts(handoffs)
         evidence = tool_results.load_evidence(handoffs)
         model = ASK_LATER if later else client.model_for(tenant_id, None)
@@ -276,9 +275,9 @@ def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
         results.store_pending(pending)
         trace_facts.store(one.fact for one in held if one.fact)
         jobs.enqueue([one.handoff for one in pending], CheckKind.FIRST)
-        final = remediation.settle([one for one in held if not one.verdict.pending])
+        final = attempts.settle_actions([one for one in held if not one.verdict.pending])
         deltas = results.store(final)
-        remediation.store(final)
+        attempts.store_records(final)
         deltas.update(approvals.carry_over(final))
         deltas.update(repairs.store([repair for one in final for repair in one.repaired]))
         deltas.update(attempts.supersede_overtaken(one.handoff for one in final if not one.is_recheck))

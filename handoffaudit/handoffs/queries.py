@@ -14,9 +14,9 @@ from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.filter_fields import Order
-from handoffaudit.handoffs import db, remediation, score_order
+from handoffaudit.handoffs import db
 from handoffaudit.handoffs import filters as handoffs_filters
-from handoffaudit.handoffs.attempts import lineage_of
+from handoffaudit.handoffs.attempts import lineage_of, load_record
 from handoffaudit.handoffs.filters import LOWEST, NEWEST, OLDEST, Filters, first_id_at, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import (
     WAITING_STATES,
@@ -135,7 +135,7 @@ def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Ha
 def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: int = 50) -> Page:
     """Return a page of the matching handoffs in the order of the filters."""
     if filters.sort == LOWEST:
-        return Page(*score_order.list_rows(of_tenant(tenant), matching(tenant, filters), cursor, limit))
+        return Page(*handoffs_filters.list_by_score(of_tenant(tenant), matching(tenant, filters), cursor, limit))
     after = parse_cursor(cursor) if cursor else None
     marks = _find_only_marks(tenant, filters)
     if marks is not None:
@@ -241,7 +241,7 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     is_due = handoff.escalated and handoff.state == State.REJECTED
     if verdict and is_due and verdict["recommended_action"] != Action.ESCALATE:
         # A repair failed after the verdict, so the handoff is escalated until a person decides.
-        record = remediation.load_record(handoff)
+        record = load_record(handoff)
         verdict["recommended_action"] = Action.ESCALATE.value
         verdict["remediation"] = record.to_dict() if record else None
     if verdict and _is_asked_again(handoff):
@@ -371,7 +371,8 @@ def find_neighbours(tenant: Tenant, filters: Filters, pk: UUID) -> Neighbours:
     if filters.sort == LOWEST:
         whole, handoff = of_tenant(tenant), of_tenant(tenant).filter(pk=pk).first()
         after, before = (
-            handoff and score_order.find_next(whole, rows, handoff, is_back=is_back) for is_back in (False, True)
+            handoff and handoffs_filters.find_next_by_score(whole, rows, handoff, is_back=is_back)
+            for is_back in (False, True)
         )
         return Neighbours(after, before, rows.filter(id=pk).exists())
     older = rows.filter(id__lt=pk).order_by("-id").first()

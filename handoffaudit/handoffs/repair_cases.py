@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.keys import ANY_AGENT, AgentLimit
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import attempts, lineage, queries, remediation, tool_results
+from handoffaudit.handoffs import attempts, lineage, queries, tool_results
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Receipt, prepare, read_record
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Handoff, HandoffBody
@@ -61,7 +61,7 @@ def preview(
         return prepared
     attempts.number([prepared])
     handoff = prepared.as_model()
-    log = remediation.load_records([handoff]).get(attempts.lineage_of(handoff))
+    log = attempts.load_records([handoff]).get(attempts.lineage_of(handoff))
     sent = prepared.tool_results if grade.is_evidence else ()
     known = tool_results.load_evidence([handoff]).of(handoff)
     evidence = (*(source for row in sent for source in tool_results.sources_of_row(row)), *known)
@@ -137,7 +137,7 @@ def case_of_stored(handoff: Handoff) -> Case:
     body = HandoffBody.objects.get(pk=handoff.pk)
     evidence = tool_results.load_evidence([handoff]).of(handoff)
     history = lineage.load_histories([handoff])[handoff.pk]
-    before = PriorContext(history, remediation.load_record(handoff), evidence=evidence)
+    before = PriorContext(history, attempts.load_record(handoff), evidence=evidence)
     verdict = verdict_on_stored(handoff, body, before, config)
     found = _add_findings(verdict, tuple(_read_stored_findings(handoff, body, config)))
     return case_of(handoff, body, found, before, config, model_of_web(handoff))

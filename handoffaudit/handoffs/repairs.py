@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from handoffaudit.handoffs import attempts, counts, long_poll, notify, remediation, results, transitions
+from handoffaudit.handoffs import attempts, counts, long_poll, notify, results, transitions
 from handoffaudit.handoffs.ingest import store as ingest_store
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Receipt, prepare, read_record
 from handoffaudit.handoffs.llm import client, jobs
@@ -197,7 +197,7 @@ def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Del
         for attempt in _drop_empty_tries(one.result):
             deltas.update(_store_attempt(one.case, one.result, attempt, actor))
         if one.result.status is RepairStatus.ESCALATED:
-            remediation.escalate(one.case.handoff, "repair_failed")
+            attempts.escalate(one.case.handoff, "repair_failed")
             # The new version makes the second of two concurrent requests fail.
             Handoff.objects.filter(pk=one.case.handoff.pk).update(escalated=True, version=F("version") + 1)
     return deltas
@@ -234,7 +234,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
     judged = JudgedHandoff(handoff, State.VALIDATING, verdict, case.config.policy_for(handoff.handoff_type))
     deltas = results.store([judged])
     if attempt is result.repaired:
-        remediation.store([judged])
+        attempts.store_records([judged])
         deltas.update(attempts.supersede([prepared], actor))
     else:
         stored = Handoff.objects.get(pk=handoff.pk)

@@ -29,11 +29,10 @@ from handoffaudit.handoffs.models import Approval, Comment, Event, Handoff, Hand
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.policy.kinds import KINDS
 from handoffaudit.policy.models import Kind, PolicyVersion
-from handoffaudit.trust import bundle_summary, checkpoints, rows, seals
+from handoffaudit.trust import bundle_summary, checkpoints, seals
 from handoffaudit.trust.bundle_check import FORMAT, MANIFEST, PURPOSE, SIGNATURE
 from handoffaudit.trust.models import Seal, SealKind
-from handoffaudit.trust.sealed_list import EVENT, VERDICT
-from handoffaudit.trust.signatures import SealKey, canonical, utc
+from handoffaudit.trust.signatures import EVENT, VERDICT, SealKey, canonical, utc
 
 # The bounds of a bundle. A bundle of this size takes some seconds; a larger one would occupy a thread for minutes.
 MOST_HANDOFFS: Final = 1000
@@ -300,12 +299,12 @@ class _SealedRows:
         for start in range(0, len(pks), _PART):
             part = pks[start : start + _PART]
             events = Event.objects.filter(tenant=self.tenant, handoff__in=part).order_by("id")
-            for row in rows.read_events(events[: _PART * MOST_PER_HANDOFF]):
+            for row in seals.read_events(events[: _PART * MOST_PER_HANDOFF]):
                 self.events.append(row.sealed.number)
                 self.summary.add_event(row.facts)
                 yield _line(row.facts)
             verdicts = Verdict.objects.filter(tenant=self.tenant, handoff__in=part).order_by("id")
-            for row in rows.read_verdicts(verdicts[: _PART * MOST_PER_HANDOFF]):
+            for row in seals.read_verdicts(verdicts[: _PART * MOST_PER_HANDOFF]):
                 self.verdicts.append(uuid.UUID(int=row.sealed.number))
                 content = orjson.loads(row.facts["content"])
                 self.named |= {(kind, number) for kind, number in content.get("policy_versions", {}).items()}
@@ -313,7 +312,7 @@ class _SealedRows:
                 yield _line(row.facts)
         for kind, number in sorted(self.named):
             found = PolicyVersion.objects.filter(tenant=self.tenant, kind=kind, number=number)
-            for row in rows.read_policies(found):
+            for row in seals.read_policies(found):
                 self.policies.append(row.sealed.number)
                 self.summary.policies.append(row.facts)
                 yield _line(row.facts)

@@ -10,15 +10,18 @@ from typing import IO, Any, Final
 
 import orjson
 
-from handoffaudit.trust.sealed_list import (
+from handoffaudit.trust.signatures import (
     KINDS,
     SEALED_FACTS,
     WrongList,
+    canonical,
     find_wrong_signature,
     hash_seal,
+    id_of,
+    is_valid,
+    sha256,
     unpack,
 )
-from handoffaudit.trust.signatures import canonical, id_of, is_valid, sha256
 
 FORMAT: Final = "handoffaudit-evidence"
 PURPOSE: Final = "bundle"

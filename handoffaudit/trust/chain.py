@@ -16,9 +16,9 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs.models import Event, Verdict
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.trust import rows, seals
+from handoffaudit.trust import seals
 from handoffaudit.trust.models import Seal, SealKind, SealProgress
-from handoffaudit.trust.sealed_list import (
+from handoffaudit.trust.signatures import (
     EVENT,
     POLICY,
     VERDICT,
@@ -26,10 +26,10 @@ from handoffaudit.trust.sealed_list import (
     WrongList,
     find_wrong_signature,
     hash_seal,
+    id_of,
     is_lost_key,
     unpack,
 )
-from handoffaudit.trust.signatures import id_of
 
 # The verification names at most this many problems of a tenant.
 MOST_PROBLEMS: Final = 50
@@ -171,7 +171,7 @@ def _verify_rows(
     except WrongList:
         report.add(f"seal {seal.number}: its list of rows cannot be read")
         return set()
-    stored = rows.read_rows(listed)
+    stored = seals.read_rows(listed)
     for one in listed:
         row = stored.get((one.kind, one.number))
         report.rows += 1
@@ -206,7 +206,7 @@ def _covers(removal: _Removal, sealed: Sealed) -> bool:
 def _find_added_events(tenant: Tenant, reached: int, report: Report) -> None:
     after = 0
     while True:
-        found = rows.sealed_events().filter(tenant=tenant, id__gt=after, id__lte=reached).order_by("id")
+        found = seals.sealed_events().filter(tenant=tenant, id__gt=after, id__lte=reached).order_by("id")
         part = dict(found.values_list("id", "at")[:PART])
         if not part:
             return

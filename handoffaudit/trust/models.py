@@ -16,7 +16,7 @@ class SealKind(models.TextChoices):
 class Seal(models.Model):
     """A signed entry of a tenant's chain of seals. Rows are only added, never changed.
 
-    `rows` is the list of sealed rows with their digests (`trust/rows.py`). `first_event` to `last_verdict` are the
+    `rows` is the list of sealed rows with their digests (`trust/seals.py`). `first_event` to `last_verdict` are the
     smallest and greatest ids in this list; 0 or null without such a row. `audit_number` and `audit_hash` are the newest
     entry of the audit log, and `reached` is the newest event that was looked at. `key_id` names the key of
     `signature`. `new_key` and `new_signature` are set where the key changes.

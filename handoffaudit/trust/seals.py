@@ -1,13 +1,14 @@
-"""The periodic job that seals decisions and verdicts in batches, off the path of ingest and judging.
+"""Seals of decisions and verdicts: the digests of their rows, and the periodic job that seals rows in batches.
 
 A seal covers the events and verdicts of a tenant since the seal before it, its new policy versions, and the newest
 entry of its audit log.
 """
 
+import hashlib
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,20 +18,130 @@ from typing import Any, Final
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.gaps import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
 from handoffaudit.handoffs.leases import NamedLease
-from handoffaudit.handoffs.models import Event, Verdict
+from handoffaudit.handoffs.models import Event, State, Verdict
+from handoffaudit.handoffs.webhooks.events import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.trust import rows, signatures
+from handoffaudit.trust import signatures
 from handoffaudit.trust.models import Seal, SealKind, SealProgress, TrustLease
-from handoffaudit.trust.sealed_list import EVENT, POLICY, SEAL_PURPOSE, SEALED_FACTS, VERDICT, Sealed, hash_seal, pack
-from handoffaudit.trust.signatures import SealKey, WrongKey
+from handoffaudit.trust.signatures import (
+    EVENT,
+    POLICY,
+    SEAL_PURPOSE,
+    SEALED_FACTS,
+    VERDICT,
+    Sealed,
+    SealKey,
+    WrongKey,
+    canonical,
+    hash_seal,
+    pack,
+    utc,
+)
+
+# A receipt and the start of judging decide nothing. Most events are of these two kinds.
+_DECIDES_NOTHING: Final = Q(from_state__in=("", State.RECEIVED), to_state__in=(State.RECEIVED, State.VALIDATING))
+
+_EVENT: Final = ("id", "tenant_id", "handoff_id", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+_VERDICT: Final = (
+    *("id", "tenant_id", "handoff_id", "outcome", "policy_version", "validated_at", "content"),
+    "handoff__content_hash",
+)
+_POLICY: Final = ("id", "tenant_id", "kind", "number", "content", "changed_by", "changed_at", "note")
+_TOO_LARGE: Final = 2**63
+
+
+def sealed_events() -> "QuerySet[Event]":
+    """Return the events that are sealed: verdicts, and everything that a person or a key decided."""
+    return Event.objects.exclude(_DECIDES_NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored row as facts, which are the same on every database, and its digest."""
+
+    sealed: Sealed
+    tenant: int
+    facts: dict[str, Any]
+
+
+def _row(kind: int, number: int, handoff: uuid.UUID | None, tenant: int, facts: dict[str, Any]) -> Row:
+    digest = hashlib.sha256(canonical(facts)).digest()
+    return Row(Sealed(kind, number, handoff.int if handoff else 0, digest), tenant, facts)
+
+
+# The queries below are bounded by their callers, and a cursor on the server would cost more than the rows. The facts
+# are written out, because a general conversion took longer than everything else in sealing.
+def read_events(events: "QuerySet[Event]") -> Iterator[Row]:
+    """Yield events as rows, in the order of the query."""
+    for pk, tenant, handoff, at, actor_kind, actor, from_state, to_state, reason in events.values_list(*_EVENT):
+        facts = {
+            "row": "event",
+            "id": pk,
+            "tenant_id": tenant,
+            "handoff_id": str(handoff),
+            "at": utc(at),
+            "actor_kind": actor_kind,
+            "actor": actor,
+            "from_state": from_state,
+            "to_state": to_state,
+            "reason": reason,
+        }
+        yield _row(EVENT, pk, handoff, tenant, facts)
+
+
+def read_verdicts(verdicts: "QuerySet[Verdict]") -> Iterator[Row]:
+    """Yield verdicts as rows, in the order of the query. Each names the hash of the document that was judged."""
+    for pk, tenant, handoff, outcome, version, at, content, content_hash in verdicts.values_list(*_VERDICT):
+        facts = {
+            "row": "verdict",
+            "id": str(pk),
+            "tenant_id": tenant,
+            "handoff_id": str(handoff),
+            "outcome": outcome,
+            "policy_version": version,
+            "validated_at": utc(at),
+            "content": content,
+            "handoff__content_hash": content_hash,
+        }
+        yield _row(VERDICT, pk.int, handoff, tenant, facts)
+
+
+def read_policies(versions: "QuerySet[PolicyVersion]") -> Iterator[Row]:
+    for row in versions.values_list(*_POLICY):
+        facts = {"row": "policy", **dict(zip(_POLICY, row, strict=True))}
+        facts["changed_at"] = utc(facts["changed_at"])
+        yield _row(POLICY, row[0], None, row[1], facts)
+
+
+def read_rows(sealed: Iterable[Sealed]) -> dict[tuple[int, int], Row]:
+    """Return the stored rows of a seal's list by kind and id. A row that is gone is missing in the result."""
+    ids: dict[int, list[int]] = {EVENT: [], VERDICT: [], POLICY: []}
+    for one in sealed:
+        # A list that somebody changed may have numbers that no column holds.
+        if one.kind == VERDICT or one.number < _TOO_LARGE:
+            ids[one.kind].append(one.number)
+    found: dict[tuple[int, int], Row] = {}
+    for kind, numbers in ids.items():
+        for start in range(0, len(numbers), 500):
+            some = _read_kind(kind, numbers[start : start + 500])
+            found |= {(kind, row.sealed.number): row for row in some}
+    return found
+
+
+def _read_kind(kind: int, numbers: list[int]) -> Iterator[Row]:
+    if kind == EVENT:
+        return read_events(Event.objects.filter(pk__in=numbers))
+    if kind == VERDICT:
+        return read_verdicts(Verdict.objects.filter(pk__in=[uuid.UUID(int=one) for one in numbers]))
+    return read_policies(PolicyVersion.objects.filter(pk__in=numbers))
+
 
 log = structlog.get_logger(__name__)
 
@@ -113,12 +224,12 @@ def seal_batch(key: SealKey) -> bool:
 def _collect(which: Q, batch: _Batch) -> None:
     """Read the events that match, and the verdicts that were stored together with them."""
     judged: dict[uuid.UUID, set[str]] = defaultdict(set)
-    for row in rows.read_events(rows.sealed_events().filter(which).order_by("id")):
+    for row in read_events(sealed_events().filter(which).order_by("id")):
         batch.found[row.tenant].append(row.sealed)
         # The event of a document that cannot be read has the time of its arrival instead of the time of its verdict.
         at = "" if row.facts["from_state"] == "" else row.facts["at"]
         judged[uuid.UUID(int=row.sealed.handoff)].add(at)
-    for row in rows.read_verdicts(Verdict.objects.filter(handoff__in=list(judged)).order_by("id")):
+    for row in read_verdicts(Verdict.objects.filter(handoff__in=list(judged)).order_by("id")):
         if judged[uuid.UUID(int=row.sealed.handoff)] & {row.facts["validated_at"], ""}:
             batch.found[row.tenant].append(row.sealed)
 
@@ -149,7 +260,7 @@ def _store(found: Mapping[int, Sequence[Sealed]], reached: int, key: SealKey) ->
 def _new_policies(tenant: Tenant, head: Seal | None) -> list[Sealed]:
     # Versions of a tenant are saved one after another under its lock, so their ids rise in the order of their commits.
     after = PolicyVersion.objects.filter(tenant=tenant, id__gt=head.last_policy if head else 0).order_by("id")
-    return [row.sealed for row in rows.read_policies(after[:_MOST_POLICIES])]
+    return [row.sealed for row in read_policies(after[:_MOST_POLICIES])]
 
 
 def find_head(tenant: Tenant) -> Seal | None:
@@ -161,7 +272,7 @@ def current_key(head: Seal) -> str:
     return head.new_key if head.kind == SealKind.KEY else head.public_key
 
 
-def seal_erased(tenant: Tenant, changed: Iterable[rows.Row]) -> None:
+def seal_erased(tenant: Tenant, changed: Iterable[Row]) -> None:
     """Seal the new digests of rows in which an erasure replaced a value; call inside the transaction of the erasure.
 
     Without the right key, the rows are not sealed again, and `verify-log` names them. An erasure is a duty, and does
@@ -264,7 +375,7 @@ def change_key(old: SealKey | None, new: SealKey) -> int:
 def oldest_waiting(tenant: Tenant) -> tuple[int, datetime | None]:
     """Return the number of decisions and verdicts that wait for a seal, at most 10,000, and the time of the oldest."""
     reached = SealProgress.objects.values_list("reached", flat=True).filter(pk=1).first() or 0
-    waiting = rows.sealed_events().filter(tenant=tenant, id__gt=reached).order_by("id")[:10_000]
+    waiting = sealed_events().filter(tenant=tenant, id__gt=reached).order_by("id")[:10_000]
     times = list(waiting.values_list("at", flat=True))
     return len(times), min(times, default=None)
 

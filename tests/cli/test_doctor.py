@@ -1,5 +1,6 @@
 """Tests that `doctor` finds each kind of fault, with faults that are real: files, servers and variables."""
 
+import base64
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from handoffaudit.cli.doctor import Installation
 from handoffaudit.cli.doctor_checks import check_libraries, describe_unmet
 from handoffaudit.cli.doctor_servers import compare_clocks
 from tests.messages_api.server import MessagesServer
-from tests.running.conftest import free_port, prepared, run
+from tests.running.conftest import PRODUCT, clean_environment, free_port, prepared, run
 
 DATABASE = "handoffaudit.sqlite3"
 
@@ -86,6 +87,32 @@ def test_all_wrong_settings_are_found_at_once(folder: Path) -> None:
     assert levels(found)["database"] == "ok"
 
 
+def test_every_wrong_value_of_a_setting_is_named(folder: Path) -> None:
+    several = {
+        "HANDOFFAUDIT_REFERENCE_ROOTS": "/absent/one,/absent/two,/",
+        "HANDOFFAUDIT_CHECKPOINTS": "one.jsonl,two.jsonl",
+        "HANDOFFAUDIT_WEBHOOK_PRIVATE": "a b,10.1.1.1/8",
+        "HANDOFFAUDIT_OIDC_ROLES": '{"a": "boss", "b": "chief"}',
+    }
+    # Each setting of the second kind is behind a wrong one of the first kind.
+    first = {"DATABASE_URL": "oracle://x/y", "HANDOFFAUDIT_OIDC_ISSUER": "login.example.com"}
+    second = {
+        "DATABASE_REPLICA_URL": "http://x/z",
+        "HANDOFFAUDIT_DATABASE_POOL": "many",
+        "HANDOFFAUDIT_SQLITE_SYNCHRONOUS": "SOMETIMES",
+        "HANDOFFAUDIT_OIDC_DEFAULT_ROLE": "king",
+        "HANDOFFAUDIT_PASSWORD_SIGN_IN": "false",
+    }
+    found = examine(folder, **several, **first, **second)[1]["settings"]
+    messages = "\n".join(one["message"] for one in found)
+    values = ("/absent/one", "/absent/two", "'/'", "one.jsonl", "two.jsonl", "a b", "10.1.1.1/8", "boss", "chief")
+    for text in (*values, *first, "DATABASE_REPLICA_URL", "many", "SOMETIMES", "king"):
+        assert text in messages, text
+    # These would be false, because both settings are there.
+    assert "nobody could sign in" not in messages
+    assert "needs PostgreSQL" not in messages
+
+
 def test_a_url_of_a_database_that_does_not_parse_leaves_the_other_checks(folder: Path) -> None:
     code, found = examine(folder, DATABASE_URL="oracle://x:hunter2@y/z")
     assert code == 2
@@ -97,7 +124,8 @@ def test_a_url_of_a_database_that_does_not_parse_leaves_the_other_checks(folder:
 def test_an_absent_folder_is_an_error_and_stays_absent(tmp_path: Path) -> None:
     code, found = examine(tmp_path / "typo")
     assert code == 2
-    assert [only(found, name, "error") for name in ("database", "broker", "permissions", "static files")]
+    assert str(tmp_path / "typo") in only(found, "permissions", "error")["message"]
+    assert [only(found, name, "skipped") for name in ("database", "broker", "static files")]
     assert not (tmp_path / "typo").exists()
 
 
@@ -108,7 +136,26 @@ def test_a_damaged_file_is_found(folder: Path) -> None:
     _, found = examine(folder)
     result = only(found, "database", "error")
     assert "damaged" in result["message"]
-    assert "backup" in result["fix"]
+    assert result["fix"].startswith("Restore a backup:")
+
+
+def test_damage_behind_the_first_pages_is_found(folder: Path) -> None:
+    """SQLite opens and writes such a file, and only a search for damage finds the fault."""
+    with (folder / DATABASE).open("r+b") as file:
+        file.seek(100 * 4096)
+        file.write(os.urandom(100_000))
+    result = only(examine(folder)[1], "database", "error")
+    assert "is damaged (" in result["message"]
+    assert result["fix"].startswith("Restore a backup:")
+
+
+def test_an_emptied_file_is_found_and_stays_empty(folder: Path) -> None:
+    (folder / DATABASE).write_bytes(b"")
+    for _ in range(2):
+        result = only(examine(folder)[1], "database", "error")
+        assert result["message"].endswith("has 0 bytes, but the data folder was in use before.")
+        assert "Restore a backup:" in result["fix"]
+    assert (folder / DATABASE).stat().st_size == 0
 
 
 def test_a_locked_file_is_found(folder: Path) -> None:
@@ -129,7 +176,9 @@ def test_a_missing_migration_and_a_newer_database_are_found(folder: Path) -> Non
     assert only(found, "workers", "skipped")
     change(folder, "INSERT INTO django_migrations (app, name, applied) VALUES ('handoffs', '9999_later', '2026-01-01')")
     _, found = examine(folder)
-    assert "9999_later" in only(found, "migrations", "error")["message"]
+    result = only(found, "migrations", "error")
+    assert "9999_later" in result["message"]
+    assert result["fix"].startswith("Upgrade handoffaudit")
 
 
 def test_waiting_handoffs_without_a_worker_are_an_error(folder: Path) -> None:
@@ -156,6 +205,83 @@ def test_files_that_others_can_read_are_found(folder: Path) -> None:
     }
     folder.chmod(0o700)
     assert only(examine(folder)[1], "permissions", "ok")
+
+
+def run_without_rights(folder: Path) -> dict[str, list[dict[str, str]]]:
+    """Run the command as a user whom the modes of files stop. Root gives up the rights that ignore them."""
+    command = [*PRODUCT, "doctor", "--json", "--data", str(folder)]
+    if os.getuid() == 0:
+        command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "")
+    found: dict[str, list[dict[str, str]]] = {}
+    for result in json.loads(done.stdout)["checks"]:
+        found.setdefault(result["name"], []).append(result)
+    return found
+
+
+@pytest.mark.parametrize(("mode", "name"), [(0o500, ""), (0o000, ""), (0o400, DATABASE), (0o500, "queue")])
+def test_a_folder_that_this_user_cannot_use_is_one_error(folder: Path, mode: int, name: str) -> None:
+    path = folder / name
+    path.chmod(mode)
+    try:
+        found = run_without_rights(folder)
+    finally:
+        path.chmod(0o700)
+    result = only(found, "permissions", "error")
+    assert f"cannot write to {path}, which belongs to" in result["message"]
+    assert "chown -R" in result["fix"]
+    assert {level for name, level in levels(found).items() if name != "permissions"} == {"ok", "skipped"}
+
+
+def test_a_folder_that_cannot_be_made_is_found(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        result = only(run_without_rights(tmp_path / "data"), "permissions", "error")
+    finally:
+        tmp_path.chmod(0o700)
+    assert f"cannot make it in {tmp_path}" in result["message"]
+    assert "install -d" in result["fix"]
+
+
+def test_a_folder_on_a_read_only_disk_is_found(folder: Path) -> None:
+    mount = ["mount", "--bind", "-o", "ro", str(folder), str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a folder")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+        result = only(examine(folder)[1], "permissions", "error")
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+    assert "mounted read-only" in result["message"]
+    assert "Mount it for writing" in result["fix"]
+
+
+def seal(folder: Path) -> str:
+    """Judge a handoff, seal its rows, and return the id of the key."""
+    assert run("import", "-", folder=folder, text='{"a": 1}').returncode == 0
+    sealed = "from handoffaudit.trust import seals; seals.seal_due()"
+    assert run("manage", "shell", "-c", sealed, folder=folder).returncode == 0
+    return str(json.loads(run("seal-key", "show", "--json", folder=folder).stdout)["key_id"])
+
+
+def test_another_seal_key_than_that_of_the_seals_is_found(folder: Path) -> None:
+    key_id = seal(folder)
+    assert key_id in only(examine(folder)[1], "seal key", "ok")["message"]
+    other = base64.b64encode(os.urandom(32)).decode()
+    result = only(examine(folder, HANDOFFAUDIT_SEAL_KEY=other)[1], "seal key", "error")
+    assert f"the seals of default are signed with {key_id}" in result["message"]
+    assert f"Put the key {key_id} into HANDOFFAUDIT_SEAL_KEY." in result["fix"]
+    assert other not in json.dumps(result)
+    (folder / "seal-key").rename(folder / "elsewhere")
+    result = only(examine(folder)[1], "seal key", "error")
+    assert "is missing" in result["message"]
+    assert str(folder / "seal-key") in result["fix"]
+    (folder / "seal-key").write_text("damaged")
+    (folder / "seal-key").chmod(0o600)
+    assert "Restore the file" in only(examine(folder)[1], "seal key", "error")["fix"]
+    assert run("seal-key", "rotate", "--lost", folder=folder).returncode == 0
+    assert only(examine(folder)[1], "seal key", "ok")
 
 
 def test_missing_and_old_static_files_are_found(folder: Path) -> None:
@@ -185,7 +311,8 @@ def test_libraries_that_do_not_fit_are_found(tmp_path: Path, settings: Any) -> N
     settings.WEB = tmp_path
     (tmp_path / "requirements.lock").write_text("django==1.0 \\\n    --hash=sha256:00\nnever-installed==1.0\n")
     (result,) = check_libraries(Installation())
-    assert result.level == "warning"
+    assert (result.level, result.fix) == ("ok", "")
+    assert "All requirements are met." in result.message
     assert "django 5" in result.message
     assert "(1.0)" in result.message
     assert "django is 5" in describe_unmet("django<1")

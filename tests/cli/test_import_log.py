@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.cli import Stop, bootstrap, documents, import_log
 from handoffaudit.cli.import_log import command
-from handoffaudit.diagnostics.logs import imports, index, upload
+from handoffaudit.diagnostics.logs import index, store, upload
 from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK
 from handoffaudit.diagnostics.models import LogImport
 from tests.api.support import make_key
@@ -111,7 +111,7 @@ def test_a_server_gets_a_log_in_parts(
     index.drain()
     assert counted(tenant) == {"gate": 30_000, "bad": 1}
     last_import = LogImport.objects.get(bad=1)
-    assert [line.number for line in imports.list_bad_lines(last_import).items] == [30_001]
+    assert [line.number for line in store.list_bad_lines(last_import).items] == [30_001]
 
 
 def test_a_packed_file_that_grows_beyond_the_ratio_is_refused(acme: Tenant, tmp_path: Path) -> None:

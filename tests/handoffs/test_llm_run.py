@@ -3,7 +3,7 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import alerts, counts, judge, queries, remediation
+from handoffaudit.handoffs import alerts, attempts, counts, judge, queries
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Alert, CheckKind, Event, Finding, Handoff, ModelCheck, State, Verdict
 from handoffaudit.handoffs.review import decisions
@@ -78,7 +78,7 @@ def test_what_would_have_been_rejected_stays_accepted_with_a_flag_and_an_alert(
     assert event.reason == "checked later by the LLM: the LLM would have rejected the handoff (semantic.fabricated)"
     verdict = queries.current_verdict(after)
     assert (verdict["outcome"], verdict["recommended_action"]) == ("rejected", None)
-    assert remediation.load_record(after) is None
+    assert attempts.load_record(after) is None
     flagged = Handoff.objects.filter(flagged=True).order_by("id").values_list("pk", flat=True)
     assert list(flagged) == [first.pk, third.pk]
     assert not Handoff.objects.get(pk=second.pk).flagged
@@ -110,7 +110,7 @@ def test_what_was_held_for_the_model_is_decided_by_it(
     assert (after.state, after.unverified, after.flagged, after.review_due_at) == (state, False, False, None)
     assert [(event.from_state, event.to_state) for event in queries.events(after)][-1] == ("held", state)
     assert Alert.objects.count() == 0
-    record = remediation.load_record(after)
+    record = attempts.load_record(after)
     assert (len(record.actions_taken) if record else 0) == (1 if answer else 0)
     assert_counts_are_right()
 

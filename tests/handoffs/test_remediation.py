@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, queries, remediation
+from handoffaudit.handoffs import attempts, judge, queries
 from handoffaudit.handoffs.models import Remediation
 from handoffaudit.validation.config import Mode, Strictness
 from tests.handoffs.support import circular, judged, payload, set_policy, submit
@@ -41,7 +41,7 @@ def test_each_resubmission_is_told_what_it_is_due(tenant: Tenant, names_the_firs
 def test_a_lineage_that_passes_is_resolved(tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="one"))
     second = judged(tenant, payload(handoff_id="two"), retry_of="one")
-    record = remediation.load_record(second)
+    record = attempts.load_record(second)
     assert record is not None
     assert (record.state, record.resolution) == ("resolved", "passed")
     assert [action["action"] for action in record.actions_taken] == ["retry", "accept"]
@@ -76,7 +76,7 @@ def test_what_passes_at_once_needs_no_record(tenant: Tenant) -> None:
 def test_other_tenants_lineages_of_the_same_name_are_other_lineages(tenant: Tenant, other_tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="same"))
     theirs = judged(other_tenant, circular(handoff_id="same", tenant_id=other_tenant.slug))
-    record = remediation.load_record(theirs)
+    record = attempts.load_record(theirs)
     assert record is not None
     assert record.retry_count == 1
     assert Remediation.objects.count() == 2

@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
-from handoffaudit.handoffs import lineage, queries, remediation, repairs
+from handoffaudit.handoffs import attempts, lineage, queries, repairs
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import queue
 from handoffaudit.policy.kinds import strictness
@@ -31,7 +31,7 @@ def test_a_repaired_document_is_a_new_attempt_and_the_first_is_as_it_came(tenant
     assert [change.field_path for change in changed.changes] == ["handoff.meta.token_count", "handoff.schema_type"]
     events = [event.reason for event in queries.events(second)]
     assert events == ["repair, try 1: defaults and hints", "", ""]
-    record = remediation.load_record(first)
+    record = attempts.load_record(first)
     assert record is not None
     assert (record.state, record.resolution) == ("resolved", "passed")
     assert_counts_are_right()
@@ -59,7 +59,7 @@ def test_three_tries_that_do_not_pass_are_kept_and_a_person_is_called(tenant: Te
     assert [handoff.handoff_id for handoff in tries] == ["big~2"]
     reason = Event.objects.get(handoff=tries[0].pk, to_state=State.SUPERSEDED).reason
     assert reason == "try 2 of repair did not pass"
-    record = remediation.load_record(first)
+    record = attempts.load_record(first)
     assert record is not None
     assert record.actions_taken[-1]["reason"] == "repair_failed"
     told = queries.current_verdict(first)

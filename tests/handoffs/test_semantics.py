@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, notify, queries, remediation, tasks
+from handoffaudit.handoffs import attempts, judge, notify, queries, tasks
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.llm.run import check
 from handoffaudit.handoffs.models import CheckKind, Finding, Handoff, ModelCall, ModelCheck, State, Verdict
@@ -190,16 +190,15 @@ def test_a_retry_that_is_decided_first_supersedes_the_first_at_its_end(tenant: T
 def test_what_is_due_is_decided_once_at_the_final_verdict(tenant: Tenant, model: MessagesServer) -> None:
     model.respond = lambda _: doubts()
     first = judged(tenant, payload(handoff_id="h"))
-    assert remediation.load_record(first) is None
+    assert attempts.load_record(first) is None
     assert queries.current_verdict(first)["recommended_action"] is None
     run.drain()
-    record = remediation.load_record(first)
+    record = attempts.load_record(first)
     assert len(record.actions_taken) == 1
     retry = checked(tenant, payload(handoff_id="h2", data={"summary": "New."}), retry_of="h")
-    assert len(remediation.load_record(retry).actions_taken) == 2
+    assert len(attempts.load_record(retry).actions_taken) == 2
     assert (
-        queries.current_verdict(retry)["recommended_action"]
-        == remediation.load_record(retry).actions_taken[-1]["action"]
+        queries.current_verdict(retry)["recommended_action"] == attempts.load_record(retry).actions_taken[-1]["action"]
     )
 
 

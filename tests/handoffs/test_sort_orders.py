@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs import queries, score_order
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import LOWEST, NEWEST, OLDEST, ORDERS, Filters
 from handoffaudit.handoffs.models import Handoff
 
@@ -83,8 +83,8 @@ def test_a_wrong_cursor_is_refused_by_name(tenant: Tenant, cursor: str) -> None:
 
 
 def test_few_matches_among_many_end_a_page_early(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score_order, "MOST_STEPS", 6)
-    monkeypatch.setattr(score_order, "_AT_ONCE", 2)
+    monkeypatch.setattr("handoffaudit.handoffs.filters.MOST_STEPS", 6)
+    monkeypatch.setattr("handoffaudit.handoffs.filters._AT_ONCE", 2)
     filled(tenant, [0.1] * 20)
     filters = Filters(sort=LOWEST, state=("held",))
     page = queries.list_handoffs(tenant, filters, limit=3)

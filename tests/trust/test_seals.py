@@ -16,11 +16,10 @@ from handoffaudit.diagnostics import erasure, handoff_removal
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, Verdict, new_id
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.trust import bundle, chain, rows, seals, signatures
+from handoffaudit.trust import bundle, chain, seals, signatures
 from handoffaudit.trust.bundle_check import check
 from handoffaudit.trust.models import Seal, SealProgress, TrustLease
-from handoffaudit.trust.sealed_list import EVENT, POLICY, VERDICT, unpack
-from handoffaudit.trust.signatures import make_key
+from handoffaudit.trust.signatures import EVENT, POLICY, VERDICT, make_key, unpack
 from tests.diagnostics.retention.support import age, keep, run_all
 from tests.handoffs.support import circular, judged, payload, submit
 from tests.trust.support import decide, own_key, run_sql, seal_all, sealed_history, verify
@@ -92,7 +91,7 @@ def test_a_change_of_any_column_is_found_and_the_row_is_named(tenant: Tenant, mo
 
 
 def rows_sealed_first(table: type[Model]) -> Model:
-    return (rows.sealed_events() if table is Event else table.objects).order_by("pk")[0]
+    return (seals.sealed_events() if table is Event else table.objects).order_by("pk")[0]
 
 
 @pytest.mark.parametrize("model", ["Event", "Verdict", "PolicyVersion"])
@@ -266,7 +265,7 @@ def test_a_decision_waits_for_its_seal_and_is_no_problem(tenant: Tenant) -> None
 
 def test_an_event_that_commits_late_is_sealed(tenant: Tenant) -> None:
     handoff = judged(tenant, circular())
-    event = rows.sealed_events().order_by("-id")[0]
+    event = seals.sealed_events().order_by("-id")[0]
     late = event.pk
     Event.objects.filter(pk=late).update(id=late + 100)
     seal_all()
@@ -298,7 +297,7 @@ def test_the_digest_of_a_row_does_not_depend_on_the_database(tenant: Tenant) -> 
         reason="It is “right” ☃",
     )
     event.save(force_insert=True)
-    [row] = rows.read_events(Event.objects.filter(pk=7))
+    [row] = seals.read_events(Event.objects.filter(pk=7))
     text = (
         '{"actor":"ada","actor_kind":"person","at":"2026-02-15T00:00:00.000000+00:00","from_state":"held",'
         '"handoff_id":"00000000-0000-0000-0000-000000000005","id":7,"reason":"It is “right” ☃","row":"event",'

@@ -21,13 +21,13 @@ from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Line, line_of
 from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.diagnostics.agents import ShownRole, declare_role, load_roles, withdraw_role
 from handoffaudit.handoffs import stats
-from handoffaudit.handoffs.agent_roles import ShownRole, declare_role, load_roles, withdraw_role
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agent_roles import DeclaredRole
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
-from handoffaudit.validation.roles import AgentRole
+from handoffaudit.validation.agents import AgentRole
 
 TEMPLATE: Final = "dashboard/agents/roles.html"
 SECTION: Final = "dashboard/agents/roles.html#role"

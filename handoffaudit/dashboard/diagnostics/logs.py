@@ -22,7 +22,7 @@ from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page
 from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
-from handoffaudit.diagnostics.logs import imports, search
+from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.logs.filters import KINDS, LogQuery
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.filter_fields import FilterError
@@ -288,7 +288,7 @@ def logs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(clean)
     active = [replace(one, href=views.href(one.without)) for one in filters.active()]
-    if not page.items and not active and not cursor and not imports.list_imports(who.tenant, limit=1)[0]:
+    if not page.items and not active and not cursor and not store.list_imports(who.tenant, limit=1)[0]:
         context |= {"first": True, "server": _server(request), **uploads.form_context()}
         return render_page(request, TEMPLATE, context, partials=("lines",))
     context |= {
@@ -325,7 +325,7 @@ def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     except FilterError as bad:
         return live.invalid_filter(bad)
     query = replace(filters, since=max((moment for moment in bounds if moment), default=None))
-    number = imports.count_new(who.tenant, query, after, MOST_NEW)
+    number = store.count_new(who.tenant, query, after, MOST_NEW)
     href = build_url(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query())
     return live.answer(request, who, live.number(request, number, MOST_NEW, href, "line"))
 

@@ -28,7 +28,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.compression import PIECE, DamagedStream
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.diagnostics.logs import imports, upload
+from handoffaudit.diagnostics.logs import store, upload
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.logs.upload import TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogBlock, LogImport
@@ -287,7 +287,7 @@ def _page(request: HttpRequest, who: TenantMembership, refused: NotReceived | No
     cursor = "" if refused else request.GET.get("cursor", "")
     address = reverse("dashboard:log_import", args=[who.tenant.slug])
     try:
-        rows, following = imports.list_imports(who.tenant, cursor, IMPORTS)
+        rows, following = store.list_imports(who.tenant, cursor, IMPORTS)
     except FilterError as bad:
         return render_page(request, TEMPLATE, {"bad": bad, **form_context()}, status=HTTPStatus.BAD_REQUEST)
     unstored = upload.count_unstored_bytes(rows)
@@ -351,7 +351,7 @@ def import_status(request: HttpRequest, who: TenantMembership, log_import: UUID)
     }
     try:
         if row.bad and not one.is_running:
-            page = imports.list_bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
+            page = store.list_bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
             context |= {"bad_lines": [BadRow.of(found) for found in page.items], "next_bad": page.next}
     except FilterError as bad:
         return render_page(request, IMPORTED, context | {"bad": bad}, status=HTTPStatus.BAD_REQUEST)

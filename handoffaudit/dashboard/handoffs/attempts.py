@@ -16,8 +16,8 @@ from django.views.decorators.http import require_http_methods
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.handoffs.sections import handoff_or_404
+from handoffaudit.handoffs import attempts, queries, repair_cases, repairs
 from handoffaudit.handoffs import lineage as handoffs_lineage
-from handoffaudit.handoffs import queries, remediation, repair_cases, repairs
 from handoffaudit.handoffs.lineage import Attempt
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.transitions import Actor
@@ -106,7 +106,7 @@ def lineage_context(
 ) -> dict[str, Any]:
     """Return the context for the attempts: the lineage, the repair requests, and whether this person can repair."""
     lineage = handoffs_lineage.compare_attempts(shown)
-    asked = repair_request(remediation.load_record(shown))
+    asked = repair_request(attempts.load_record(shown))
     advice = advice_of(shown, verdict)
     can_repair = shown.state == State.REJECTED and not shown.is_unreadable and who.may(Role.REVIEWER)
     return {

@@ -28,7 +28,7 @@ from handoffaudit.dashboard.handoffs.sections import ShownDocument, choose_docum
 from handoffaudit.dashboard.handoffs.verdict_findings import Finding, batch, fold, group_findings
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.diagnostics import file_reports
-from handoffaudit.diagnostics.logs import imports, search
+from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import approvals, judge, queries
@@ -135,7 +135,7 @@ def handoff_logs(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpR
 
 def logs_of(handoff: Handoff) -> dict[str, Any]:
     """Return the context with which the page loads the log lines; empty if the tenant has sent no logs."""
-    if not imports.list_imports(handoff.tenant, limit=1)[0]:
+    if not store.list_imports(handoff.tenant, limit=1)[0]:
         return {}
     return {"searches": list(_searches(handoff)), "minutes": MINUTES}
 

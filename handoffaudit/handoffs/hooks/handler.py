@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import event_log, long_poll, queries
-from handoffaudit.handoffs.hooks import hook_events, results, status, store
+from handoffaudit.handoffs.hooks import hook_events, status, store
 from handoffaudit.handoffs.hooks.hook_events import Event, Name
 from handoffaudit.handoffs.hooks.status import ObjectiveCheck, Phase, Ruling, Status
 from handoffaudit.handoffs.ingest.prepare import Receipt
@@ -134,7 +134,7 @@ def handle(
     if event is None:
         return _log_answer("", _answer_unreadable(store.store_unreadable(tenant, sender, sent, given_key)))
     phase = status.read_phase(posted.phase)
-    captured = results.capture(tenant, sender, event, grade, posted.sent_at)
+    captured = store.capture(tenant, sender, event, grade, posted.sent_at)
     if not event.about_a_delegation and not phase.rules:
         explanation = sentences([_describe_no_delegation(event), captured.why, phase.flaw])
         answer = status.make_answer(event.name, Ruling(Status.NOT_APPLICABLE, explanation))

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, lineage, remediation, repairs, tool_results
+from handoffaudit.handoffs import attempts, judge, lineage, repairs, tool_results
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs, limits
@@ -170,7 +170,7 @@ def check(job: Job) -> bool:
     config = kinds.load_config(handoff.tenant_id)
     before = PriorContext(
         lineage.load_histories([handoff])[handoff.pk],
-        remediation.load_records([handoff]).get(handoff.lineage),
+        attempts.load_records([handoff]).get(handoff.lineage),
         evidence=tool_results.load_evidence([handoff]).of(handoff),
     )
     model = client.model_for(handoff.tenant_id, handoff.pk)

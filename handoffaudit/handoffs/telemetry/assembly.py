@@ -6,10 +6,10 @@ Each look finds everything again. What is stored already stays as it is.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final
 
 import structlog
@@ -17,25 +17,95 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
+from pydantic import ValidationError
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.keys import AUDIT_SECONDS, MOST_AUDITED, KeyIdentity, identity_of
 from handoffaudit.accounts.models import AuditEntry, Key, Tenant
-from handoffaudit.handoffs import leases
+from handoffaudit.handoffs import leases, tool_results
 from handoffaudit.handoffs.ingest import store as ingest
 from handoffaudit.handoffs.ingest.prepare import Receipt
-from handoffaudit.handoffs.models import Handoff, TelemetryTrace
-from handoffaudit.handoffs.telemetry import tool_calls
+from handoffaudit.handoffs.ingest.store import write_turn
+from handoffaudit.handoffs.models import Handoff, TelemetryTrace, ToolResult
 from handoffaudit.handoffs.telemetry.store import load_spans, remove_traces
+from handoffaudit.handoffs.tool_results import ToolResultIn
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation import json_text
 from handoffaudit.validation.formats import framework
 from handoffaudit.validation.formats.telemetry import make_document, moment_of
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
+from handoffaudit.validation.telemetry import outputs
 from handoffaudit.validation.telemetry.facts import Span
-from handoffaudit.validation.telemetry.handoff_rules import Found, find_in
+from handoffaudit.validation.telemetry.handoff_rules import Found, acting_agent, find_in
 from handoffaudit.validation.telemetry.trees import Tree
+from handoffaudit.validation.text import trace_name
+
+# The newest results of a trace are taken, because masking them takes longer than storing handoffs.
+_MOST_RESULTS: Final = 200
+_MOST_CHARACTERS: Final = 2 * 1024 * 1024
+
+
+def store_results(
+    tenant_id: int, tree: Tree, found: Iterable[Found], traces: set[str], keys: dict[int, KeyIdentity]
+) -> None:
+    """Store the results of the tools in some traces that are new."""
+    by_sender: dict[tuple[str, int], list[ToolResultIn]] = defaultdict(list)
+    spans = [span for span in _list_calls(tree, found) if span.trace_id in traces and span.sender in keys]
+    for span in _take_newest(spans):
+        agent = acting_agent(tree, span)
+        if keys[span.sender].agents.allows(agent) and (result := _read_result(span, agent)):
+            by_sender[(trace_name(tree.conversation_of(span)), span.sender)].append(result)
+    now = timezone.now()
+    for (trace_id, sender), some in sorted(by_sender.items()):
+        stored = ToolResult.objects.filter(tenant=tenant_id, trace_id=trace_id)
+        known = set(stored.filter(call_id__in=[one.call_id for one in some]).values_list("call_id", flat=True))
+        key = keys[sender]
+        rows = tool_results.make_rows(tenant_id, trace_id, [one for one in some if one.call_id not in known], now)
+        if rows:
+            with write_turn(), transaction.atomic():
+                tool_results.store(sorted(rows, key=lambda row: row.call_id), key.name, key.grade, now)
+
+
+def _take_newest(spans: list[Span]) -> list[Span]:
+    sizes = accumulate(len(span.facts.result) for span in reversed(spans))
+    number = sum(size <= _MOST_CHARACTERS for size in islice(sizes, _MOST_RESULTS))
+    return spans[len(spans) - number :]
+
+
+def _list_calls(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:
+    """Yield the spans of tools that returned something.
+
+    Handoffs are no tool calls, and what an LLM or an agent below a tool says is no evidence.
+    """
+    left_out = {(one.span.trace_id, one.span.span_id) for one in found}
+    for span in tree.spans:
+        if span.facts.kind in ("llm", "agent"):
+            left_out.update((above.trace_id, above.span_id) for above in tree.ancestors_of(span))
+    below = {(one.trace_id, one.parent_id) for one in tree.spans if one.facts.kind == "tool"}
+    for span in tree.spans:
+        key = span.trace_id, span.span_id
+        # Two instrumentations may write one call: the inner span is nearest to the tool.
+        if span.facts.kind == "tool" and span.facts.result and key not in left_out and key not in below:
+            yield span
+
+
+def _read_result(span: Span, agent: str) -> ToolResultIn | None:
+    facts = span.facts
+    result = outputs.parse(facts.result)
+    try:
+        return ToolResultIn(
+            tool=facts.tool,
+            call_id=facts.call_id or f"{span.trace_id}-{span.span_id}",
+            agent=agent,
+            at=moment_of(span.ended),
+            arguments=outputs.parse(facts.arguments) or facts.arguments or None,
+            result=facts.result if result is None else result,
+        )
+    except ValidationError:
+        # A tool without a usable name cannot be cited.
+        return None
+
 
 log = structlog.get_logger(__name__)
 
@@ -186,7 +256,7 @@ def _look(
     found = find_in(tree)
     quiet = {trace_id for trace_id, stage in stages.items() if stage.is_quiet}
     # Results come before the handoffs that rest on them.
-    tool_calls.store_results(tenant_id, tree, found, quiet, keys)
+    store_results(tenant_id, tree, found, quiet, keys)
     refused = {(one.trace_id, *handoff) for one in (*rows, *joined) for handoff in one.refused}
     allowed = (one for one in found if stages[one.span.trace_id].allows(one))
     due = [one for one in allowed if (one.span.trace_id, *_refusal_of(one)) not in refused]

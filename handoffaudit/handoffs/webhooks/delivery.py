@@ -18,7 +18,7 @@ from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.totals import Total
 from handoffaudit.handoffs.transitions import SYSTEM
-from handoffaudit.handoffs.webhooks import chat, mail
+from handoffaudit.handoffs.webhooks import messages
 from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
 from handoffaudit.validation.text import clean
 
@@ -184,14 +184,14 @@ def post(sender: Sender, delivery: Delivery) -> Answer:
 def post_message(sender: Sender, delivery: Delivery) -> Answer:
     """Send one message to a chat. The address is the secret, so the request has no signature."""
     subscriber = delivery.subscriber
-    return sender.post(subscriber.address, chat.make_body(subscriber.kind, delivery.payload), _HEADERS)
+    return sender.post(subscriber.address, messages.make_body(subscriber.kind, delivery.payload), _HEADERS)
 
 
 def send(sender: Sender, delivery: Delivery) -> Answer:
     kind = delivery.subscriber.kind
     if kind == SubscriberKind.EMAIL:
-        return mail.send_mail(delivery)
-    return post_message(sender, delivery) if kind in chat.KINDS else post(sender, delivery)
+        return messages.send_mail(delivery)
+    return post_message(sender, delivery) if kind in messages.KINDS else post(sender, delivery)
 
 
 def describe_failure(answer: Answer) -> str:
@@ -238,11 +238,11 @@ def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
         why = "The delivery waited for three days behind deliveries that failed."
         _give_up(lease, delivery, {"last_error": why})
         return True
-    later = mail.find_latest(delivery)
+    later = messages.find_latest(delivery)
     if later.pk == delivery.pk:
         return False
     Delivery.objects.filter(pk=later.pk, claim=None).update(due_at=now)
-    leases.end(lease.filter_held(delivery), until=DUE, delivered_at=now, last_error=mail.STANDS_FOR)
+    leases.end(lease.filter_held(delivery), until=DUE, delivered_at=now, last_error=messages.STANDS_FOR)
     return True
 
 

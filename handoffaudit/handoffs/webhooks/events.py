@@ -1,11 +1,16 @@
-"""Payloads of webhook events, and the dispatch, which makes deliveries of all stored events and loses none."""
+"""Payloads of webhook events, and the dispatch, which makes deliveries of all stored events and loses none.
+
+The id of an event can be missing for a while, because transactions do not commit in the order of their ids. A gap is
+the first and the last missing id, and the time at which they were found missing, in seconds since 1970.
+"""
 
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 import orjson
 from django.conf import settings
@@ -14,11 +19,42 @@ from django.db.models import Q
 from django.utils import timezone
 
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.gaps import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
 from handoffaudit.handoffs.models import Alert, Comment, Delivery, Event, Gathering, Handoff, State, Subscriber, new_id
 from handoffaudit.handoffs.transitions import SYSTEM, Actor
-from handoffaudit.handoffs.webhooks import mail
+from handoffaudit.handoffs.webhooks import messages
 from handoffaudit.handoffs.webhooks.subscriptions import VERDICTS, EventType, list_active
+
+# An event that is still missing after this time will never appear, because no transaction with events takes so long.
+GAP_SECONDS: float = 120.0
+
+MOST_GAPS: Final = 200
+
+Gap = tuple[int, int, float]
+
+
+def match_gaps(gaps: Iterable[Gap]) -> Q:
+    """Return the condition for events whose ids are in a gap."""
+    condition = Q()
+    for first, last, _ in gaps:
+        condition |= Q(id__gte=first, id__lte=last)
+    return condition
+
+
+def find_missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
+    """Return the gaps between these ids, which follow `reached` in rising order."""
+    return [(before + 1, after - 1, now) for before, after in pairwise([reached, *ids]) if after - before > 1]
+
+
+def close_gaps(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
+    """Return the gaps that still have missing events, without gaps older than `GAP_SECONDS`."""
+    there, left = set(came), []
+    for first, last, at in gaps:
+        if now - at > GAP_SECONDS:
+            continue
+        inside = sorted(one for one in there if first <= one <= last)
+        left += [(low + 1, high - 1, at) for low, high in pairwise([first - 1, *inside, last + 1]) if high - low > 1]
+    return left
+
 
 LONGEST_NOTE = 5000
 
@@ -249,7 +285,7 @@ def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
         if (one.pk, about) not in known:
             found.add(one, EventType.ALERT, about, at, alert_payload(alert, change, one.tenant.slug))
     if found.rows:
-        mail.postpone(found.rows)
+        messages.postpone(found.rows)
         with transaction.atomic():
             _store(found.rows)
     return len(found.rows)

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.filters import LogQuery
-from handoffaudit.diagnostics.logs.imports import count_new, list_bad_lines, list_imports
+from handoffaudit.diagnostics.logs.store import count_new, list_bad_lines, list_imports
 from tests.dashboard.log_lines import gate, health, moment, take
 from tests.diagnostics.logs.support import gate_lines, send
 

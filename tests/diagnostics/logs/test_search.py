@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import imports
 from handoffaudit.diagnostics.logs import search as logs_search
+from handoffaudit.diagnostics.logs import store
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.logs.search import PAGE_BYTES, Page, search_lines
 from handoffaudit.diagnostics.models import LogBlock
@@ -77,10 +77,10 @@ def test_bad_lines_stand_where_they_came(tenant: Tenant) -> None:
     page = search_lines(tenant, LogQuery(kind="bad"))
     assert [(line.number, line.at) for line in page.items] == [(5, None), (4, None), (1, None)]
     assert "UTF-8" in page.items[0].why
-    listed = imports.list_bad_lines(made, limit=2)
+    listed = store.list_bad_lines(made, limit=2)
     assert [line.number for line in listed.items] == [1, 4]
     assert listed.next
-    assert [line.number for line in imports.list_bad_lines(made, listed.next).items] == [5]
+    assert [line.number for line in store.list_bad_lines(made, listed.next).items] == [5]
 
 
 def test_a_log_of_bad_lines_alone_is_found(tenant: Tenant) -> None:
@@ -99,7 +99,7 @@ def test_lines_around_a_handoff(tenant: Tenant) -> None:
 def test_nobody_finds_the_lines_of_others(tenant: Tenant, other_tenant: Tenant) -> None:
     send(tenant, gate_lines(1, 5))
     assert search_lines(other_tenant, LogQuery()).items == []
-    assert imports.list_imports(other_tenant) == ([], None)
+    assert store.list_imports(other_tenant) == ([], None)
 
 
 @pytest.mark.parametrize("cursor", ["x", "1.2", "g.0.0", "f" * 60 + ".0.0", "1.2.3.4"])
@@ -171,7 +171,7 @@ def test_a_page_of_long_lines_is_bounded_in_bytes(tenant: Tenant) -> None:
     found = pages(tenant, LogQuery(kind="gate"), 200)
     assert numbers(found) == [("app.log", n) for n in range(40, 0, -1)]
     assert all(sum(len(line.text) for line in page.items) <= PAGE_BYTES for page in found)
-    assert [line.number for line in imports.list_bad_lines(made, limit=200).items] == [41, 42]
+    assert [line.number for line in store.list_bad_lines(made, limit=200).items] == [41, 42]
 
 
 def test_a_search_that_takes_long_stops_and_goes_on(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import imports, search
+from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.models import LogBlock, LogText
 from handoffaudit.policy.retention import Data
@@ -28,7 +28,7 @@ def test_lines_go_and_counts_stay(tenant: Tenant) -> None:
     assert (counted(tenant), health(tenant), told(made)) == (before, {"file_missing": 1}, was)
     assert newest_run(tenant, Data.LOGS).number == 102
     assert search.search_lines(tenant, LogQuery()).items == []
-    assert imports.list_bad_lines(made).items == []
+    assert store.list_bad_lines(made).items == []
 
 
 def test_lines_of_late_stay(tenant: Tenant) -> None:

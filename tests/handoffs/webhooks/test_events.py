@@ -7,7 +7,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import alerts, gaps
+from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Event, Gathering, Handoff, Subscriber
 from handoffaudit.handoffs.review import assignments, comments, undo
 from handoffaudit.handoffs.review import decisions as review_decide
@@ -221,7 +221,7 @@ def test_an_id_that_never_comes_is_given_up(
     event(handoff, last + 10)
     events.dispatch()
     assert gaps_after(last) == [(last + 1, last + 9)]
-    monkeypatch.setattr(gaps, "GAP_SECONDS", -1)
+    monkeypatch.setattr(events, "GAP_SECONDS", -1)
     events.dispatch()
     assert Gathering.objects.get().gaps == []
 

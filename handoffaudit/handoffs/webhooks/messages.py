@@ -1,10 +1,17 @@
-"""Plain-text mails to people, each about one event, with at most one mail per alert and interval."""
+"""Messages about one event each: plain-text mails to people, and messages for Slack and Microsoft Teams.
+
+People get at most one mail per alert and interval. Slack takes `text` and `blocks` (incoming webhooks), Teams takes a
+message with an Adaptive Card (Workflows). Words of senders are always plain text, so that they mention nobody and link
+nowhere.
+"""
 
 import smtplib
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from django.conf import settings
@@ -14,6 +21,7 @@ from django.utils import timezone
 from handoffaudit.handoffs.models import Delivery, SubscriberKind
 from handoffaudit.handoffs.webhooks.client import Answer
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
+from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.text import clean
 
 LONGEST_SUBJECT = 150
@@ -27,7 +35,7 @@ def send_mail(delivery: Delivery) -> Answer:
     if not settings.EMAIL_SET_UP:
         return Answer(None, 0, error=NOT_SET_UP)
     try:
-        make_message(delivery).send()
+        make_mail(delivery).send()
     except (smtplib.SMTPException, OSError, ValueError) as error:
         why = clean(str(error) or type(error).__name__, 200)
         return Answer(
@@ -36,7 +44,7 @@ def send_mail(delivery: Delivery) -> Answer:
     return Answer(None, _ms(began))
 
 
-def make_message(delivery: Delivery) -> EmailMessage:
+def make_mail(delivery: Delivery) -> EmailMessage:
     payload: dict[str, Any] = orjson.loads(delivery.payload)
     subject, (what, *lines) = write_text(payload)
     return EmailMessage(
@@ -171,3 +179,88 @@ def _read_subject(row: Delivery) -> str:
     """Return a text that is equal for mails about the same kind and level of alert, or about the end of an alert."""
     alert = orjson.loads(row.payload)["alert"]
     return f"{alert['kind']}:{alert['level'] if alert['change'] != 'closed' else ''}"
+
+
+KINDS = (SubscriberKind.SLACK, SubscriberKind.TEAMS)
+
+# Slack refuses a header of more than 150 and a text of more than 3,000 characters; Teams a message above 28 KB.
+LONGEST_TITLE = 150
+LONGEST_TEXT = 2500
+
+_MOST_REASONS = 5
+
+_ITEMS = ("handoff", "alert", "group", "report")
+
+_LINK_TITLE = "Open in handoffaudit"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The content of a message; `link` is empty for a test, and where the server does not know its own address."""
+
+    title: str
+    text: str
+    link: str
+
+
+def make_body(kind: str, payload: str) -> bytes:
+    """Return the request body for a stored payload. `kind` is one of `KINDS`."""
+    message = make_chat_message(orjson.loads(payload))
+    return orjson.dumps(_slack(message) if kind == SubscriberKind.SLACK else _teams(message))
+
+
+def make_chat_message(payload: dict[str, Any]) -> Message:
+    subject, lines = write_text(payload)
+    item: dict[str, Any] = next((payload[name] for name in _ITEMS if name in payload), {})
+    link = str(item.get("link", ""))
+    said = [line for line in lines if line not in ("", link, f"{subject}.")]
+    if codes := item.get("codes"):
+        said.append(f"Findings: {_name_codes(codes)}")
+    title = clean(_flatten(f"[{payload['tenant']}] {subject}"), LONGEST_TITLE)
+    return Message(title, clean("\n".join(map(_flatten, said)), LONGEST_TEXT), link if "://" in link else "")
+
+
+def _name_codes(codes: list[str]) -> str:
+    names = [entry_of(code).title for code in codes[:_MOST_REASONS]]
+    more = f" and {len(codes) - _MOST_REASONS} more" if len(codes) > _MOST_REASONS else ""
+    return "; ".join(names) + more
+
+
+def _flatten(text: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def _slack(message: Message) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(message.title)}]
+    if message.text:
+        blocks.append({"type": "section", "text": _plain(message.text)})
+    if message.link:
+        link = f"<{quote(message.link, safe=':/?&=%#~')}|{_LINK_TITLE}>".replace("&", "&amp;")
+        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": link}})
+    # Slack reads the text aloud and shows it in notifications, and reads mentions in it.
+    return {"text": _escape(message.title), "blocks": blocks}
+
+
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _teams(message: Message) -> dict[str, Any]:
+    # A `TextBlock` would read Markdown in the words of senders; a `TextRun` is plain.
+    runs: list[dict[str, str]] = [{"text": message.title, "weight": "Bolder", "size": "Medium"}]
+    runs += [{"text": line} for line in message.text.split("\n") if line]
+    body = [{"type": "RichTextBlock", "inlines": [{"type": "TextRun", **run}]} for run in runs]
+    card: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+    }
+    if message.link:
+        card["actions"] = [{"type": "Action.OpenUrl", "title": _LINK_TITLE, "url": message.link}]
+    content = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
+    return {"type": "message", "attachments": [content]}

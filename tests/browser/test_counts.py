@@ -26,6 +26,7 @@ MENU = (
     *("settings/alerts/", "settings/retention/", "settings/audit/", "diagnostics/model/", "help/"),
 )
 LISTS = ("handoffs/?saved=all", "groups/?saved=all", "traces/?saved=all", "agents/?period=30d", "review/?saved=all")
+LOG = "agent=planner phase=plan source=text_fallback reason=file_missing timestamp=2026-02-15T0{}:15:00Z\n"
 
 
 class Hand:
@@ -116,6 +117,23 @@ def test_a_noisy_code_is_muted_everywhere_with_2_clicks(open_page: OpenPage, def
     assert (hand.keys, hand.clicks) == (0, 2)
     unmute.click()
     expect(unmute).to_have_count(0)
+
+
+def test_a_log_is_uploaded_and_its_reasons_read_with_4_clicks(open_page: OpenPage, product: Product) -> None:
+    sender = product.senders["logs"]
+    sender.api.post("/logs", params={"source": "first.log"}, content=LOG.format(1)).raise_for_status()
+    page = open_page("rui")
+    page.goto(f"{sender.pages}help/")
+    hand = Hand(page)
+    hand.click(menu(page, "Logs"))
+    hand.click(page.get_by_role("link", name="Import logs"))
+    with page.expect_file_chooser() as chooser:
+        hand.click(page.locator("input[type=file]"))
+    chooser.value.set_files({"name": "agents.log", "mimeType": "text/plain", "buffer": LOG.format(2).encode()})
+    hand.click(page.get_by_role("button", name="Import", exact=True))
+    expect(page).to_have_url(re.compile(r"/diagnostics/logs/import/[0-9a-f-]{36}/$"))
+    expect(page.get_by_role("link", name="file_missing")).to_be_visible()
+    assert (hand.keys, hand.clicks) == (0, 4)
 
 
 @pytest.mark.parametrize("address", MENU)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.options import data_folder, data_option, example, json_option, receiver_options, tenant_option
+from handoffaudit.cli.terminal import data_folder, data_option, example, json_option, receiver_options, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.cli.folder_follower import Watcher

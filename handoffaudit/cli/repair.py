@@ -18,7 +18,7 @@ import orjson
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import Documents
 from handoffaudit.cli.local_verdicts import Given, Judge, issue_lines, judge_for, read_policy, take_apart, wrap
-from handoffaudit.cli.options import example, format_option, json_option, policy_option, root_option, strictness_option
+from handoffaudit.cli.terminal import example, format_option, json_option, policy_option, root_option, strictness_option
 from handoffaudit.validation.diff import Change, ChangeKind
 from handoffaudit.validation.handoff_files import write_new
 from handoffaudit.validation.repair import (

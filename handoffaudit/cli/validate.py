@@ -13,7 +13,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import LONGEST
-from handoffaudit.cli.options import (
+from handoffaudit.cli.terminal import (
     example,
     format_option,
     json_option,

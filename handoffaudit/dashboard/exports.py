@@ -1,4 +1,4 @@
-"""Downloads of lists: exactly the rows that the filters select, or that a person selected."""
+"""Downloads: lists with the rows that the filters or a person select, and evidence bundles."""
 
 import threading
 import time
@@ -8,8 +8,16 @@ from typing import Final, Self, TypeVar
 from uuid import UUID
 from weakref import WeakSet
 
+from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    QueryDict,
+    StreamingHttpResponse,
+)
 from django.http.response import HttpResponseBase
 from django.urls import path, reverse
 from django.utils import timezone
@@ -30,8 +38,11 @@ from handoffaudit.handoffs import export as handoffs_export
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.export import ExportRow, Form
 from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.queries import Page
+from handoffaudit.trust import bundle, signatures
+from handoffaudit.trust.bundle import Subject
 
 F = TypeVar("F", bound=FilterSet)
 
@@ -283,4 +294,54 @@ urlpatterns = [
     path("groups/selected/export/", export_groups, name="selected_groups_export"),
     path("traces/selected/export/", export_traces, name="selected_traces_export"),
     path("agents/selected/export/", export_agents, name="selected_agents_export"),
+]
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def handoff_evidence(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponseBase:
+    back = reverse("dashboard:handoff", args=[who.tenant.slug, pk])
+    return _download(request, who, back, lambda: bundle.about_handoff(who.tenant, str(pk)))
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def trace_evidence(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponseBase:
+    back = reverse("dashboard:trace", args=[who.tenant.slug, trace_id])
+    return _download(request, who, back, lambda: bundle.about_trace(who.tenant, trace_id))
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def period_evidence(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
+    asked = {name: request.GET.get(name, "") for name in ("period", "since", "until")}
+    back = build_url(reverse("dashboard:compliance", args=[who.tenant.slug]), request.GET.urlencode())
+    return _download(request, who, back, lambda: bundle.find_subject(who.tenant, asked))
+
+
+def _download(request: HttpRequest, who: TenantMembership, back: str, find: Callable[[], Subject]) -> HttpResponseBase:
+    """Return the bundle, or redirect to the page with the reason why there is none."""
+    try:
+        subject = find()
+        if request.method == "HEAD":
+            return HttpResponse(content_type="application/zip")
+        key = signatures.load_key(settings.DATA_FOLDER)
+        made = bundle.build(subject, key, by=who.person.username, with_audit=who.may(Role.ADMIN))
+        parts = bundle.Download(made)
+    except (Handoff.DoesNotExist, bundle.NothingFound) as error:
+        raise Http404(str(error)) from error
+    except FilterError as bad:
+        return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
+    except (bundle.TooLarge, bundle.Busy, signatures.WrongKey) as error:
+        messages.error(request, f"No evidence bundle: {error}")
+        return HttpResponseRedirect(back)
+    answer = StreamingHttpResponse(parts, content_type="application/zip")
+    answer["Content-Disposition"] = f'attachment; filename="{bundle.file_name(subject)}"'
+    return answer
+
+
+evidence_urls = [
+    path("handoffs/<uuid:pk>/evidence.zip", handoff_evidence, name="handoff_evidence"),
+    path("traces/<path:trace_id>/evidence.zip", trace_evidence, name="trace_evidence"),
+    path("diagnostics/compliance/evidence.zip", period_evidence, name="compliance_evidence"),
 ]

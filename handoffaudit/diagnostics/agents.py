@@ -24,8 +24,14 @@ from handoffaudit.policy import agent_roles, kinds
 from handoffaudit.policy.agent_roles import DeclaredRole
 from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, known_agents
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.agents import closest_agents
-from handoffaudit.validation.roles import WORKER, AgentRole, SourceRole, guess_by_behaviour, guess_by_name
+from handoffaudit.validation.agents import (
+    WORKER,
+    AgentRole,
+    SourceRole,
+    closest_agents,
+    guess_by_behaviour,
+    guess_by_name,
+)
 
 # At most this many routes are listed, routes with the most handoffs first.
 MOST_ROUTES: Final = 5_000

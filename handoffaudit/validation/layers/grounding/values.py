@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS, NOT_NAMES, NUMBER_WORDS
@@ -60,7 +61,12 @@ _AMOUNT = frozenset({"number", "unit"})
 
 _SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
 
+_END_OF_NAME = ".'\u2019&-"
+
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
+
+
+_start = itemgetter(1)
 
 
 class TextValue(NamedTuple):
@@ -112,10 +118,6 @@ def amounts_in(text: str) -> Iterator[TextValue]:
 def identifiers_in(text: str) -> Iterator[TextValue]:
     """Yield all addresses and identifiers of `text`, without a limit on their number."""
     return (value for value in chain(_addresses(text), _figures(text)) if value.kind == "identifier")
-
-
-def _start(value: TextValue) -> int:
-    return value.start
 
 
 def _outweighs(value: TextValue, other: TextValue) -> bool:
@@ -237,7 +239,12 @@ def _names(text: str) -> Iterator[TextValue]:
         start = match.start()
         if start and (text[start - 1].isalnum() or text[start - 1] in "_@/"):
             continue
-        found = match.group().rstrip(".'\u2019&-")
+        found = match.group().rstrip(_END_OF_NAME)
+        if " " not in found:
+            # Most matches are the first words of sentences.
+            if not (opens_sentence(text, start) or _is_no_name(found)):
+                yield TextValue("name", start, start + len(found), found)
+            continue
         first, _, rest = found.partition(" ")
         shortened = False
         while first and _is_no_name(first):
@@ -258,6 +265,10 @@ def _is_no_name(word: str) -> bool:
 
 def opens_sentence(text: str, at: int) -> bool:
     """Return whether the word at `at` starts a sentence or a line, so that its capital letter has no meaning."""
+    before = text[at - 2 : at] if at > 1 else ""
+    if before[1:] == " " and before[0] not in " .":
+        # In most texts, one blank is between two words.
+        return before[0] in _ENDS_SENTENCE
     before = text[max(0, at - 8) : at].rstrip(" ")
     if before.endswith("."):
         return not before[:-1].endswith(_TITLES)
@@ -348,12 +359,14 @@ def fold_case(text: str) -> str:
     return _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered))
 
 
-def name_words(name: str) -> list[tuple[int, str]]:
+# Texts of one trace have the same names.
+@lru_cache(maxsize=8_192)
+def name_words(name: str) -> tuple[tuple[int, str], ...]:
     """Return the distinguishing words of a name with their offsets: no particles, possessives or single letters."""
     if name.isalpha():
-        return [(0, name)] if _tells_apart(name) else []
+        return ((0, name),) if _tells_apart(name) else ()
     words = ((match.start(), _POSSESSIVE.sub("", match.group())) for match in _NAME_WORD.finditer(name))
-    return [(start, word) for start, word in words if _tells_apart(word)]
+    return tuple((start, word) for start, word in words if _tells_apart(word))
 
 
 def _tells_apart(word: str) -> bool:

@@ -15,11 +15,8 @@ ValueKind = Literal["number", "date", "time", "name", "quote", "identifier"]
 MAX_VALUES = 400
 
 _MAX_TOKEN = 120
-
 _MONTH = "(?:" + "|".join(sorted((name.capitalize() for name in MONTHS), key=len, reverse=True)) + r")\b\.?"
-
 _ORDINAL = "(?:st|nd|rd|th)"
-
 _AMPM = r"[ \u202f]?[AaPp]\.?[Mm]\b"
 
 # Each alternative begins with a character class: between matches, the engine only compares characters with the class.
@@ -36,33 +33,22 @@ _FIGURES = re.compile(
 )
 
 _MONTH_DATE = re.compile(rf"{_MONTH},? (?:\d\d?{_ORDINAL}?(?!\d)(?:(?:,? | of )\d{{4}}(?!\d))?|(?:of )?\d{{4}}(?!\d))")
-
 _CAPITALISED = r"[A-ZÀ-ÖØ-Þ](?:\.(?= ?[A-Z])|[\w'\u2019&-]{0,60}(?:\.\w{1,20}){0,3})"
-
 _TITLES = ("Mr", "Ms", "Mrs", "Dr", "Prof", "St", "Sr", "Jr", "vs")
-
 _PARTICLES = "(?:(?:of|de|da|del|della|di|van|von|der|den|la|le|al|bin|the|&) ){0,2}"
-
 _NAME = re.compile(rf"{_CAPITALISED}(?: {_PARTICLES}{_CAPITALISED}){{0,8}}")
-
 _QUOTE = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]")
-
 _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
-
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 
 # Outside of JSON, a backslash and a lower-case word is a command of LaTeX.
 _ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|(?:\\[nrt])+(?![a-z])")
-
 _REST_OF_TOKEN = re.compile(r"[\w-]*")
 
 # The groups that end the match of a number.
 _AMOUNT = frozenset({"number", "unit"})
-
 _SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
-
 _END_OF_NAME = ".'\u2019&-"
-
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
 
 
@@ -283,17 +269,11 @@ def _quotes(text: str) -> Iterator[TextValue]:
 
 
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
-
 _EUROPEAN = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+|(?:\.\d{3}))$")
-
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}$")
-
 _PLAIN = re.compile(r"\d+(?:\.\d+)?$")
-
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
-
 _NAME_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
-
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 
@@ -379,9 +359,7 @@ _SCALED = re.compile(
 )
 
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-
 _ONES = {"one": 1, **{word: number for word, number in NUMBER_WORDS.items() if number < 10}}
-
 _TWO_WORDS = re.compile(rf"({'|'.join(_TENS)})[ -]({'|'.join(_ONES)})\b")
 
 

@@ -31,8 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from benchmarks import documents, long_documents, places
 from benchmarks.options import QUICK, Options
 from benchmarks.report import Row, number, table
-from handoffaudit.cli.local_policy import read_policy
-from handoffaudit.cli.local_verdicts import Judge, take_apart
+from handoffaudit.cli.local_verdicts import Judge, read_policy, take_apart
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.formats import schema

@@ -8,7 +8,7 @@ from evals.kinds import KINDS, Given, kinds_with
 from evals.origin import OriginTally
 from handoffaudit.cli.eval import evaluate, files_argument, layers_option, measuring_options
 from handoffaudit.cli.main import run
-from handoffaudit.cli.options import example
+from handoffaudit.cli.terminal import example
 
 
 @click.command(

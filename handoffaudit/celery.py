@@ -19,7 +19,8 @@ from django.db import connection
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem
 
-from handoffaudit import otel, request_ids
+from handoffaudit import otel
+from handoffaudit.logging import bind_task, clear_ids
 
 # The header of a message with the ids of the requests that caused it.
 REQUEST_IDS = "handoffaudit_request_ids"
@@ -106,7 +107,7 @@ _spans = threading.local()
 def begin_task(task: Any, **_: Any) -> None:
     """Let each log line of the task name the task and the requests that caused it."""
     given = (task.request.headers or {}).get(REQUEST_IDS)
-    request_ids.begin_task(task.name, given if isinstance(given, list) else ())
+    bind_task(task.name, given if isinstance(given, list) else ())
     _spans.begun = otel.begin_task(task.name)
 
 
@@ -114,4 +115,4 @@ def begin_task(task: Any, **_: Any) -> None:
 def end_task(state: str | None = None, **_: Any) -> None:
     otel.end_task(getattr(_spans, "begun", None), failed=state == "FAILURE")
     _spans.begun = None
-    request_ids.end_task()
+    clear_ids()

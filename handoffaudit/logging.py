@@ -1,12 +1,15 @@
-"""Logs on standard error: readable lines in development, JSON in production."""
+"""Logs on standard error, as readable lines or JSON, and the ids of requests that each log line has."""
 
 import logging
+import re
 import sys
-from collections.abc import MutableMapping
-from typing import Any
+import uuid
+from collections.abc import Iterable, MutableMapping
+from typing import Any, Final
 
 import orjson
 import structlog
+from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
 from handoffaudit.validation.prompts.masking import mask_secrets
 
@@ -73,3 +76,42 @@ def configure_logs(form: str, level: str) -> None:
     # These log a line for each call to the LLM, which the product records itself.
     for name in ("httpx", "httpx2"):
         logging.getLogger(name).setLevel(max(logging.getLevelName(level), logging.WARNING))
+
+
+ID_HEADER: Final = "X-Request-ID"
+_ID_KEY: Final = "HTTP_X_REQUEST_ID"
+# Senders choose their ids. These characters need no escape in a log, a header or a document.
+_VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# One message to a worker can be for several requests. A log line names this many.
+MOST_OF_A_TASK: Final = 10
+
+
+def begin_request(environ: dict[str, Any]) -> str:
+    """Bind the id of a request to this thread, and return the id.
+
+    The thread keeps the id until its next request, because a streamed body is written after the handler has returned.
+    """
+    given = environ.get(_ID_KEY, "")
+    found = given if _VALID_ID.fullmatch(given) else uuid.uuid4().hex
+    clear_contextvars()
+    bind_contextvars(request_id=found)
+    return found
+
+
+def current_id() -> str:
+    """Return the id of the request that this thread answers, or an empty text."""
+    found: str = get_contextvars().get("request_id", "")
+    return found
+
+
+def bind_task(name: str, ids: Iterable[object]) -> None:
+    """Bind the name of a task, and the ids of the requests that caused the task, to this thread."""
+    valid = [one for one in ids if isinstance(one, str) and _VALID_ID.fullmatch(one)][:MOST_OF_A_TASK]
+    clear_contextvars()
+    bind_contextvars(
+        task=name, **({"request_id": valid[0]} if len(valid) == 1 else {"request_ids": valid} if valid else {})
+    )
+
+
+def clear_ids() -> None:
+    clear_contextvars()

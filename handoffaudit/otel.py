@@ -14,7 +14,7 @@ import structlog
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from handoffaudit.request_ids import current_id
+from handoffaudit.logging import current_id
 
 log = structlog.get_logger(__name__)
 

@@ -232,6 +232,7 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
     "handoffaudit.handoffs.telemetry.assembly.look_for_traces",
+    "handoffaudit.handoffs.partitions.look",
     "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
     "handoffaudit.diagnostics.tasks.look_for_logs",

@@ -15,13 +15,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
-from handoffaudit import otel, request_bodies, request_ids  # noqa: E402 -- needs the apps loaded
+from handoffaudit import otel, request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
 from handoffaudit.handoffs import totals  # noqa: E402
 from handoffaudit.handoffs.db import limit_waits, release_connection, replace_closed  # noqa: E402
 from handoffaudit.handoffs.totals import Total  # noqa: E402
+from handoffaudit.logging import ID_HEADER, begin_request  # noqa: E402
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
 from handoffaudit.validation.telemetry import otlp  # noqa: E402
 
@@ -65,10 +66,10 @@ connection_created.connect(limit_lock_waits)
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """Answer a request. The id of the request is in the answer, in problem documents and in each log line."""
-    request_id = request_ids.begin_request(environ)
+    request_id = begin_request(environ)
 
     def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-        return start_response(status, [*headers, (request_ids.HEADER, request_id)], *rest)
+        return start_response(status, [*headers, (ID_HEADER, request_id)], *rest)
 
     with otel.trace_request(environ, start) as traced:
         return _answer(environ, traced)

@@ -21,7 +21,7 @@ from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agent_roles import DeclaredRoleModel
 from handoffaudit.policy.agents import DeclaredRoutesModel
-from handoffaudit.validation.roles import AgentRole
+from handoffaudit.validation.agents import AgentRole
 
 router = Router(tags=["Agents"])
 

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from handoffaudit import problem_types, request_ids
+from handoffaudit import problem_types
 from handoffaudit.accounts import Refused
 from handoffaudit.database_faults import Fault, fault_of, page
 from handoffaudit.filter_fields import FilterError
@@ -20,6 +20,7 @@ from handoffaudit.handoffs import totals
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review.base import ReviewError, Stale, WrongInput
 from handoffaudit.handoffs.totals import Total
+from handoffaudit.logging import current_id
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
@@ -188,7 +189,7 @@ class Problem(Exception):
 
 def problem_response(status: int, title: str, detail: str, **members: Any) -> HttpResponse:
     document = {"type": type_of(title), "title": title, "status": status, "detail": detail, **members}
-    if request_id := request_ids.current_id():
+    if request_id := current_id():
         document["request_id"] = request_id
     return HttpResponse(orjson.dumps(document, default=str), status=status, content_type=CONTENT_TYPE)
 
@@ -349,7 +350,7 @@ def answer_unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:
 def answer_broken(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 500 for a bug of our own, with an id to find the error in the logs and without details."""
     log.error("the API failed", path=request.path_info, exc_info=exception)
-    said = f"The request failed through no fault of yours. Give the operator the request id {request_ids.current_id()}."
+    said = f"The request failed through no fault of yours. Give the operator the request id {current_id()}."
     return problem_response(500, "Our mistake", said)
 
 

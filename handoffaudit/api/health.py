@@ -1,9 +1,9 @@
 """Health checks (`/healthz`, `/readyz`) and the metrics for Prometheus (`/metrics`).
 
-`/readyz` checks the database, the migrations, the queue and the disk, and reports whether workers were seen. Neither
-health check needs a key or reveals a secret. All metrics come from the database, so that every process of the product
-gives the same answer. Each query reads a bounded number of rows, and a process asks the database at most once in
-`CACHED_SECONDS`.
+`/readyz` checks the database, the migrations, the partitions, the queue and the disk, and reports whether workers were
+seen. Neither health check needs a key or reveals a secret. All metrics come from the database, so that every process of
+the product gives the same answer. Each query reads a bounded number of rows, and a process asks the database at most
+once in `CACHED_SECONDS`.
 """
 
 import hmac
@@ -35,7 +35,7 @@ from handoffaudit.database_faults import Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.diagnostics.retention_run import MARK
 from handoffaudit.diagnostics.status import describe_silence, evaluate_without_workers, expected_workers, silent_workers
-from handoffaudit.handoffs import stats, totals
+from handoffaudit.handoffs import db, partitions, stats, totals
 from handoffaudit.handoffs.models import CheckKind, Delivery, Handoff, ModelCheck, State
 from handoffaudit.handoffs.stats import COUNTED_LIVE
 from handoffaudit.handoffs.totals import BOUNDS, OVER, Total
@@ -54,8 +54,10 @@ class AliveOut(Answer):
 
 
 class ReadyOut(Answer):
-    status: str = Field(description="ok, degraded (only the queue does not work) or not ready.")
-    checks: dict[str, str] = Field(description="ok or the problem, for database, migrations, queue and disk.")
+    status: str = Field(description="ok, degraded (only the queue or the partitions need attention) or not ready.")
+    checks: dict[str, str] = Field(
+        description="ok or the problem, for database, migrations, queue and disk, on PostgreSQL also for partitions."
+    )
     workers: dict[str, str] | None = Field(
         None, description="ok or the problem, for each kind of worker; missing if the database cannot be read."
     )
@@ -72,16 +74,18 @@ def ready(request: HttpRequest) -> HttpResponse:
         try:
             checks["migrations"] = _migrations()
             # Evaluate alert rules even if the queue does not work; `_workers` does so while no worker runs.
-            there = {"workers": _workers()} if checks["migrations"] == "ok" else {}
+            if checks["migrations"] == "ok":
+                there = {"workers": _workers()}
+                checks |= {"partitions": partitions.describe_shortage() or "ok"} if db.is_postgresql() else {}
         except DatabaseError as error:
             fault = fault_of(error)
             if fault is None:
                 raise
             checks["database"] = _fault_name(fault)
     missing = {name: value for name, value in checks.items() if value != "ok"}
-    # Without Redis the server still accepts handoffs, and the workers poll the database. The server is ready if only
-    # the queue does not work.
-    is_degraded = settings.REDIS_URL and missing.keys() == {"queue"}
+    # Without Redis the server still accepts handoffs, and the workers poll the database. Without a partition for the
+    # week, the default partition takes the rows.
+    is_degraded = missing and missing.keys() <= ({"queue", "partitions"} if settings.REDIS_URL else {"partitions"})
     status = "degraded" if is_degraded else "not ready" if missing else "ok"
     response = answer(ReadyOut, {"status": status, "checks": checks} | there, 503 if status == "not ready" else 200)
     # Probes repeat. Django would log each failed probe, without the checks that failed.

@@ -23,7 +23,7 @@ from handoffaudit.policy.strictness import StrictnessModel, to_plain
 from handoffaudit.policy.versions import Table, Versions
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 from handoffaudit.validation.formats import SCHEMA_NAMES, schema
-from handoffaudit.validation.library.published import RESULT_SCHEMA_NAMES, result_schema
+from handoffaudit.validation.library.models import RESULT_SCHEMA_NAMES, result_schema
 from handoffaudit.validation.prompts.question import Use
 
 R = TypeVar("R")

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.options import DATABASE_FILE, data_folder
+from handoffaudit.cli.terminal import DATABASE_FILE, data_folder
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from handoffaudit.cli import Stop, up
-from handoffaudit.cli.options import example
 from handoffaudit.cli.serve.processes import LOOK_SECONDS, Supervisor
+from handoffaudit.cli.terminal import example
 
 # The agents, as a program of their own, and the policy of their handoffs.
 CREW, POLICY = "crew.py", "crew-policy.yaml"

@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from handoffaudit.cli.options import data_folder, data_option, example, json_option
+from handoffaudit.cli.terminal import data_folder, data_option, example, json_option
 from handoffaudit.process import OTHERS, PREFIX
 
 SETTINGS: Final = "handoffaudit.settings"

@@ -16,6 +16,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 from handoffaudit.cli import Stop, database
 from handoffaudit.cli.doctor import Check, Installation, Level, Result, name_check
 from handoffaudit.database_faults import find_fault
+from handoffaudit.handoffs import partitions
 from handoffaudit.redis_client import connect
 from handoffaudit.replica import ALIAS, MOST_LAG_SECONDS
 from handoffaudit.sqlite_file import REMEDY
@@ -202,6 +203,18 @@ def check_migrations(installation: Installation) -> Iterator[Result]:
         yield Result("migrations", Level.ERROR, "The tables are of an older version.", fix)
     else:
         yield Result("migrations", Level.OK, "All migrations are applied.")
+
+
+@needs_database
+def check_partitions(_: Installation) -> Iterator[Result]:
+    """Check that the tables have partitions for the next days. The default partition takes the rows otherwise."""
+    if connection.vendor == "sqlite":
+        return
+    if shortage := partitions.describe_shortage():
+        what, fix = shortage.split(": ", 1)
+        yield Result("partitions", Level.WARNING, _to_sentence(what), _to_sentence(fix))
+    else:
+        yield Result("partitions", Level.OK, "The tables have partitions for the next weeks.")
 
 
 @needs_database

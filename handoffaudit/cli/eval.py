@@ -10,8 +10,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import Documents, describe_progress, labelled_lines, reader_beside, report_left_out
-from handoffaudit.cli.options import example, json_option, policy_option
-from handoffaudit.cli.progress import ProgressLine
+from handoffaudit.cli.terminal import ProgressLine, example, json_option, policy_option
 
 if TYPE_CHECKING:
     from handoffaudit.evaluation.items import Kinds
@@ -162,7 +161,7 @@ def _measure_file(
 
 def _load_config(policy: tuple[str, ...]) -> "ValidationConfig":
     if policy:
-        from handoffaudit.cli.local_policy import read_policy
+        from handoffaudit.cli.local_verdicts import read_policy
 
         return read_policy(policy, "strict")
     from handoffaudit.evaluation.judge import AS_SHIPPED

@@ -20,7 +20,7 @@ from handoffaudit.cli.documents import (
     reader_beside,
 )
 from handoffaudit.cli.eval_answers import AnswerFile, AnswerLine, Crew
-from handoffaudit.cli.progress import ProgressLine
+from handoffaudit.cli.terminal import ProgressLine
 from handoffaudit.evaluation.items import Item, Kinds, UnreadableError
 from handoffaudit.evaluation.judge import Judge, Judged, Key, LLMJudge
 from handoffaudit.evaluation.stats import Measured

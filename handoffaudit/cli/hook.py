@@ -12,7 +12,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.hooks.event import BadEvent, Event, read_event
-from handoffaudit.cli.options import data_folder, example
+from handoffaudit.cli.terminal import data_folder, example
 
 if TYPE_CHECKING:
     from handoffaudit.cli.hooks.gate import Decision

@@ -17,8 +17,7 @@ import orjson
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import Piece, Source, is_json
-from handoffaudit.cli.options import data_option, example, json_option, require_key, tenant_option
-from handoffaudit.cli.progress import ProgressBar
+from handoffaudit.cli.terminal import ProgressBar, data_option, example, json_option, require_key, tenant_option
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

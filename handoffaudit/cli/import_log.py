@@ -14,8 +14,7 @@ import click
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import STANDARD_INPUT, Source
 from handoffaudit.cli.import_receivers import Server, describe_refusal
-from handoffaudit.cli.options import data_option, example, json_option, require_key, tenant_option
-from handoffaudit.cli.progress import ProgressBar
+from handoffaudit.cli.terminal import ProgressBar, data_option, example, json_option, require_key, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant

@@ -8,7 +8,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import actor_name, find_tenant, start_with_database
-from handoffaudit.cli.options import data_option, example, json_option, tenant_option
+from handoffaudit.cli.terminal import data_option, example, json_option, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Key, Tenant

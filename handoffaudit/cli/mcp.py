@@ -5,7 +5,7 @@ import signal
 import click
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.options import example
+from handoffaudit.cli.terminal import example
 
 EXTRA = "handoffaudit[mcp]"
 

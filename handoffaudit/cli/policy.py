@@ -13,8 +13,8 @@ import click
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import actor_name, find_tenant, start_with_database
 from handoffaudit.cli.import_receivers import Server, describe_refusal
-from handoffaudit.cli.options import data_option, example, json_option, tenant_option
 from handoffaudit.cli.policy_file import MOST_BYTES, BadFile, PolicyFile, read_file, write_file
+from handoffaudit.cli.terminal import data_option, example, json_option, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant

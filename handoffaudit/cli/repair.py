@@ -3,24 +3,69 @@
 import json
 import sys
 import uuid
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 import orjson
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.options import example, format_option, json_option, policy_option, root_option, strictness_option
+from handoffaudit.cli.documents import Documents
+from handoffaudit.cli.local_verdicts import Given, Judge, issue_lines, judge_for, read_policy, take_apart, wrap
+from handoffaudit.cli.terminal import example, format_option, json_option, policy_option, root_option, strictness_option
+from handoffaudit.validation.diff import Change, ChangeKind
+from handoffaudit.validation.handoff_files import write_new
+from handoffaudit.validation.repair import (
+    Attempt,
+    Means,
+    Repair,
+    RepairStatus,
+    budget_of,
+    check_inside,
+    repair,
+    repair_to_dict,
+    session_context,
+)
+from handoffaudit.validation.text import show
+from handoffaudit.validation.verdict import Verdict
 
-if TYPE_CHECKING:
-    from handoffaudit.cli.local_repairs import SessionFiles
-    from handoffaudit.cli.local_verdicts import Given, Judge
-    from handoffaudit.validation.repair import Repair
-    from handoffaudit.validation.verdict import Verdict
+
+@dataclass(slots=True)
+class SessionFiles:
+    """A `FileStore` for the folders that documents name as `session_path`; relative folders start at `root`.
+
+    The session's folder must exist, and its path must not contain `..`, because the sender of the document chose the
+    path. An existing file is never overwritten: other content gets `-2`, `-3`, … before `.json`.
+    """
+
+    root: Path
+    written: dict[str, bytes] = field(default_factory=dict)
+    _created: dict[str, Path] = field(default_factory=dict)
+
+    def write(self, path: str, content: bytes) -> str:
+        target = self.root / path
+        _check_folder(target, path)
+        there = set(target.parent.iterdir()) if target.parent.exists() else set()
+        file = write_new(content, target)
+        name = f"{path.rpartition('/')[0]}/{file.name}"
+        self.written[name] = content
+        if file not in there:
+            self._created[name] = file
+        return name
+
+    def keep_only(self, name: str | None) -> None:
+        """Remove the files that this run created, except the file that the candidate refers to."""
+        for created, file in self._created.items():
+            if created != name:
+                file.unlink(missing_ok=True)
+                with suppress(OSError):  # the folder may hold other files
+                    file.parent.rmdir()
 
 
 @click.command(
@@ -57,11 +102,6 @@ def command(
 
     Exits with 0 if the candidate (or the unchanged document) is valid, with 1 if no rule could repair it.
     """
-    from handoffaudit.cli.local_policy import read_policy
-    from handoffaudit.cli.local_repairs import SessionFiles
-    from handoffaudit.cli.local_verdicts import judge_for, take_apart
-    from handoffaudit.validation.repair import repair_to_dict, session_context
-
     sent = _read_only_document(file)
     # Only counts over the budget are shown, and the quick counter counts these exactly.
     judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root, counts=False)
@@ -86,8 +126,6 @@ def command(
 
 
 def _read_only_document(file: str) -> bytes:
-    from handoffaudit.cli.documents import Documents
-
     source = Documents(file)
     pieces = list(islice(source.pieces(), 2))
     if len(pieces) != 1 or pieces[0].text is None:
@@ -96,9 +134,7 @@ def _read_only_document(file: str) -> bytes:
     return pieces[0].text
 
 
-def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge", files: "SessionFiles") -> "Repair":
-    from handoffaudit.validation.repair import Means, budget_of, repair
-
+def _repair(given: Given, verdict: Verdict, form: str, judge: Judge, files: SessionFiles) -> Repair:
     record = given.read().record
     policy = judge.config.policy_for(record.handoff_type) if record else judge.config.other
     means = Means(
@@ -108,7 +144,7 @@ def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge", files
         store=files,
     )
 
-    def judged(document: object) -> "Verdict":
+    def judged(document: object) -> Verdict:
         source = given.envelope.agent or (record.source_agent_id if record else None)
         envelope = msgspec.structs.replace(given.envelope, adapt=False, agent=source)
         candidate = replace(given, document=document, format=form or given.format, envelope=envelope, sent=None)
@@ -119,9 +155,7 @@ def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge", files
     return repair(record.document if record else None, verdict, form, judge=judged, means=means)
 
 
-def _find_candidate(given: "Given", result: "Repair") -> bytes | None:
-    from handoffaudit.validation.repair import RepairStatus
-
+def _find_candidate(given: Given, result: Repair) -> bytes | None:
     if result.status is RepairStatus.NOT_NEEDED:
         return orjson.dumps(given.document, option=orjson.OPT_INDENT_2)
     return orjson.dumps(result.repaired.document, option=orjson.OPT_INDENT_2) if result.repaired else None
@@ -134,15 +168,59 @@ def _write(output: str, candidate: bytes) -> None:
         raise Stop(f"{output} can't be written ({error.strerror}).") from error
 
 
-def _tell_session(session: dict[str, Any] | None, files: "SessionFiles") -> None:
+def _tell_session(session: dict[str, Any] | None, files: SessionFiles) -> None:
     """Tell where the removed session was written; the list of changes says why it was removed."""
     if session:
         click.echo(f"  payload.session was written to {files.root / session['path']}", err=True)
 
 
-def _tell(file: str, result: "Repair", verdict: "Verdict") -> None:
+def _tell(file: str, result: Repair, verdict: Verdict) -> None:
     """Print the result for a person on standard error; standard output has only the candidate."""
-    from handoffaudit.cli import local_repairs
-
-    for line in local_repairs.repair_lines(file, result, verdict):
+    for line in repair_lines(file, result, verdict):
         click.echo(line, err=True)
+
+
+def _check_folder(target: Path, named: str) -> None:
+    """Refuse a session folder that is missing or leads upwards, and a link in place of its handoffs folder."""
+    folder, session = target.parent, target.parent.parent
+    check_inside(named)
+    if not session.is_dir():
+        raise NotADirectoryError(0, f"there is no folder {session}")
+    if folder.is_symlink():
+        raise PermissionError(0, f"{folder} is a link")
+
+
+def repair_lines(name: str, result: Repair, before: Verdict) -> Iterator[str]:
+    """Yield the changes and the new verdict; if the repair failed, the remaining findings."""
+    if result.repaired:
+        yield from _lines_of_attempt(name, result.repaired, before)
+        return
+    colour = "green" if result.status is RepairStatus.NOT_NEEDED else "red"
+    status = click.style(result.status.value.replace("_", " "), fg=colour, bold=True)
+    yield f"{status}  {name} · {result.why}"
+    for attempt in result.attempts:
+        if attempt.note:
+            yield wrap(f"{attempt.name}: {attempt.note}", indent="  ")
+    yield from issue_lines(result.attempts[-1].verdict if result.attempts else before)
+
+
+def _lines_of_attempt(name: str, attempt: Attempt, before: Verdict) -> Iterator[str]:
+    after = attempt.verdict
+    scores = f"score {before.quality_score:.2f} → {after.quality_score:.2f}"
+    status = click.style("repaired", fg="green", bold=True)
+    yield f"{status}  {name} · {after.outcome.value} now · {scores} · by {attempt.name}"
+    for change in attempt.changes:
+        yield wrap(_line_of_change(change), indent="  ")
+    yield from issue_lines(after)
+
+
+def _line_of_change(change: Change) -> str:
+    why = f" ({change.why})" if change.why else ""
+    place = change.field_path or "the document"
+    match change.kind:
+        case ChangeKind.ADDED:
+            return f"+ {place} = {show(change.after)}{why}"
+        case ChangeKind.REMOVED:
+            return f"- {place}, {show(change.before)}{why}"
+        case _:
+            return f"~ {place}: {show(change.before)} → {show(change.after)}{why}"

@@ -14,7 +14,7 @@ from handoffaudit.cli import Stop
 from handoffaudit.cli.file_lookup import LookedUpFile
 from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
 from handoffaudit.cli.hooks.spool import Entry, Held, Spool, SpoolFull, count_other_keys, send_waiting
-from handoffaudit.cli.options import usual_data_folder
+from handoffaudit.cli.terminal import usual_data_folder
 from handoffaudit.validation.formats.block import MARK
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import actor_name, find_tenant, start_with_database
-from handoffaudit.cli.options import data_option, example, json_option, tenant_option
-from handoffaudit.cli.progress import ProgressLine
+from handoffaudit.cli.terminal import ProgressLine, data_option, example, json_option, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.diagnostics.models import Erasure

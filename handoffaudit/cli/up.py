@@ -22,8 +22,8 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable
-from handoffaudit.cli.options import data_option, example
 from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, hold_back_web
+from handoffaudit.cli.terminal import data_option, example
 
 # The children of a killed start release the port within this time.
 PORT_PATIENCE_SECONDS = 1.5

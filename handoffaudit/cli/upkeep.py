@@ -12,8 +12,15 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import actor_name, find_tenant, refuse_no_data, start_django, start_with_database
-from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example, json_option, tenant_option
-from handoffaudit.cli.progress import ProgressLine
+from handoffaudit.cli.terminal import (
+    DATABASE_FILE,
+    ProgressLine,
+    data_folder,
+    data_option,
+    example,
+    json_option,
+    tenant_option,
+)
 from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
 
 # The backup copies this many pages (of 4 KiB) before it reports progress and reacts to Ctrl-C.

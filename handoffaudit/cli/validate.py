@@ -13,7 +13,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import LONGEST
-from handoffaudit.cli.options import (
+from handoffaudit.cli.terminal import (
     example,
     format_option,
     json_option,
@@ -61,7 +61,7 @@ def command(
     All files are judged, even if one of them is unreadable. Exits with 2 if a file was unreadable, otherwise with 1 if
     a handoff is rejected, otherwise with 0. A held handoff waits for a person and is not an error.
     """
-    from handoffaudit.cli.local_policy import read_policy
+    from handoffaudit.cli.local_verdicts import read_policy
 
     config = read_policy(policy, type_policy)
     if skills:

@@ -1,11 +1,19 @@
-"""Who may open a page, the rendering of pages and of parts that htmx requests, and the error pages."""
+"""Who may open a page, the rendering of pages in the reader's time zone and of parts for htmx, and the error pages.
+
+Pages show moments in the time zone of the person or browser. Charts, periods and filters stay in UTC, because counts
+are by hours and days in UTC.
+"""
 
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from datetime import UTC, datetime, tzinfo
+from functools import cache, wraps
 from typing import Any, Concatenate
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
@@ -18,8 +26,59 @@ from django_htmx.http import HttpResponseClientRefresh
 from handoffaudit import problem_types
 from handoffaudit.accounts import sign_in
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from handoffaudit.dashboard import reader_time
 from handoffaudit.database_faults import fault_of, page
+
+# The script static/js/shell.js sets the cookie to the time zone of the browser.
+COOKIE = "time_zone"
+
+_zone: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
+
+
+@cache
+def zone_names() -> tuple[str, ...]:
+    """Return the names of all time zones that a person can choose; empty on a system without time zone data."""
+    return tuple(sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/")))
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def is_zone(name: str) -> bool:
+    """Return whether there is a time zone of this name. A name is looked up in a set, never as a path."""
+    return name in _known()
+
+
+def browser_zone(request: HttpRequest) -> str:
+    """Return the time zone that the browser named, or an empty text."""
+    name = request.COOKIES.get(COOKIE, "")
+    return name if is_zone(name) else ""
+
+
+def zone_of(request: HttpRequest, person: Person) -> tzinfo:
+    """Return the time zone that the person chose, or else the one of the browser, or else UTC."""
+    name = person.time_zone if is_zone(person.time_zone) else browser_zone(request)
+    return ZoneInfo(name) if name and name != "UTC" else UTC
+
+
+@contextmanager
+def use_zone(zone: tzinfo) -> Iterator[None]:
+    """Show moments in this time zone inside the context."""
+    token = _zone.set(zone)
+    try:
+        yield
+    finally:
+        _zone.reset(token)
+
+
+def to_local(value: datetime) -> datetime:
+    """Return the moment in the reader's time zone."""
+    return value.astimezone(_zone.get())
+
+
+def current_zone() -> tzinfo:
+    return _zone.get()
 
 
 def is_htmx(request: HttpRequest) -> bool:
@@ -88,7 +147,7 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
             if sign_in.is_missing(request, who.person, who.role):
                 return HttpResponseClientRefresh() if is_htmx(request) else redirect("mfa_index")
             request.who = who  # type: ignore[attr-defined]
-            with reader_time.use(reader_time.zone_of(request, who.person)):
+            with use_zone(zone_of(request, who.person)):
                 response = view(request, who, *args, **kwargs)
             patch_cache_control(response, private=True, no_store=True)
             return response

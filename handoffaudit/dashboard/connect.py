@@ -20,7 +20,7 @@ from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.connect_ways import CLIENT, EXAMPLE_KEY, WAYS, Way, fill_example, find_way
 from handoffaudit.dashboard.help import guides
-from handoffaudit.dashboard.settings import keys as settings_keys
+from handoffaudit.dashboard.settings import accounts
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, ActorKind, Event, Handoff, State
@@ -126,7 +126,7 @@ def _first_since(tenant: Tenant, key: Key | None, since: datetime) -> Handoff | 
 @require_safe
 def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Show the lines of one way; the secret is in them if the page before created or showed the key."""
-    about, secret = settings_keys.take_secret(request, who, "connect")
+    about, secret = accounts.take_secret(request, who, "connect")
     found = watch(request, who)
     server = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
     context: dict[str, Any] = {
@@ -140,7 +140,7 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "guide": guides.guide(found.way.guide),
         "held": fill_example("connect/held.sh", server, secret or EXAMPLE_KEY),
         "client": CLIENT,
-        "scopes": [(scope.value, settings_keys.MEANING[scope]) for scope in found.way.scopes],
+        "scopes": [(scope.value, accounts.MEANING[scope]) for scope in found.way.scopes],
         "administrators": administrators(who.tenant),
     }
     return render_page(request, "dashboard/connect/page.html", context)
@@ -191,7 +191,7 @@ def use_key(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _redirect_with_key(request: HttpRequest, who: TenantMembership, way: Way, key: Key, secret: str) -> HttpResponse:
     query = urlencode({"with": way.name, "key": key.pk})
     address = f"{reverse('dashboard:connect', args=[who.tenant.slug])}?{query}"
-    return settings_keys.redirect_with_secret(address, request, who, "connect", secret, str(key.pk))
+    return accounts.redirect_with_secret(address, request, who, "connect", secret, str(key.pk))
 
 
 def _free_name(tenant: Tenant, label: str) -> str:

@@ -1,31 +1,48 @@
-"""Downloads of lists: exactly the rows that the filters select."""
+"""Downloads: lists with the rows that the filters or a person select, and evidence bundles."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Self, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final, Self, TypeVar
+from uuid import UUID
 from weakref import WeakSet
 
+from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    QueryDict,
+    StreamingHttpResponse,
+)
 from django.http.response import HttpResponseBase
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.text import slugify
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters, page_of
+from handoffaudit.dashboard.selection import Selection, refuse
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics import group_queries
+from handoffaudit.diagnostics.agents import Agent, ShownRole, load_agents, load_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs import export as handoffs_export
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.export import Form
+from handoffaudit.handoffs.export import ExportRow, Form
 from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.periods import window_of
+from handoffaudit.handoffs.queries import Page
+from handoffaudit.trust import bundle, signatures
+from handoffaudit.trust.bundle import Subject
 
 F = TypeVar("F", bound=FilterSet)
 
@@ -38,6 +55,11 @@ MOST_AT_ONCE = 16
 STALLED_SECONDS = 30.0
 COUNTED = 10_000
 LONGEST_WORDS = 80
+
+AGENT_COLUMNS: Final = (
+    *("agent", "role", "role_is_declared", "sent", "received", "accepted", "judged", "introduced", "inherited"),
+    "median_seconds",
+)
 
 # Nobody closes the iterator of a response that was never sent, so the set must drop its entry by itself.
 _under_way: "WeakSet[Parts]" = WeakSet()
@@ -106,7 +128,7 @@ def export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
 def review_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
     """Export the review queue from its first row, whatever page the address names."""
     try:
-        place, form = QueueFilters.of(request).first_page(), _form(request)
+        place, form = QueueFilters.of(request).first_page(), _form(request.GET)
         page = page_of(who, place, limit=handoffs_export.PART)
     except FilterError as bad:
         return render_page(request, "dashboard/review/page.html", {"bad": bad, "section": "review"}, status=400)
@@ -143,7 +165,7 @@ def _filtered_file(
 ) -> HttpResponseBase:
     """Return the file of the list `page`, or the page with an error if a filter of the address is invalid."""
     try:
-        filters, form = filter_set.from_query(request.GET), _form(request)
+        filters, form = filter_set.from_query(request.GET), _form(request.GET)
     except FilterError as bad:
         context = {"bad": bad, "form": filter_set.form(request.GET)}
         return render_page(request, f"dashboard/{page}/page.html", context, status=400)
@@ -166,8 +188,8 @@ def _file(
     return answer
 
 
-def _form(request: HttpRequest) -> Form:
-    asked = request.GET.get("format", "")
+def _form(params: Mapping[str, str]) -> Form:
+    asked = params.get("format", "")
     try:
         return Form(asked)
     except ValueError:
@@ -181,9 +203,145 @@ def _name(who: TenantMembership, page: str, query: str, form: Form) -> str:
     return f"{'-'.join(part for part in parts if part)}.{form}"
 
 
+@require_role(Role.VIEWER)
+@require_POST
+def export_handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Send the selected handoffs as a file, newest first."""
+    try:
+        selection = Selection.of(request, who, "handoffs")
+        found = queries.of_tenant(who.tenant).filter(pk__in=list(selection.versions)).order_by("-id")
+        form = _form(request.POST)
+    except FilterError as bad:
+        return refuse(request, "handoffs", bad)
+    parts = handoffs_export.render_handoffs(lambda _: Page(list(found), None), form)
+    return _small_file(who, "handoffs", form, b"".join(parts))
+
+
+@require_role(Role.VIEWER)
+@require_POST
+def export_groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Send the selected finding groups as a file, those with the most handoffs first."""
+    try:
+        numbers = Selection.of(request, who, "groups").numbers
+        form = _form(request.POST)
+    except FilterError as bad:
+        return refuse(request, "groups", bad)
+    return _small_file(who, "findings", form, b"".join(group_queries.export_some(who.tenant, numbers, form)))
+
+
+@require_role(Role.VIEWER)
+@require_POST
+def export_traces(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
+    """Send the handoffs of the selected traces as a file, newest first."""
+    try:
+        selection = Selection.of(request, who, "traces")
+        rows, form = queries.of_tenant(who.tenant).filter(trace_id__in=selection.names), _form(request.POST)
+    except FilterError as bad:
+        return refuse(request, "traces", bad)
+
+    def page(cursor: str) -> Page:
+        found = list((rows.filter(pk__lt=UUID(cursor)) if cursor else rows).order_by("-id")[: handoffs_export.PART])
+        return Page(found, str(found[-1].pk) if len(found) == handoffs_export.PART else None)
+
+    parts = partial(handoffs_export.render_handoffs, page, form)
+    return _file(request, who, "traces", selection.query, form, parts)
+
+
+@require_role(Role.VIEWER)
+@require_POST
+def export_agents(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Send the selected agents with their figures of the period as a file, those with the most handoffs first."""
+    try:
+        selection = Selection.of(request, who, "agents")
+        names, form = frozenset(selection.names), _form(request.POST)
+    except FilterError as bad:
+        return refuse(request, "agents", bad)
+    window = window_of(QueryDict(selection.query), timezone.now())
+    found = [one for one in load_agents(who.tenant, window.since, window.until).agents if one.name in names]
+    roles = load_roles(who.tenant, names)
+    rows = [_agent_row(one, roles[one.name]) for one in found]
+    return _small_file(who, "agents", form, b"".join(handoffs_export.render_rows(AGENT_COLUMNS, [rows], form)))
+
+
+def _agent_row(agent: Agent, role: ShownRole) -> ExportRow:
+    share, seconds = agent.judged.share, agent.stats.median_seconds
+    return {
+        "agent": agent.name,
+        "role": role.role.value,
+        "role_is_declared": role.is_declared,
+        "sent": agent.handed_on,
+        "received": agent.received,
+        "accepted": share.part,
+        "judged": share.total,
+        "introduced": agent.stats.caused,
+        "inherited": agent.stats.passed_on,
+        "median_seconds": None if seconds is None else round(seconds, 3),
+    }
+
+
+def _small_file(who: TenantMembership, name: str, form: Form, content: bytes) -> HttpResponse:
+    answer = HttpResponse(content, content_type=handoffs_export.CONTENT_TYPES[form])
+    answer["Content-Disposition"] = f'attachment; filename="{who.tenant.slug}-{name}-selected.{form}"'
+    return answer
+
+
 urlpatterns = [
     path("handoffs/export/", export, name="handoffs_export"),
     path("handoffs/count/", count, name="handoffs_count"),
     path("review/export/", review_export, name="review_export"),
     path("groups/export/", groups_export, name="groups_export"),
+    path("handoffs/selected/export/", export_handoffs, name="selected_export"),
+    path("groups/selected/export/", export_groups, name="selected_groups_export"),
+    path("traces/selected/export/", export_traces, name="selected_traces_export"),
+    path("agents/selected/export/", export_agents, name="selected_agents_export"),
+]
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def handoff_evidence(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponseBase:
+    back = reverse("dashboard:handoff", args=[who.tenant.slug, pk])
+    return _download(request, who, back, lambda: bundle.about_handoff(who.tenant, str(pk)))
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def trace_evidence(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponseBase:
+    back = reverse("dashboard:trace", args=[who.tenant.slug, trace_id])
+    return _download(request, who, back, lambda: bundle.about_trace(who.tenant, trace_id))
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def period_evidence(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
+    asked = {name: request.GET.get(name, "") for name in ("period", "since", "until")}
+    back = build_url(reverse("dashboard:compliance", args=[who.tenant.slug]), request.GET.urlencode())
+    return _download(request, who, back, lambda: bundle.find_subject(who.tenant, asked))
+
+
+def _download(request: HttpRequest, who: TenantMembership, back: str, find: Callable[[], Subject]) -> HttpResponseBase:
+    """Return the bundle, or redirect to the page with the reason why there is none."""
+    try:
+        subject = find()
+        if request.method == "HEAD":
+            return HttpResponse(content_type="application/zip")
+        key = signatures.load_key(settings.DATA_FOLDER)
+        made = bundle.build(subject, key, by=who.person.username, with_audit=who.may(Role.ADMIN))
+        parts = bundle.Download(made)
+    except (Handoff.DoesNotExist, bundle.NothingFound) as error:
+        raise Http404(str(error)) from error
+    except FilterError as bad:
+        return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
+    except (bundle.TooLarge, bundle.Busy, signatures.WrongKey) as error:
+        messages.error(request, f"No evidence bundle: {error}")
+        return HttpResponseRedirect(back)
+    answer = StreamingHttpResponse(parts, content_type="application/zip")
+    answer["Content-Disposition"] = f'attachment; filename="{bundle.file_name(subject)}"'
+    return answer
+
+
+evidence_urls = [
+    path("handoffs/<uuid:pk>/evidence.zip", handoff_evidence, name="handoff_evidence"),
+    path("traces/<path:trace_id>/evidence.zip", trace_evidence, name="trace_evidence"),
+    path("diagnostics/compliance/evidence.zip", period_evidence, name="compliance_evidence"),
 ]

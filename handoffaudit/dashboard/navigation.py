@@ -20,7 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Person, Role, Tenant
-from handoffaudit.dashboard import reader_time
+from handoffaudit.dashboard import access
 from handoffaudit.dashboard.access import TenantMembership, require_role, target_of
 from handoffaudit.dashboard.review.queue import MOST_WAITING
 from handoffaudit.env import usual_data_folder
@@ -71,11 +71,11 @@ def theme(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_safe
 def preferences(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Show the preferences of this person: the time zone, and the way to the password."""
-    chosen = who.person.time_zone if reader_time.is_zone(who.person.time_zone) else ""
+    chosen = who.person.time_zone if access.is_zone(who.person.time_zone) else ""
     context = {
         "chosen": chosen,
-        "browser": reader_time.browser_zone(request),
-        "zones": reader_time.zone_names(),
+        "browser": access.browser_zone(request),
+        "zones": access.zone_names(),
         "now": timezone.now(),
     }
     return render(request, "dashboard/preferences.html", context)
@@ -86,7 +86,7 @@ def preferences(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def time_zone(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Keep the time zone that the person chose; an empty one is that of the browser."""
     name = request.POST.get("zone", "")
-    if name and not reader_time.is_zone(name):
+    if name and not access.is_zone(name):
         messages.error(request, f"{name[:64]!r} is not a time zone. Choose one of the list, such as Europe/Paris.")
     else:
         Person.objects.filter(pk=who.person.pk).update(time_zone=name)
@@ -321,9 +321,9 @@ def open_item_url(request: HttpRequest, slug: str, page: str, query: str = "") -
     if not item:
         return ""
     try:
-        if page == "traces":
-            address = build_trace_url(slug, item)
-            return "" if "?" in address else address
+        if page in ("traces", "agents"):
+            address = build_trace_url(slug, item) if page == "traces" else _agent_path(slug, item)
+            return "" if "?" in address or not address else f"{address}?{query}" if query else address
         found = reverse("dashboard:handoff", args=[slug, UUID(item)]) if page == "handoffs" else _group_url(slug, item)
     except (ValueError, NoReverseMatch):
         raise Http404("There is no such item.") from None

@@ -1,25 +1,31 @@
-"""The overview: the number of handoffs by state, what waits, the most frequent findings and the top agents."""
+"""The overview: handoffs by state, what waits, frequent findings, top agents; and first steps in an empty tenant."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.models import Role, Tenant
-from handoffaudit.dashboard import first_run, live
+from handoffaudit.accounts import Refused
+from handoffaudit.accounts.models import Membership, Role, Tenant
+from handoffaudit.dashboard import connect, live
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.connect_ways import WAYS
 from handoffaudit.dashboard.diagnostics import llm_health
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.review.queue import waiting
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.formats import percent
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.diagnostics import status
+from handoffaudit.diagnostics import sample_tenants, status
 from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.diagnostics.file_stats import Change
@@ -150,7 +156,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         context["noisy"] = overturned[:MOST_NOISY]
         context["newest_decisions"] = MOST_DECISIONS if is_sampled else 0
     elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
-        return first_run.page(request, who)
+        return first_steps(request, who)
     return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
 
 
@@ -285,3 +291,65 @@ def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
         for (source, target), number in news.routes
     ]
     return {"lines": lines[:MOST_NEWS], "is_comparable": news.is_comparable}
+
+
+def first_steps(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Render the first steps."""
+    context: dict[str, Any] = {
+        "ways": WAYS,
+        "watch": connect.watch(request, who),
+        "invited": Membership.objects.filter(tenant=who.tenant).order_by()[:2].count() > 1,
+        "administrators": connect.administrators(who.tenant),
+        # An open alert may say that no handoffs arrive.
+        "alerts": llm_health.open_alerts(who.tenant),
+    }
+    return render_page(request, "dashboard/first_run/page.html", context)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def make_sample(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Create a sample tenant for this person and redirect to its overview."""
+    try:
+        tenant = sample_tenants.create_sample(person=who.person, origin=who.tenant)
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect("dashboard:overview", tenant=who.tenant.slug)
+    return redirect("dashboard:overview", tenant=tenant.slug)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def remove_sample(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Remove the whole sample tenant and redirect to the tenant that the person came from."""
+    try:
+        origin = sample_tenants.remove_sample(tenant=who.tenant, person=who.person)
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect("dashboard:overview", tenant=who.tenant.slug)
+    messages.success(request, "The sample data is removed.")
+    return redirect("dashboard:overview", tenant=origin.slug) if origin else redirect("home")
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def sample_progress(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Answer the sample banner, which polls until the sample is complete."""
+    if not who.tenant.is_sample:
+        raise Http404("This tenant is not a sample tenant.")
+    answer = render_page(request, "components/sample_banner.html", {})
+    overview = reverse("dashboard:overview", args=[who.tenant.slug])
+    if (
+        sample_tenants.load_progress(who.tenant).done
+        and urlsplit(request.headers.get("HX-Current-URL", "")).path == overview
+    ):
+        # The overview says that the sample is on its way, or shows only a part of its numbers.
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+sample_urls = [
+    path("sample/", make_sample, name="sample"),
+    path("sample/remove/", remove_sample, name="sample_remove"),
+    path("sample/progress/", sample_progress, name="sample_progress"),
+]

@@ -1,59 +1,96 @@
-"""Actions on the selected rows of Handoffs and Findings: reassign, judge again, mute and export.
+"""Actions on the selected rows of lists: reassign, judge again, mute, hold, and declare a role.
 
-Each action first shows a page that names the number, and acts on its form. Decisions are in `dashboard/review/bulk.py`.
+Each action first shows a page that names the number, and acts on its form. Decisions are in `dashboard/review/bulk.py`,
+files in `dashboard/exports.py`.
+An action on handoffs takes the handoffs of selected traces, too.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import path, reverse
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from handoffaudit.accounts import Refused
-from handoffaudit.accounts.models import Role
+from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.agents.roles import CHOICES, GUESSED
 from handoffaudit.dashboard.findings import mute_options
 from handoffaudit.dashboard.review.decide import is_version
+from handoffaudit.dashboard.trace_list import TraceFilters
 from handoffaudit.dashboard.view_tabs import build_url
-from handoffaudit.diagnostics import group_queries, group_store
+from handoffaudit.diagnostics import group_store
+from handoffaudit.diagnostics.agents import declare_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import FilterSet
-from handoffaudit.handoffs import export as handoffs_export
-from handoffaudit.handoffs import judge, queries
-from handoffaudit.handoffs.export import Form
+from handoffaudit.handoffs import judge, legal_holds, queries
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.queries import Page
+from handoffaudit.handoffs.models import Handoff, HoldScope
+from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.review.base import ReviewError, WrongInput
-from handoffaudit.handoffs.transitions import Actor
-from handoffaudit.validation.text import pluralize
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+from handoffaudit.policy.values import InvalidPolicy
+from handoffaudit.policy.versions import Stale
+from handoffaudit.validation.text import pluralize, storable
 
 TEMPLATE: Final = "dashboard/selection/confirm.html"
 
 # A page of a list has fewer rows.
 MOST_SELECTED: Final = 100
 
-_FILTERS: Final[dict[str, type[FilterSet]]] = {"handoffs": Filters, "groups": GroupFilters}
+_FILTERS: Final[dict[str, type[FilterSet]]] = {"handoffs": Filters, "groups": GroupFilters, "traces": TraceFilters}
+
+# What the rows of each list are, and its title.
+_NOUNS: Final = {"handoffs": "handoff", "groups": "finding group", "traces": "trace", "agents": "agent"}
+_TITLES: Final = {"handoffs": "Handoffs", "groups": "Findings", "traces": "Traces", "agents": "Agents"}
 
 _LONGEST_QUERY: Final = 2000
 
 
+class Action(NamedTuple):
+    """The words of an action on its page: title, button, and the label and length of its note, if it has one."""
+
+    title: str
+    button: str
+    note: str = ""
+    longest_note: int = 0
+    needs_note: bool = True
+
+
+_ACTIONS: Final = {
+    "assign": Action("Assign several", "Assign", "What the next person must know", 5000),
+    "judge": Action("Judge several again", "Judge"),
+    "mute": Action("Mute several", "Mute", "Why", 1000),
+    "hold": Action("Hold several traces", "Hold", "Why", legal_holds.LONGEST_REASON),
+    "role": Action("Declare the role of several agents", "Declare", "Note (optional)", 500, needs_note=False),
+}
+
+_LONGEST_NAME: Final = 500
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selected rows of the list `page`, as the form sent them; `back` is the address of the list."""
+    """The selected rows of the list `page`, as the form sent them; `back` is the address of the list.
+
+    `noun` says what a row is: the handoffs of selected traces are rows, too.
+    """
 
     page: str
     rows: tuple[str, ...]
     query: str
     back: str
+    noun: str
 
     @classmethod
     def of(cls, request: HttpRequest, who: TenantMembership, page: str) -> "Selection":
@@ -61,12 +98,36 @@ class Selection:
         rows = tuple(dict.fromkeys(request.POST.getlist("select")))
         if not 0 < len(rows) <= MOST_SELECTED:
             raise FilterError("select", str(len(rows)), f"select 1 to {MOST_SELECTED} rows.")
-        asked = QueryDict(request.POST.get("query", "")[:_LONGEST_QUERY])
-        try:
-            query = _FILTERS[page].from_query(asked).to_query()
-        except FilterError:
-            query = ""
-        return cls(page, rows, query, build_url(reverse(f"dashboard:{page}", args=[who.tenant.slug]), query))
+        query = _clean_query(page, QueryDict(request.POST.get("query", "")[:_LONGEST_QUERY]))
+        back = build_url(reverse(f"dashboard:{page}", args=[who.tenant.slug]), query)
+        return cls(page, rows, query, back, _NOUNS[page])
+
+    @classmethod
+    def of_handoffs(cls, request: HttpRequest, who: TenantMembership, among: Q) -> "Selection":
+        """Read the selected handoffs, or those of the selected traces that fulfil `among`.
+
+        The page that asks for confirmation sends handoffs, so it acts on those that it named.
+        """
+        page = _page_of(request)
+        found = cls.of(request, who, page)
+        if page == "traces" and "confirmed" not in request.POST:
+            found = replace(found, rows=list_of_traces(who.tenant, found.names, among, MOST_SELECTED))
+        return replace(found, noun=_NOUNS["handoffs"])
+
+    @property
+    def title(self) -> str:
+        return _TITLES[self.page]
+
+    @property
+    def has_handoffs_of_traces(self) -> bool:
+        return self.page == "traces" and self.noun == _NOUNS["handoffs"]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the selected traces or agents; raise `FilterError` for a text that cannot be a name."""
+        if wrong := [row for row in self.rows if not row or len(row) > _LONGEST_NAME or not storable(row)]:
+            raise FilterError("select", wrong[0][:40], "select rows of the list.")
+        return list(self.rows)
 
     @property
     def versions(self) -> dict[UUID, int]:
@@ -88,10 +149,34 @@ class Selection:
         return [int(row) for row in self.rows]
 
 
+def _clean_query(page: str, asked: QueryDict) -> str:
+    """Return the filters of a list, or the period of Agents, without what the list does not understand."""
+    try:
+        if page == "agents":
+            return urlencode(window_of(asked, timezone.now()).query)
+        return _FILTERS[page].from_query(asked).to_query()
+    except FilterError:
+        return ""
+
+
+def list_of_traces(tenant: Tenant, traces: Sequence[str], among: Q, most: int) -> tuple[str, ...]:
+    """Return the handoffs of the traces as rows of Handoffs. Raise `FilterError` if there are none or too many."""
+    rows = queries.of_tenant(tenant).filter(among, trace_id__in=traces).order_by("-id")
+    found = tuple(f"{pk}:{version}" for pk, version in rows.values_list("pk", "version")[: most + 1])
+    if not found:
+        raise FilterError("select", pluralize(len(traces), "trace"), "none of their handoffs is one for this action.")
+    if len(found) > most:
+        raise FilterError(
+            "select", pluralize(len(traces), "trace"), f"they have more than {most} handoffs: select fewer."
+        )
+    return found
+
+
 def _confirm(request: HttpRequest, selection: Selection, action: str, error: str = "", **context: Any) -> HttpResponse:
     shown = {
         "selection": selection,
         "action": action,
+        "words": _ACTIONS[action],
         "error": error,
         "section": selection.page,
         "posted": request.POST,
@@ -99,8 +184,13 @@ def _confirm(request: HttpRequest, selection: Selection, action: str, error: str
     return render_page(request, TEMPLATE, shown | context, status=400 if error else 200)
 
 
-def _refuse(request: HttpRequest, page: str, bad: FilterError) -> HttpResponse:
-    return render_page(request, TEMPLATE, {"bad": bad, "section": page, "list_page": page}, status=400)
+def refuse(request: HttpRequest, page: str, bad: FilterError) -> HttpResponse:
+    context = {"bad": bad, "section": page, "list_url": f"dashboard:{page}", "list_title": _TITLES[page]}
+    return render_page(request, TEMPLATE, context, status=400)
+
+
+def _page_of(request: HttpRequest) -> str:
+    return "traces" if request.POST.get("page") == "traces" else "handoffs"
 
 
 def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counter[str]]:
@@ -125,11 +215,10 @@ def _finish(
     request: HttpRequest, selection: Selection, what: str, done: int, refused: Counter[str]
 ) -> HttpResponseRedirect:
     """Tell what was done, and return to the list."""
-    noun = "handoff" if selection.page == "handoffs" else "finding group"
     if done:
-        messages.success(request, f"{pluralize(done, noun)} {what}.")
+        messages.success(request, f"{pluralize(done, selection.noun)} {what}.")
     for reason, number in refused.most_common(5):
-        messages.warning(request, f"{pluralize(number, noun)} left unchanged: {reason}")
+        messages.warning(request, f"{pluralize(number, selection.noun)} left unchanged: {reason}")
     return HttpResponseRedirect(selection.back)
 
 
@@ -139,10 +228,10 @@ def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Reassign the selected handoffs that wait for review."""
     reviewers = assignments.list_reviewers(who.tenant)
     try:
-        selection = Selection.of(request, who, "handoffs")
+        selection = Selection.of_handoffs(request, who, Q(state__in=REVIEWABLE))
         versions = selection.versions
     except FilterError as bad:
-        return _refuse(request, "handoffs", bad)
+        return refuse(request, _page_of(request), bad)
     if "confirmed" not in request.POST:
         return _confirm(request, selection, "assign", reviewers=reviewers)
     name, actor = request.POST.get("to", ""), Actor.person(who.person)
@@ -174,10 +263,10 @@ def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def judge_again(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Put the selected handoffs that are parked back into the queue."""
     try:
-        selection = Selection.of(request, who, "handoffs")
+        selection = Selection.of_handoffs(request, who, Q(parked=True))
         versions = selection.versions
     except FilterError as bad:
-        return _refuse(request, "handoffs", bad)
+        return refuse(request, _page_of(request), bad)
     if "confirmed" not in request.POST:
         parked = queries.of_tenant(who.tenant).filter(pk__in=list(versions), parked=True).count()
         return _confirm(request, selection, "judge", parked=parked)
@@ -194,7 +283,7 @@ def mute(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         selection = Selection.of(request, who, "groups")
         numbers = selection.numbers
     except FilterError as bad:
-        return _refuse(request, "groups", bad)
+        return refuse(request, "groups", bad)
     options = mute_options(0)
     if "confirmed" not in request.POST:
         return _confirm(request, selection, "mute", options=options)
@@ -211,50 +300,52 @@ def mute(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return _finish(request, selection, "muted", done, refused)
 
 
-@require_role(Role.VIEWER)
+@require_role(Role.ADMIN)
 @require_POST
-def export_handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Send the selected handoffs as a file, newest first."""
+def hold(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Place a legal hold on each of the selected traces."""
     try:
-        selection = Selection.of(request, who, "handoffs")
-        found = queries.of_tenant(who.tenant).filter(pk__in=list(selection.versions)).order_by("-id")
-        form = _form(request)
+        selection = Selection.of(request, who, "traces")
+        traces = selection.names
     except FilterError as bad:
-        return _refuse(request, "handoffs", bad)
-    parts = handoffs_export.render_handoffs(lambda _: Page(list(found), None), form)
-    return _file(who, "handoffs", form, b"".join(parts))
+        return refuse(request, "traces", bad)
+    if "confirmed" not in request.POST:
+        return _confirm(request, selection, "hold")
+    note, actor = request.POST.get("note", ""), who.person.username
+    try:
+        for trace in traces:
+            legal_holds.place(tenant=who.tenant, scope=HoldScope.TRACE, key=trace, reason=note, actor=actor)
+    except Refused as wrong:
+        return _confirm(request, selection, "hold", wrong.message)
+    return _finish(request, selection, "held: no removal deletes their handoffs", len(traces), Counter())
 
 
-@require_role(Role.VIEWER)
+@require_role(Role.ADMIN)
 @require_POST
-def export_groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Send the selected finding groups as a file, those with the most handoffs first."""
+def declare(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Declare the role of the selected agents, or withdraw their declarations."""
     try:
-        numbers = Selection.of(request, who, "groups").numbers
-        form = _form(request)
+        selection = Selection.of(request, who, "agents")
+        agents = selection.names
     except FilterError as bad:
-        return _refuse(request, "groups", bad)
-    return _file(who, "findings", form, b"".join(group_queries.export_some(who.tenant, numbers, form)))
-
-
-def _form(request: HttpRequest) -> Form:
-    asked = request.POST.get("format", "")
+        return refuse(request, "agents", bad)
+    choices = (*CHOICES, (GUESSED, "not declared: a role is guessed"))
+    if "confirmed" not in request.POST:
+        return _confirm(request, selection, "role", choices=choices)
+    role, note = request.POST.get("role", ""), request.POST.get("note", "")
     try:
-        return Form(asked)
-    except ValueError:
-        raise FilterError("format", asked[:40], f"use {' or '.join(Form)}.") from None
-
-
-def _file(who: TenantMembership, name: str, form: Form, content: bytes) -> HttpResponse:
-    answer = HttpResponse(content, content_type=handoffs_export.CONTENT_TYPES[form])
-    answer["Content-Disposition"] = f'attachment; filename="{who.tenant.slug}-{name}-selected.{form}"'
-    return answer
+        declare_roles(who.tenant, agents, "" if role == GUESSED else role, who.person.username, note)
+    except (InvalidPolicy, Stale) as refusal:
+        why = refusal.errors[0].message if isinstance(refusal, InvalidPolicy) else str(refusal)
+        return _confirm(request, selection, "role", why, choices=choices)
+    what = "no longer declared" if role == GUESSED else f"declared as {role}"
+    return _finish(request, selection, what, len(agents), Counter())
 
 
 urlpatterns = [
     path("handoffs/selected/assign/", assign, name="selected_assign"),
     path("handoffs/selected/judge-again/", judge_again, name="selected_judge"),
-    path("handoffs/selected/export/", export_handoffs, name="selected_export"),
     path("groups/selected/mute/", mute, name="selected_mute"),
-    path("groups/selected/export/", export_groups, name="selected_groups_export"),
+    path("traces/selected/hold/", hold, name="selected_hold"),
+    path("agents/selected/role/", declare, name="selected_role"),
 ]

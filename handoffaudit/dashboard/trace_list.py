@@ -81,6 +81,7 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return cleaned
     context |= {
         "traces": page.items,
+        "query": query,
         "item_url": open_item_url(request, who.tenant.slug, "traces"),
         "is_narrowed": bool(query),
         "views": views,

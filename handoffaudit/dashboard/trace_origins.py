@@ -37,9 +37,11 @@ class Kind:
 class ShownOrigin:
     """A wrong value with its handoffs.
 
-    `repeated` holds handoffs that carry the value, `more` counts further carriers, and `query` marks the
-    value's path.
+    `number` is its index in the trace. `repeated` holds handoffs that carry the value, `more` counts further carriers,
+    `query` marks the value's path, and `place` is the query of a handoff's page that marks the value in the document.
     """
+
+    number: int
 
     value: str
     codes: tuple[str, ...]
@@ -49,6 +51,7 @@ class ShownOrigin:
     repeated: tuple[Traced, ...]
     more: int
     query: str
+    place: str
     is_chosen: bool
 
 
@@ -81,6 +84,11 @@ class Asked:
             "rows": str(self.first) if self.first else "",
         }
         return urlencode({name: value for name, value in (now | changes).items() if value})
+
+
+def place_query(value: str) -> str:
+    """Return the query of a handoff's page that marks the place of the value in its document."""
+    return urlencode({"in": "trace", "value": value})
 
 
 def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
@@ -123,6 +131,7 @@ def _harm(one: Origin) -> tuple[bool, bool, bool, int]:
 
 def _shown(shown: Trace, asked: Asked, at: int, one: Origin, *, is_chosen: bool) -> ShownOrigin:
     return ShownOrigin(
+        number=at,
         value=readable(one.value),
         codes=one.codes,
         first=shown.handoffs[one.step],
@@ -131,5 +140,6 @@ def _shown(shown: Trace, asked: Asked, at: int, one: Origin, *, is_chosen: bool)
         repeated=tuple(shown.handoffs[place] for place in one.carriers[:_MOST_REPEATED]),
         more=max(len(one.carriers) - _MOST_REPEATED, 0),
         query=asked.query(value=str(at)),
+        place=place_query(one.value),
         is_chosen=is_chosen,
     )

@@ -30,14 +30,14 @@ from handoffaudit.dashboard.trace_origins import (
     kinds,
     list_origins,
     marked_origin,
+    place_query,
 )
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, MOST_ON_A_PAGE, Trace, Traced, draw_trace, load_trace
-from handoffaudit.drawing.lanes import needs_fold
+from handoffaudit.drawing.lanes import Moment, draw_time_axis, needs_fold
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.drawing.time_axis import Moment, draw_time_axis
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, tool_results
 from handoffaudit.handoffs.filters import Filters, parse_cursor
@@ -185,6 +185,7 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "suspects": _suspects(shown),
         "more_suspects": max(len(shown.suspects) - MOST_SUSPECTS, 0),
         "origins": found[:SHOWN],
+        "item_url": _open_place(request, who, shown),
         "later_origins": found[SHOWN:MOST_ORIGINS],
         "hidden_origins": max(len(found) - MOST_ORIGINS, 0),
         "shares": sorted((one for one in shown.shares if one.total), key=lambda one: -one.total),
@@ -193,6 +194,17 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "live": build_url(build_trace_url(who.tenant.slug, trace_id), f"after={newest}") if _is_live(shown) else "",
     }
     return render_page(request, TEMPLATE, context)
+
+
+def _open_place(request: HttpRequest, who: TenantMembership, shown: Trace) -> str:
+    """Return the address of the place that `open` names as `<handoff>.<number of the value>`; empty without one."""
+    reference, _, number = request.GET.get("open", "").partition(".")
+    try:
+        found = shown.origins[int(number)] if number.isdecimal() else None
+        address = reverse("dashboard:handoff", args=[who.tenant.slug, UUID(reference)])
+    except (ValueError, IndexError):
+        return ""
+    return f"{address}?{place_query(found.value)}#wanted" if found else ""
 
 
 def summarize(shown: Trace) -> str:

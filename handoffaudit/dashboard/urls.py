@@ -4,10 +4,8 @@ from django.urls import path
 
 from handoffaudit.dashboard import (
     connect,
-    evidence,
     exports,
     findings,
-    first_run,
     gallery,
     live,
     navigation,
@@ -25,7 +23,7 @@ from handoffaudit.dashboard.help import page as help_pages
 from handoffaudit.dashboard.policies import dry_runs, prompts, rules, schemas, strictness
 from handoffaudit.dashboard.review import bulk, decide
 from handoffaudit.dashboard.review import page as review
-from handoffaudit.dashboard.settings import alerts, audit, keys, people, removal, retention, webhooks
+from handoffaudit.dashboard.settings import accounts, alerts, audit, removal, retention, webhooks
 
 app_name = "dashboard"
 urlpatterns = [
@@ -36,7 +34,7 @@ urlpatterns = [
     *handoffs.urlpatterns,
     *selection.urlpatterns,
     *exports.urlpatterns,
-    *evidence.urlpatterns,
+    *exports.evidence_urls,
     *live.urlpatterns,
     *view_actions.saved_view_urls,
     *view_actions.default_view_urls,
@@ -46,8 +44,8 @@ urlpatterns = [
     *decide.urlpatterns,
     *handoff_page.urlpatterns,
     *comments.urlpatterns,
-    *people.urlpatterns,
-    *keys.urlpatterns,
+    *accounts.people_urls,
+    *accounts.key_urls,
     *webhooks.urlpatterns,
     *alerts.urlpatterns,
     *retention.urlpatterns,
@@ -71,6 +69,6 @@ urlpatterns = [
     *gallery.urlpatterns,
     *findings.urlpatterns,
     *connect.urlpatterns,
-    *first_run.urlpatterns,
+    *overview.sample_urls,
     *help_pages.urlpatterns,
 ]

@@ -24,8 +24,14 @@ from handoffaudit.policy import agent_roles, kinds
 from handoffaudit.policy.agent_roles import DeclaredRole
 from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, known_agents
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.agents import closest_agents
-from handoffaudit.validation.roles import WORKER, AgentRole, SourceRole, guess_by_behaviour, guess_by_name
+from handoffaudit.validation.agents import (
+    WORKER,
+    AgentRole,
+    SourceRole,
+    closest_agents,
+    guess_by_behaviour,
+    guess_by_name,
+)
 
 # At most this many routes are listed, routes with the most handoffs first.
 MOST_ROUTES: Final = 5_000
@@ -365,6 +371,17 @@ def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = 
     row = agent_roles.declare(agent, role, actor, timezone.now())
     version = kinds.roles.current(tenant).version
     return kinds.roles.upsert_row(tenant=tenant, base_version=version, row=row, actor=actor, note=note)
+
+
+def declare_roles(tenant: Tenant, agents: Iterable[str], role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
+    """Declare the role of several agents as one version; an empty role withdraws their declarations.
+
+    Raise `InvalidPolicy` for a role or a name that does not exist.
+    """
+    names, now, table = list(agents), timezone.now(), kinds.roles.current(tenant)
+    rows = [row for row in table.rows if row.agent not in names]
+    rows += [agent_roles.declare(name, role, actor, now) for name in names if role]
+    return kinds.roles.save(tenant=tenant, base_version=table.version, rows=rows, actor=actor, note=note)
 
 
 def withdraw_role(tenant: Tenant, agent: str, actor: str, note: str = "") -> Table[DeclaredRole]:

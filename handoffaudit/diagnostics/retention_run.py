@@ -2,25 +2,27 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import F, Min, Q
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import NOWHERE, RetentionRun, Watermark
-from handoffaudit.diagnostics.retention_targets import KINDS, DueRows, RetentionTarget, Rows, Terms
-from handoffaudit.handoffs import judge, legal_holds
+from handoffaudit.diagnostics.retention_targets import KINDS, DueRows, RetentionTarget, Rows, Terms, needs_some
+from handoffaudit.handoffs import db, judge, legal_holds, partitions
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.legal_holds import NO_HOLDS
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.partitions import Partition
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import Data, Retention
@@ -52,6 +54,12 @@ BUSY_BATCH: Final = 500
 _SHARE: Final = 0.15
 
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
+
+
+# A partition that stays in use for all these tries is kept.
+_DROP_TRIES: Final = 5
+
+_DROP_PAUSE_SECONDS: Final = 0.5
 
 
 class _Overtaken(Exception):
@@ -102,6 +110,7 @@ def remove_due(seconds: float) -> bool:
                     held_until = LEASE.renew(held_until)
                     if held_until is None:
                         return True
+        _drop_emptied()
         Watermark.objects.update_or_create(name=MARK, defaults={"at": timezone.now()})
     except _Overtaken:
         log.warning("retention: another process goes on with the run")
@@ -130,7 +139,7 @@ def _begin(tenant: Tenant, rule: Retention, now: datetime) -> RetentionRun:
     columns: dict[str, Any] = {
         "days": rule.days,
         "types": dict(rule.types),
-        "before": now - timedelta(days=min(rule.terms)),
+        "before": Terms(rule, now, NO_HOLDS).before,
         "started_at": now,
         "reached": NOWHERE,
         "number": 0,
@@ -155,10 +164,12 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     # A kind whose rows have no UUIDv7 has no place to continue from: rows that are done no longer match.
     by_key = target.has_timed_key
     size = min(target.batch or BATCH, BUSY_BATCH) if judge.is_anything_waiting() else target.batch or BATCH
+    end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None
     with store.write_turn(), transaction.atomic():
         terms = Terms(rule, one.started_at, legal_holds.share(tenant))
         due = target.list_due(tenant, terms).order_by("pk")
         rows = due.filter(pk__gt=one.reached) if by_key else due
+        rows = rows.filter(pk__lt=end) if end else rows
         pks = list(rows.values_list("pk", flat=True)[:size])
         if pks:
             number = target.remove(DueRows(tenant, pks, terms))
@@ -176,6 +187,65 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
         return False
     one.refresh_from_db()
     return True
+
+
+def _enter_partition(tenant: Tenant, one: RetentionRun) -> uuid.UUID | None:
+    """Return the end of the partition that the run reaches next, or None. Drop the partition if the run enters it."""
+    terms = Terms(_rule_of(one), one.started_at, legal_holds.read(tenant))
+    due = KINDS[Data.HANDOFFS].list_due(tenant, terms).filter(pk__gt=one.reached)
+    first = due.order_by("pk").values_list("pk", flat=True).first()
+    found = partitions.find(first) if first else []
+    if not found:
+        return None
+    if found[0].low >= one.reached:
+        _drop(found)
+    return found[0].high
+
+
+def _drop_emptied() -> None:
+    """Drop partitions of past weeks that have no handoff, for example because all were deleted one after another."""
+    table = next(iter(partitions.TABLES))
+    for one in partitions.list_partitions(table):
+        if one.ends_at < timezone.now() and not Handoff.objects.filter(id__gte=one.low, id__lt=one.high).exists():
+            _drop(partitions.find(one.low))
+
+
+def _drop(found: Sequence[Partition]) -> None:
+    """Drop partitions if all their handoffs are due in all tenants. Their handoffs leave next, in batches.
+
+    While another transaction uses a table for long, the partitions stay, and the rows are deleted instead.
+    """
+    for _ in range(_DROP_TRIES):
+        try:
+            with transaction.atomic():
+                is_done = _detach(found)
+                transaction.set_rollback(not is_done)
+        except OperationalError as error:
+            log.info("a partition is not dropped yet, because it is in use", partition=found[0].name, error=str(error))
+            time.sleep(_DROP_PAUSE_SECONDS)
+            continue
+        if is_done:
+            for one in found:
+                partitions.drop_detached(one.table)
+        return
+
+
+def _detach(found: Sequence[Partition]) -> bool:
+    now, low, high = timezone.now(), found[0].low, found[0].high
+    tenants = list(Tenant.objects.order_by("pk"))
+    for tenant in tenants:
+        if not Handoff.objects.filter(tenant=tenant, id__gte=low, id__lt=high).exists():
+            continue
+        table = retention.current(tenant)
+        rule, begins = table.row(Data.HANDOFFS), begins_at(table)
+        if rule is None or not rule.terms or (begins and begins > now):
+            return False
+        if Terms(rule, now, legal_holds.share(tenant)).keeps_some(tenant, low, high):
+            return False
+        # The handoffs leave soon after their documents, so that nobody opens them without.
+        if not RetentionRun.objects.filter(tenant=tenant, kind=Data.HANDOFFS.value, finished_at=None).exists():
+            _begin(tenant, rule, now)
+    return partitions.detach(found, lambda: not needs_some([one.pk for one in tenants], low, high))
 
 
 @transaction.atomic

@@ -18,7 +18,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import handoff_removal, text_index
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogText
-from handoffaudit.handoffs import counts
+from handoffaudit.handoffs import counts, db, partitions
 from handoffaudit.handoffs.counts import midnight_of
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.legal_holds import Holds
@@ -43,6 +43,8 @@ Rows = QuerySet[Any]
 # A decision can be undone without a note for less than this time.
 _UNDOABLE: Final = timedelta(days=1)
 _HASHED_AT_ONCE: Final = 10
+_DECIDED: Final = (State.APPROVED, State.DECLINED)
+_NEEDED: Final = (State.RECEIVED, State.VALIDATING, State.HELD)
 _SETTLED: Final = (State.ACCEPTED, State.APPROVED, State.DECLINED, State.SUPERSEDED)
 
 
@@ -57,7 +59,7 @@ class Terms:
     @property
     def before(self) -> datetime:
         """Return the time that belongs to the shortest term. Everything newer is kept."""
-        return self.at - timedelta(days=min(self.rule.terms, default=MOST))
+        return self._kept_since(min(self.rule.terms, default=MOST))
 
     def days_of(self, handoff_type: str) -> int:
         days = self.rule.types.get(handoff_type, self.rule.days)
@@ -73,8 +75,33 @@ class Terms:
                 old |= Q(handoff_type=name, id__lt=self._first_kept(days))
         return old & Q(id__lt=first_id_at(self.before))
 
+    def keeps_some(self, tenant: Tenant, low: uuid.UUID, high: uuid.UUID) -> bool:
+        """Return whether a handoff from the id `low` up to `high` must stay: the opposite of `_old_handoffs`.
+
+        Each reason to stay has an index, so the answer takes as long for millions of handoffs as for a few.
+        """
+        rows, caught_up = Handoff.objects.filter(tenant=tenant, id__gte=low, id__lt=high), _caught_up_at()
+        decided = Event.objects.filter(tenant=tenant, at__gte=timezone.now() - _UNDOABLE, to_state__in=_DECIDED)
+        is_all_old = None not in (days := [self.rule.days, *self.rule.types.values()]) and high <= min(
+            self._first_kept(one) for one in days if one is not None
+        )
+        return (
+            self.holds.is_everything
+            or (bool(self.holds.handoffs) and rows.filter(pk__in=self.holds.handoffs).exists())
+            or (bool(self.holds.traces) and rows.filter(trace_id__in=self.holds.traces).exists())
+            or (not is_all_old and rows.exclude(self.is_old()).exists())
+            or needs_some([tenant.pk], low, high)
+            or rows.filter(unverified=True, id__gte=first_id_at(caught_up)).exists()
+            or decided.filter(handoff__gte=low, handoff__lt=high).exists()
+        )
+
     def _first_kept(self, days: int) -> uuid.UUID:
-        return first_id_at(self.at - timedelta(days=days))
+        return first_id_at(self._kept_since(days))
+
+    def _kept_since(self, days: int) -> datetime:
+        since = self.at - timedelta(days=days)
+        # On PostgreSQL, handoffs leave by whole weeks, because a partition has a week.
+        return partitions.week_of(since) if self.rule.name is Data.HANDOFFS and db.is_postgresql() else since
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +221,29 @@ def _remove_tool_results(due: DueRows) -> int:
     return _old_tool_results(due.tenant, due.terms).filter(pk__in=due.pks).delete()[0]
 
 
+def _caught_up_at() -> datetime:
+    """Return the time before which no handoff is checked by the LLM again."""
+    return timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
+
+
+def needs_some(tenants: Sequence[int], low: uuid.UUID, high: uuid.UUID) -> bool:
+    """Return whether a worker or a person needs a handoff from the id `low` up to `high`."""
+    rows = Handoff.objects.filter(tenant__in=tenants, id__gte=low, id__lt=high)
+    return (
+        rows.filter(state__in=_NEEDED).exists()
+        or rows.filter(open=True).exists()
+        or ModelCheck.objects.filter(tenant__in=tenants, handoff__gte=low, handoff__lt=high).exists()
+    )
+
+
 def _list_settled(tenant: Tenant, terms: Terms, *states: State) -> "QuerySet[Handoff]":
     """Return old handoffs in an end state, or in one of `states`, that no worker and no person needs again."""
-    caught_up = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
     settled = Handoff.objects.filter(terms.is_old(), tenant=tenant, state__in=(*_SETTLED, *states), open=False).exclude(
-        unverified=True, id__gte=first_id_at(caught_up)
+        unverified=True, id__gte=first_id_at(_caught_up_at())
     )
     lately = Event.objects.filter(handoff=OuterRef("pk"), at__gte=timezone.now() - _UNDOABLE)
     due = ModelCheck.objects.filter(handoff=OuterRef("pk"))
-    return settled.filter(~Exists(due)).filter(~Q(state__in=(State.APPROVED, State.DECLINED)) | ~Exists(lately))
+    return settled.filter(~Exists(due)).filter(~Q(state__in=_DECIDED) | ~Exists(lately))
 
 
 def _documents(tenant: Tenant) -> "QuerySet[HandoffBody]":

@@ -23,10 +23,10 @@ from handoffaudit.handoffs.filters import Filters, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, Verdict
 from handoffaudit.handoffs.queries import matching, of_tenant
 from handoffaudit.handoffs.verdicts import record_of
+from handoffaudit.validation.agents import SourceRole
 from handoffaudit.validation.layers import chain
 from handoffaudit.validation.origins import Origin, Share, Suspect, first_wrong, notes_values, origins, shares, suspects
 from handoffaudit.validation.provenance import Attributed, Step, attribute, flaws_of, step_of, tainted
-from handoffaudit.validation.roles import SourceRole
 from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200

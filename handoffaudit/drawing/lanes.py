@@ -1,8 +1,11 @@
-"""Drawing of a trace over time: each agent is a lane, and each handoff is a numbered arrow between two lanes."""
+"""Drawings of a trace over time: agents as lanes with an arrow for each handoff, a time axis, and a strip of states."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Final
 
 from handoffaudit.drawing.lane_parts import (
     Layout,
@@ -18,7 +21,7 @@ from handoffaudit.drawing.lane_parts import (
     group_arrows,
     lay_out,
 )
-from handoffaudit.drawing.svg import Drawing, fold_positions, frame, tooltip, visible
+from handoffaudit.drawing.svg import FILLS, Drawing, element, fold_positions, frame, text, tooltip, visible
 from handoffaudit.validation.text import pluralize
 
 FOLDED_PAST = 30
@@ -165,3 +168,174 @@ def _words(arrows: Sequence[Arrow], names: Sequence[str]) -> list[str]:
     listed = ", ".join(visible(tooltip(name)) or _NAMELESS for name in names[:50])
     more = f" and {len(names) - 50} more" if len(names) > 50 else ""
     return [f"Agents: {listed}{more}.", *(f"{describe_handoff(one)}." for one in arrows)]
+
+
+_LEFT: Final = 58.0
+_RIGHT: Final = 10.0
+_HEIGHT: Final = 104.0
+_TOP: Final = 14.0
+_FLOOR: Final = 76.0
+_INK: Final = "#6e7781"
+# The height of a handoff whose tokens are unknown.
+_LEAST: Final = 4.0
+_BLOCKED: Final = frozenset({"rejected", "held", "declined"})
+_ROOM_OF_A_LABEL: Final = 92.0
+_SECONDS: Final = (
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000, 7_776_000, 31_536_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A handoff on the axis: its number in the trace, its time, its state and its tokens, None if unknown."""
+
+    number: int
+    at: datetime
+    state: str
+    tokens: int | None = None
+
+
+def draw_time_axis(moments: Sequence[Moment], *, width: float, prefix: str = "time") -> Drawing:
+    """Draw each handoff as a line at its time, as high as it has tokens. Lines of blocked handoffs are dashed.
+
+    All lines of a state are one shape, so that the drawing of a long trace is small.
+    """
+    ordered = sorted(moments, key=lambda one: (one.at, one.number))
+    words = tuple(_describe(ordered))
+    if not ordered:
+        return Drawing(svg="", text=words)
+    start, end = ordered[0].at, ordered[-1].at
+    most = max((one.tokens or 0 for one in ordered), default=0)
+    scale = (width - _LEFT - _RIGHT) / max((end - start).total_seconds(), 0.001)
+
+    def x(at: datetime) -> float:
+        return _LEFT + (at - start).total_seconds() * scale
+
+    lines: dict[str, list[str]] = {}
+    for one in ordered:
+        tall = _LEAST if not one.tokens else max(_LEAST, one.tokens / most * (_FLOOR - _TOP))
+        lines.setdefault(one.state, []).append(f"M{x(one.at):.1f} {_FLOOR:.0f}v{-tall:.1f}")
+    parts = [
+        element("path", d=f"M{_LEFT - 4:.0f} {_FLOOR:.0f}H{width - _RIGHT + 4:.0f}", stroke=_INK, class_="time-floor"),
+        *_draw_scale(most),
+        *(_draw_state(state, "".join(paths)) for state, paths in lines.items()),
+        *_draw_ticks(start, end, x(end), scale),
+    ]
+    svg = frame(
+        *parts,
+        width=width,
+        height=_HEIGHT,
+        title=f"{pluralize(len(ordered), 'handoff')} in time, with their tokens",
+        description=" ".join(words),
+        prefix=prefix,
+        class_="drawing time-axis",
+    )
+    return Drawing(svg=svg, text=words)
+
+
+# The height of a state in a strip. States differ by it, and not only by their colours.
+_TALL: Final = {"rejected": 14, "declined": 14, "held": 11, "approved": 8, "accepted": 8}
+_STRIP_HEIGHT: Final = 16
+_MOST_CELLS: Final = 40
+_GRAVEST: Final = ("rejected", "declined", "held", "received", "validating", "approved", "accepted", "superseded")
+
+
+def draw_strip(states: Sequence[str], *, width: int = 120, prefix: str = "strip") -> Drawing:
+    """Draw the states of handoffs in their order, a bar each; a bar of several handoffs has their gravest state."""
+    counts = Counter(states)
+    words = (f"{', '.join(f'{counts[state]:,} {state}' for state in _GRAVEST if counts[state]) or 'no handoffs'}.",)
+    each = -(-len(states) // _MOST_CELLS) or 1
+    cells = [min(states[at : at + each], key=_GRAVEST.index) for at in range(0, len(states), each)]
+    pitch = min(width / max(len(cells), 1), 8.0)
+    paths: dict[str, list[str]] = {}
+    for number, state in enumerate(cells):
+        tall = _TALL.get(state, 4)
+        place = f"M{number * pitch:.1f} {_STRIP_HEIGHT}v-{tall}h{max(pitch - 1, 1):.1f}v{tall}Z"
+        paths.setdefault(state, []).append(place)
+    parts = [
+        element("path", d="".join(drawn), fill=FILLS.get(state, _INK), class_=f"fill-{state}")
+        for state, drawn in paths.items()
+    ]
+    svg = frame(
+        *parts,
+        width=width,
+        height=_STRIP_HEIGHT,
+        title="States",
+        description=words[0],
+        prefix=prefix,
+        class_="drawing strip",
+    )
+    return Drawing(svg=svg, text=words)
+
+
+def _draw_state(state: str, path: str) -> str:
+    dashes = "3 2" if state in _BLOCKED else None
+    line = element("path", d=path, stroke=_INK, stroke_width=2.5, stroke_dasharray=dashes, fill="none")
+    return element("g", line, class_=f"lane-state lane-state--{state}")
+
+
+def _draw_scale(most: int) -> list[str]:
+    if not most:
+        return []
+    label = f"{most:,}" if most < 100_000 else f"{most // 1000:,} k"
+    return [
+        text(label, _LEFT - 8, _TOP + 4, class_="axis-text", fill=_INK, font_size=11, text_anchor="end"),
+        text("tokens", _LEFT - 8, _TOP + 18, class_="axis-text", fill=_INK, font_size=11, text_anchor="end"),
+    ]
+
+
+def _draw_ticks(start: datetime, end: datetime, last: float, scale: float) -> list[str]:
+    """Draw round times below the axis, as many as have room."""
+    span = (end - start).total_seconds()
+    most = max(int((last - _LEFT) // _ROOM_OF_A_LABEL), 1)
+    step = next((seconds for seconds in _SECONDS if span / seconds <= most), _SECONDS[-1])
+    first = datetime.fromtimestamp((int(start.timestamp()) // step + 1) * step, tz=UTC)
+    times = [first + timedelta(seconds=step * number) for number in range(most + 1)]
+    parts = [_draw_tick(_LEFT, f"{start:%Y-%m-%d %H:%M:%S}", is_first=True)]
+    for at in times:
+        place = _LEFT + (at - start).total_seconds() * scale
+        if at <= end:
+            parts.append(_draw_tick(place, _format(at, step)))
+    return parts
+
+
+def _draw_tick(x: float, label: str, *, is_first: bool = False) -> str:
+    """Draw a time; the start of the trace has a line of its own below the round times."""
+    y = _FLOOR + (27 if is_first else 14)
+    anchor = "start" if is_first else "middle"
+    return element(
+        "g",
+        element("path", d=f"M{x:.1f} {_FLOOR:.0f}v4", stroke=_INK, class_="time-floor"),
+        text(label, x, y, class_="axis-text", fill=_INK, font_size=11, text_anchor=anchor),
+    )
+
+
+def _format(at: datetime, step: int) -> str:
+    if step >= 86_400:
+        return f"{at.day} {at:%b}"
+    return f"{at:%H:%M:%S}" if step < 60 else f"{at:%H:%M}"
+
+
+def _describe(ordered: Sequence[Moment]) -> list[str]:
+    if not ordered:
+        return ["There are no handoffs."]
+    start, end = ordered[0].at, ordered[-1].at
+    found = [f"{pluralize(len(ordered), 'handoff')} from {start:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} UTC."]
+    if len(ordered) > 1:
+        before, after = max(pairwise(ordered), key=lambda pair: pair[1].at - pair[0].at)
+        pause = format_span((after.at - before.at).total_seconds())
+        found.append(f"The longest pause was {pause}, before handoff {after.number}.")
+    largest = max(ordered, key=lambda one: one.tokens or 0)
+    if largest.tokens:
+        known = sum(one.tokens or 0 for one in ordered)
+        found.append(f"{known:,} tokens in all, at most {largest.tokens:,} in handoff {largest.number}.")
+    return found
+
+
+def format_span(seconds: float) -> str:
+    """Return a span in its largest unit."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{max(seconds, 0):.1f} s"

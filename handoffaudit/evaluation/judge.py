@@ -8,16 +8,15 @@ from typing import NamedTuple
 
 from handoffaudit.evaluation.items import Item, Span, UnreadableError
 from handoffaudit.validation import formats, pipeline
+from handoffaudit.validation.agents import guess_role
 from handoffaudit.validation.config import Strictness, TypePolicy, ValidationConfig
 from handoffaudit.validation.formats import workflow_of
 from handoffaudit.validation.issues import Issue, is_counted
 from handoffaudit.validation.json_text import repetition_key
 from handoffaudit.validation.layers import LAYERS, History, Layer, Subject, semantic
 from handoffaudit.validation.layers.grounding.reported import reported_keys
-from handoffaudit.validation.locate import placer
 from handoffaudit.validation.prompts.question import Answer, Question
-from handoffaudit.validation.record import Record
-from handoffaudit.validation.roles import guess_role
+from handoffaudit.validation.record import Record, placer
 from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter
 from handoffaudit.validation.verdict import LayerStatus, Verdict
 

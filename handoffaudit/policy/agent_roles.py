@@ -10,8 +10,8 @@ from pydantic import PlainValidator
 from handoffaudit.policy import values
 from handoffaudit.policy.agents import parse_name
 from handoffaudit.policy.values import InvalidPolicy, Wrong, brief
+from handoffaudit.validation.agents import AgentRole
 from handoffaudit.validation.config import describe
-from handoffaudit.validation.roles import AgentRole
 
 MOST_ROWS: Final = 1_000
 LONGEST_ACTOR: Final = 200

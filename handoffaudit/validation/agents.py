@@ -1,13 +1,17 @@
-"""The registry of known agents: the names of the skills in a folder."""
+"""Agents: the registry of known agents, which are the names of the skills in a folder, and the roles of agents."""
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from heapq import nsmallest
+from itertools import islice
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
+from handoffaudit.validation.json_text import compact
+from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean, either, nearest, show
 
 SKILL_FILE: Final = "SKILL.md"
@@ -149,3 +153,175 @@ def _scalar(value: str) -> str:
     if plain.startswith(_NO_PLAIN_TEXT) or ": " in plain:
         raise _UnreadableError
     return plain
+
+
+class AgentRole(StrEnum):
+    """A role: a worker writes claims, an observer reports what it ran or read, a person states new facts."""
+
+    WORKER = "worker"
+    OBSERVER = "observer"
+    PERSON = "person"
+
+
+class SourceRole(NamedTuple):
+    """The role of the source of a handoff. `why` says what a guess rests on, and is empty for a declared role."""
+
+    role: AgentRole
+    is_declared: bool = False
+    why: str = ""
+
+    @property
+    def is_worker(self) -> bool:
+        return self.role is AgentRole.WORKER
+
+    @property
+    def is_guess(self) -> bool:
+        """Return whether nobody declared that the source brings facts of its own."""
+        return not self.is_declared and not self.is_worker
+
+    @property
+    def is_evidence(self) -> bool:
+        """Return whether what the source brings is evidence of the trace."""
+        return self.is_declared and not self.is_worker
+
+
+WORKER: Final = SourceRole(AgentRole.WORKER)
+
+PEOPLE: Final = frozenset({"client", "customer", "enduser", "human", "humanuser", "person", "user", "userproxy"})
+
+PROGRAMS: Final = frozenset(
+    {"codeexecutor", "codeinterpreter", "computerterminal", "executor", "interpreter", "shell", "terminal", "tool"}
+)
+
+_SEPARATORS = str.maketrans("", "", "-_. ")
+
+# The behaviour of an agent is the form of its newest handoffs: one sign for each, the newest last.
+OBSERVED: Final = "1"
+WRITTEN: Final = "0"
+MOST_REMEMBERED: Final = 8
+_SHARE_OBSERVED: Final = 0.6
+
+
+class Guess(NamedTuple):
+    """A guessed role, and the behaviour of the agent with this handoff."""
+
+    role: SourceRole
+    behaviour: str
+
+
+def guess_role(record: Record, behaviour: str = "") -> Guess:
+    """Return the role that the name, the form and the earlier handoffs of the source suggest.
+
+    `behaviour` holds the forms of the source's newest handoffs before this one. An agent that mostly writes texts of
+    its own stays a worker where it writes like a program. A handoff without this form is a worker's, because many
+    agents with a browser also write answers of their own.
+    """
+    was_called = record.data.get("role") == "tool" or _was_called(record)
+    has_form = was_called or looks_observed(record)
+    newest = (behaviour + (OBSERVED if has_form else WRITTEN))[-MOST_REMEMBERED:]
+    role = guess_by_name(record.source_agent_id)
+    if role is None and was_called:
+        role = SourceRole(AgentRole.OBSERVER, why="the handoff is the answer of a tool")
+    if role is None and has_form:
+        role = guess_by_behaviour(newest)
+    return Guess(role or WORKER, newest)
+
+
+# The same agents hand over again and again.
+@lru_cache(maxsize=1024)
+def guess_by_name(agent: str) -> SourceRole | None:
+    """Return the role that the name of an agent suggests, or None."""
+    name = agent.lower().translate(_SEPARATORS)
+    if name in PEOPLE:
+        return SourceRole(AgentRole.PERSON, why="the name is that of a person")
+    if name in PROGRAMS:
+        return SourceRole(AgentRole.OBSERVER, why="the name is that of a tool")
+    return None
+
+
+def guess_by_behaviour(behaviour: str) -> SourceRole | None:
+    """Return the role that the forms of an agent's newest handoffs suggest, or None."""
+    observed = behaviour.count(OBSERVED)
+    if observed < _SHARE_OBSERVED * len(behaviour):
+        return None
+    why = f"{observed} of its last {len(behaviour)} handoffs look like the output of a program"
+    return SourceRole(AgentRole.OBSERVER, why=why)
+
+
+_LONGEST_READ: Final = 4_000
+_HEAD: Final = 600
+_OPENING: Final = 200
+_MOST_LOOKED_AT: Final = 60
+_FEWEST_LINES: Final = 3
+_MOST_TEXTS: Final = 20
+
+_ENDS_A_PROGRAM = re.compile(
+    r"\bexit[ _-]?(?:code|status)\b(?: was| is)? ?[:=] ?-?\d|\breturn[ _]?code\b ?[:=] ?-?\d"
+    r"|^Traceback \(most recent call last\):|^(?:ba|z)?sh: .{1,100}: (?:command not found|No such file)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+_OF_PROGRAMS: Final = ("exit", "return", "traceback", "sh: ")
+
+_PAGE = re.compile(r"\b(?:viewport|screenshot|page \d+ of \d+|showing (?:page|lines?|results?) \d)", re.IGNORECASE)
+
+_OF_PAGES: Final = ("viewport", "screenshot", "page ", "showing ")
+
+_PLACE = re.compile(
+    r"[a-z][a-z0-9+.-]{1,20}://\S|^(?:address|file|path|url) {0,3}: {0,3}\S", re.IGNORECASE | re.MULTILINE
+)
+
+_ADDRESS_LINE = re.compile(r"\W{0,5}(?:\w{1,12}: {0,2})?https?://\S+\W{0,3}$")
+
+# A line of a listing: permissions, a numbered line of a file, a place in a file, or a moment.
+_LISTED = re.compile(
+    r"[-dlcbps][rwxsStT-]{9}[.+@]?\s| {0,8}\d{1,6}(?:\t| ?\u2192)|[\w./-]{1,200}:\d{1,6}:"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+)
+
+
+def looks_observed(record: Record) -> bool:
+    """Return whether the longest text of the data has the form of a program's output.
+
+    Such forms are an exit code or a traceback at the beginning, a page with its address and the visible part, a list of
+    search results, and listings of folders, files and logs. JSON is no such form, because many LLMs answer in JSON. A
+    text with fenced code before it is none either, because an LLM wrote it.
+    """
+    texts = (value for value in islice(record.data.values(), _MOST_TEXTS) if isinstance(value, str))
+    text = max(texts, key=len, default="")[:_LONGEST_READ].lstrip()
+    return bool(text) and _has_form(text)
+
+
+def _has_form(text: str) -> bool:
+    head = text[:_HEAD].partition("```")[0]
+    folded = head.lower()
+    # The search for plain words is many times faster than the search for the patterns.
+    if any(map(folded[: _OPENING + 1].__contains__, _OF_PROGRAMS)) and _ENDS_A_PROGRAM.search(head, 0, _OPENING):
+        return True
+    if any(map(folded.__contains__, _OF_PAGES)) and _PAGE.search(head) and _PLACE.search(head):
+        return True
+    lines = [line for line in text.split("\n")[:_MOST_LOOKED_AT] if line.strip()]
+    if "://" in text:
+        addresses = [at for at, line in enumerate(lines) if _ADDRESS_LINE.match(line)]
+        if len(addresses) >= _FEWEST_LINES and addresses[0] < _FEWEST_LINES:
+            return True
+    return len(lines) >= _FEWEST_LINES and sum(map(bool, map(_LISTED.match, lines))) * 2 > len(lines)
+
+
+def _was_called(record: Record) -> bool:
+    source = record.source_agent_id
+    if not source:
+        return False
+    context = compact(record.context)
+    # Most names are not in the context at all, and this test is cheaper than the search for a call.
+    return source.encode("utf-8", "surrogatepass") in context and bool(_call_of(source).search(context))
+
+
+@lru_cache(maxsize=1024)
+def _call_of(name: str) -> "re.Pattern[bytes]":
+    """Return a pattern for a call of the tool as LLMs write it, even inside a text with escaped quotation marks."""
+    escaped = re.escape(name.encode("utf-8", "surrogatepass"))
+    return re.compile(
+        # No backslash may precede the first quotation mark: a pattern that begins with plain text is many times faster.
+        rb'"name\\{0,3}": ?\\{0,3}"' + escaped + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
+    )

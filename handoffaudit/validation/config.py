@@ -10,9 +10,9 @@ from handoffaudit.validation.prompts.question import Prompt, Role, Use
 
 # Only callers that use these types import them, because pydantic's models take longer to load than all other imports.
 if TYPE_CHECKING:
+    from handoffaudit.validation.agents import AgentRole
     from handoffaudit.validation.business_rules import BusinessRuleSet
     from handoffaudit.validation.data_schema import DataSchema
-    from handoffaudit.validation.roles import AgentRole
 
 OPTIONAL_LAYERS = (
     "tokens",

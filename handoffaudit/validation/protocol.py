@@ -17,7 +17,7 @@ from handoffaudit.validation.issues import Issue, make
 from handoffaudit.validation.json_text import to_json
 from handoffaudit.validation.layers import LAYERS, History, Layer, Subject, chain, consistency, structure
 from handoffaudit.validation.layers.plugins import installed_layers
-from handoffaudit.validation.library.logger import get_logger, log_validation
+from handoffaudit.validation.library import get_logger, log_validation
 from handoffaudit.validation.library.models import new_id, utc_now
 from handoffaudit.validation.pipeline import reject_unread, run
 from handoffaudit.validation.prompts import layer_questions

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from handoffaudit.validation.agents import SourceRole, guess_role
 from handoffaudit.validation.issues import is_counted
 from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.layers.grounding import sources_of
@@ -17,7 +18,6 @@ from handoffaudit.validation.layers.grounding.sources import leaves, plain_words
 from handoffaudit.validation.layers.grounding.values import TextValue, moments_in, number_of, readings_of, values_in
 from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS, WORDS_OF_NUMBERS, Day, days_of, minutes_of
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.roles import SourceRole, guess_role
 
 # One normal form of a value: its kind and its content.
 Form: TypeAlias = tuple[str, object]

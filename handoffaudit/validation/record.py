@@ -1,12 +1,14 @@
-"""The record, which represents documents of every format, and the envelope that is sent with a document."""
+"""The record, which represents documents of every format, its places in a document, and the envelope beside it."""
 
+import re
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.paths import Location
+from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.text import trace_name
 
 
@@ -83,3 +85,202 @@ class Reading(msgspec.Struct, frozen=True):
     record: Record | None
     issues: tuple[Issue, ...] = ()
     format: str = ""
+
+
+_DEEPEST = 3
+
+_MOST_LOOKED_AT = 2000
+
+
+def placer(record: Record) -> Callable[[Location], Location]:
+    """Return a function that maps a place in the data to the same place in the document.
+
+    The data is a part of the document, or, for `delegation`, built from several parts. Its values are found in the
+    document by identity. If the data is a text, every place in the data is the place of the text.
+    """
+    if (text_place := record.data_place) is not None:
+        return lambda _: text_place
+    root = _find(record.document, record.data, _DEEPEST)
+    if root is not None:
+        return lambda location: (*root, *location)
+    parts = {key: _find(record.document, value, _DEEPEST) for key, value in record.data.items()}
+
+    def from_parts(location: Location) -> Location:
+        head = parts.get(location[0]) if location and isinstance(location[0], str) else None
+        return (*head, *location[1:]) if head is not None else location
+
+    return from_parts
+
+
+def hands_over(record: Record) -> bool:
+    """Return whether the document has an object, a text or nothing as its data.
+
+    Otherwise the record's data is an empty object that the document does not contain.
+    """
+    return (
+        bool(record.data) or record.data_place is not None or _find(record.document, record.data, _DEEPEST) is not None
+    )
+
+
+def _find(document: Any, wanted: Any, depth: int) -> Location | None:
+    """Return the place of the object `wanted` in the document, or None. The search goes level by level."""
+    if document is wanted:
+        return ()
+    level: list[tuple[Location, Any]] = [((), document)]
+    for _ in range(depth):
+        below: list[tuple[Location, Any]] = []
+        for place, parent in level:
+            if not isinstance(parent, dict):
+                continue
+            for key, value in parent.items():
+                if value is wanted:
+                    return (*place, key)
+                below.append(((*place, key), value))
+                if len(below) > _MOST_LOOKED_AT:
+                    return None
+        level = below
+    return None
+
+
+# The steps are `["unit price"]`, `['unit price']`, `[0]`, and the text between dots or slashes.
+_STEP = re.compile(r"""\["((?:[^"\\]|\\.)*)"\]|\['((?:[^'\\]|\\.)*)'\]|\[(\d{1,6})\]|([^.\[\]]+)""")
+
+_ESCAPED = re.compile(r"\\(.)")
+
+_MOST_PLACES = 5000
+
+_LONGEST_FIELD = 1000
+
+_LONGEST_INTEGER = 190
+
+# A quotation with another spelling is only searched for in this many characters of a text.
+_MOST_COMPARED = 100_000
+
+_ROOTS = frozenset({"data", "payload", "output", "document", "deliverable", "root", "$", "#", ""})
+
+_AROUND = "\"'`\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019"
+
+_CUT = ("…", "...")
+
+
+def place_of(field: str, quote: str, data: Any) -> Location:
+    """Return the location in `data` that an LLM means by a path and a quotation.
+
+    The location is the first value below the path that contains the quotation, or else the path itself. If the path
+    does not exist, the location is the first value anywhere that contains the quotation, or else the root. Paths may
+    have any form that LLMs write: `items[0].price`, `$.items[0]`, `/items/0/price`, `items.0["unit price"]`. A leading
+    name for the whole data, such as `data` or `$`, is ignored if no such field exists.
+    """
+    named = _find_field(field[:_LONGEST_FIELD], data)
+    if named is None:
+        return _find_quote(quote, data) or ()
+    inner = _find_quote(quote, at(data, named))
+    return (*named, *inner) if inner else named
+
+
+def span_of(quote: str, location: Location, document: Any) -> list[int] | None:
+    """Return start and end of the quotation in the text at `location`, or None if the text does not contain it."""
+    text = at(document, location)
+    found = _match_quote(quote, text) if isinstance(text, str) else None
+    return list(found) if found else None
+
+
+def _find_field(field: str, data: Any) -> Location | None:
+    """Return the place that a path leads to, or None if the path leads nowhere."""
+    for reading in _readings(field.strip()):
+        way = reading
+        while way:
+            location = _follow(way, data)
+            if location is not None:
+                return location
+            way = way[1:] if way[0] in _ROOTS else []
+    return None
+
+
+def _readings(field: str) -> Iterator[list[str]]:
+    """Yield the steps of a path for each possible notation. A key itself may contain dots and slashes."""
+    yield [field]
+    yield [_plain(*groups) for groups in _STEP.findall(field)]
+    if "/" in field:
+        yield [step.replace("~1", "/").replace("~0", "~") for step in field.split("/")]
+
+
+def _plain(double: str, single: str, position: str, plain: str) -> str:
+    return position or plain.strip() or _ESCAPED.sub(r"\1", double or single)
+
+
+def _follow(steps: list[str], data: Any) -> Location | None:
+    """Return the location at the end of the steps, or None. `0` is a position in a list and a key in an object."""
+    location: list[str | int] = []
+    value = data
+    for step in steps:
+        if isinstance(value, dict) and step in value:
+            location.append(step)
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and len(step) <= 6 and int(step) < len(value):
+            location.append(int(step))
+            value = value[int(step)]
+        else:
+            return None
+    return tuple(location)
+
+
+def _find_quote(quote: str, data: Any) -> Location | None:
+    """Return the place of the first value that contains the quotation.
+
+    The search goes level by level, so that a deep document costs no more than a flat one. Returns None if no value
+    contains the quotation, or if the quotation is empty.
+    """
+    level: list[tuple[Location, Any]] = [((), data)] if _bare(quote) else []
+    looked_at = 0
+    while level:
+        below: list[tuple[Location, Any]] = []
+        for place, value in level:
+            looked_at += 1
+            if looked_at > _MOST_PLACES:
+                return None
+            if _holds(value, quote):
+                return place
+            below += ((((*place, key)), inner) for key, inner in _children(value))
+        level = below[:_MOST_PLACES]
+    return None
+
+
+def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _holds(value: Any, quote: str) -> bool:
+    if isinstance(value, str):
+        return _match_quote(quote, value) is not None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return (isinstance(value, float) or value.bit_length() <= _LONGEST_INTEGER) and str(value) == _bare(quote)
+
+
+def _match_quote(quote: str, text: str) -> tuple[int, int] | None:
+    """Return start and end of the quotation in a text, or None.
+
+    The first search is for the quotation as written. The second search ignores enclosing quotation marks, a mark of a
+    cut, case, and differences in white space.
+    """
+    if quote and (start := text.find(quote)) >= 0:
+        return start, start + len(quote)
+    words = _bare(quote).split()
+    compared = text[:_MOST_COMPARED]
+    # This comparison comes first, because hardly any text contains the quotation and the pattern is a hundred times
+    # slower.
+    if not words or " ".join(words).lower() not in " ".join(compared.split()).lower():
+        return None
+    found = re.search(r"\s+".join(map(re.escape, words)), compared, re.IGNORECASE)
+    return found.span() if found else None
+
+
+def _bare(quote: str) -> str:
+    text = quote.strip().strip(_AROUND)
+    for mark in _CUT:
+        text = text.removesuffix(mark)
+    return text.strip()

@@ -10,6 +10,12 @@ from handoffaudit.validation.business_rules import (
     BusinessRule,
     BusinessRuleSet,
     BusinessRuleType,
+    CannotCompareError,
+    compared_values,
+    holds,
+    is_met,
+    requirement,
+    when_text,
 )
 from handoffaudit.validation.paths import (
     ANY,
@@ -23,14 +29,6 @@ from handoffaudit.validation.paths import (
     dotted_path,
     parse_path,
     select,
-)
-from handoffaudit.validation.rule_conditions import (
-    CannotCompareError,
-    compared_values,
-    holds,
-    is_met,
-    requirement,
-    when_text,
 )
 from handoffaudit.validation.text import clean, pluralize, show
 

@@ -17,11 +17,11 @@ from handoffaudit.validation.business_rules import (
     Condition,
     Operator,
     When,
+    conditions_of,
 )
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import PathError, dotted_path, parse_path
-from handoffaudit.validation.rule_conditions import conditions_of
 from handoffaudit.validation.text import closest, either, show, type_name, unknown_field_hint
 
 MOST_SETS = 50

@@ -1,6 +1,7 @@
 // The panel beside a list. On a wide screen, a click on a row shows the page of its item there, Space peeks at the row with
 // the focus, and Escape closes. While the panel is open, it follows the row with the focus. `open` in the address of the
 // list names the open item, so that a link shows others the same. Enter opens the page itself, as on a narrow screen.
+// In a trace, the handoffs of a value are such rows, and their pages name the place of the value in the document.
 "use strict";
 
 (() => {
@@ -38,9 +39,10 @@
     wanted = item;
     mark(item);
     place.hidden = false;
-    place.dataset.href = href;
+    // htmx would scroll the window to the fragment.
+    [place.dataset.href] = href.split("#");
     place.setAttribute("aria-busy", "true");
-    htmx.ajax("GET", href, { target: place, swap: "innerHTML" });
+    htmx.ajax("GET", place.dataset.href, { target: place, swap: "innerHTML" });
   }
 
   function show(link) {
@@ -127,10 +129,17 @@
       .replaceAll(' hx-push-url="true"', "");
   });
 
+  // The address of the item may name a place in its document.
+  function showPlace() {
+    const wanted = place.querySelector(".entry--wanted");
+    const from = wanted && wanted.getBoundingClientRect().top - place.getBoundingClientRect().top + place.scrollTop;
+    place.scrollTop = wanted ? from - place.clientHeight / 3 : 0;
+  }
+
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target === place) {
       place.removeAttribute("aria-busy");
-      place.scrollTop = 0;
+      showPlace();
       const title = place.querySelector(".panel-title")?.textContent.trim().replace(/\s+/g, " ");
       const told = document.getElementById("live-told");
       if (told && title) told.textContent = `Beside the list: ${title}`;

@@ -12,8 +12,8 @@ import pytest
 import structlog
 from structlog.contextvars import clear_contextvars
 
-from handoffaudit import request_ids
 from handoffaudit.handoffs import notify, queries
+from handoffaudit.logging import begin_request, current_id
 from handoffaudit.wsgi import application
 from tests.api.support import client, problem
 
@@ -48,7 +48,7 @@ def test_another_id_is_replaced(given: str | None) -> None:
 
 @pytest.mark.parametrize("given", ["a\nX-Evil: 1", "a\r\nb", "ä", "\x00"])
 def test_an_id_that_a_server_lets_through_unchecked_is_replaced(given: str) -> None:
-    assert MADE.fullmatch(request_ids.begin_request({"HTTP_X_REQUEST_ID": given}))
+    assert MADE.fullmatch(begin_request({"HTTP_X_REQUEST_ID": given}))
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/api/v1/handoffs", "/api/v1/nothing", "/login/", "/metrics"])
@@ -106,8 +106,8 @@ def test_requests_of_threads_do_not_mix() -> None:
     def ask(name: str) -> None:
         at_once.wait()
         for _ in range(50):
-            request_ids.begin_request({"HTTP_X_REQUEST_ID": name})
-            seen.setdefault(name, set()).add(request_ids.current_id())
+            begin_request({"HTTP_X_REQUEST_ID": name})
+            seen.setdefault(name, set()).add(current_id())
 
     threads = [threading.Thread(target=ask, args=[f"thread-{at}"]) for at in range(4)]
     for thread in threads:
@@ -121,7 +121,7 @@ def test_a_message_for_many_requests_names_the_last_ones() -> None:
     waker = notify._Waker("tests.none")
     waker._thread = threading.current_thread()
     for at in range(1000):
-        request_ids.begin_request({"HTTP_X_REQUEST_ID": f"id-{at}"})
+        begin_request({"HTTP_X_REQUEST_ID": f"id-{at}"})
         waker.ask()
     assert waker._take_ids() == [f"id-{at}" for at in range(990, 1000)]
     assert waker._take_ids() == []

@@ -36,6 +36,33 @@ def test_rows_are_selected_by_keys_and_assigned(open_page: OpenPage, default: Se
     expect(page).to_have_url(re.compile(r"\?state=rejected$"))
 
 
+@pytest.mark.parametrize(
+    ("address", "bar", "action"),
+    [
+        ("traces/?state=rejected", "Selected traces", "Assign…"),
+        ("agents/?period=30d", "Selected agents", "Declare role…"),
+    ],
+)
+def test_traces_and_agents_are_selected_by_keys(
+    open_page: OpenPage, default: Sender, address: str, bar: str, action: str
+) -> None:
+    page = open_page("mara")
+    page.goto(default.pages + address)
+    for key in ("j", "x", "j", "x"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("form", name=bar)).to_be_visible()
+    expect(page.locator("#live-told")).to_have_text("2 selected")
+    settled(page)
+    assert violations(page) == []
+    page.get_by_role("button", name=action).click()
+    expect(page.locator("form.confirm h2")).to_contain_text(
+        re.compile(r"^\d+ (selected|handoffs? of the selected traces)$")
+    )
+    assert violations(page) == []
+    page.get_by_role("link", name="Back, change nothing").click()
+    expect(page).to_have_url(re.compile(rf"{re.escape(address)}$"))
+
+
 def test_rows_are_sorted_and_selected_without_javascript(open_page: OpenPage, default: Sender) -> None:
     page = open_page("rui", javascript=False, width=390)
     page.goto(f"{default.pages}groups/?saved=all")

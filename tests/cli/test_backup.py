@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from handoffaudit.cli import Stop, upkeep
-from handoffaudit.cli.options import DATABASE_FILE
+from handoffaudit.cli.terminal import DATABASE_FILE
 
 ROWS = 2000
 

@@ -7,7 +7,7 @@ from django.urls import reverse
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.policy import kinds
-from handoffaudit.validation.roles import AgentRole
+from handoffaudit.validation.agents import AgentRole
 from tests.handoffs.support import judged, payload
 from tests.pages import attributes, only, select, text_of, texts
 

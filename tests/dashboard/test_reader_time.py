@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard import reader_time
+from handoffaudit.dashboard import access
 from handoffaudit.dashboard.templatetags import ui
 from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.handoff_page import payload, store
@@ -75,7 +75,7 @@ def test_what_is_no_time_zone_is_refused_and_a_cookie_with_it_is_ignored(
 
 def test_the_zone_of_one_reader_ends_with_the_request() -> None:
     moment = datetime(2025, 7, 1, 23, 30, tzinfo=UTC)
-    with reader_time.use(reader_time.ZoneInfo("Europe/Paris")):
+    with access.use_zone(access.ZoneInfo("Europe/Paris")):
         assert "2 Jul 2025, 01:30 CEST" in ui.moment(moment)
         assert "2025-07-01 23:30:00 UTC" in ui.moment(moment)
     assert "1 Jul 2025, 23:30 UTC" in ui.moment(moment)

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.selection import MOST_SELECTED
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs.models import Handoff, PassedOn
+from handoffaudit.handoffs.models import Handoff, LegalHold, PassedOn
+from handoffaudit.policy import kinds
 from tests.diagnostics.groups.support import found, group
 from tests.pages import attributes, hidden_fields, links, only, select, texts
 
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.django_db
 
 LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
 HANDOFFS, GROUPS = "/t/acme/handoffs/selected/", "/t/acme/groups/selected/"
+TRACES, AGENTS = "/t/acme/traces/selected/", "/t/acme/agents/selected/"
 Submit = Callable[..., Handoff]
 TOO_MANY = [f"{number:032x}:1" for number in range(MOST_SELECTED + 1)]
 
@@ -28,6 +31,12 @@ def browser(sign_in: Callable[[Person], Client], reviewer: Person) -> Client:
 
 def rows(*handoffs: Handoff) -> list[str]:
     return [f"{one.pk}:{one.version}" for one in handoffs]
+
+
+def traced(trace: str, handoff: Handoff) -> Handoff:
+    handoff.trace_id = trace
+    handoff.save(update_fields=["trace_id"])
+    return handoff
 
 
 def confirmed(page: Any) -> dict[str, list[str]]:
@@ -47,6 +56,125 @@ def test_each_role_is_offered_what_it_may_do(
     assert offered == [export, [*decide, *export], [*decide, "Judge again…", *export]]
     found_on = as_viewer.get("/t/acme/handoffs/")
     assert attributes(found_on, ".row-select", "form") == ["selected"]
+
+
+def test_traces_and_agents_offer_each_role_what_it_may_do(
+    as_viewer: Client, as_admin: Client, browser: Client, submit: Submit
+) -> None:
+    traced("run 7", submit())
+    export, decide = ["Export CSV", "Export NDJSON"], ["Approve…", "Decline…", "Assign…"]
+    pages = [client.get("/t/acme/traces/") for client in (as_viewer, browser, as_admin)]
+    offered = [texts(page, "#selected button") for page in pages]
+    assert offered == [export, [*decide, *export], [*decide, "Judge again…", "Legal hold…", *export]]
+    assert attributes(pages[0], ".row-select", "value") == ["run 7"]
+    pages = [client.get("/t/acme/agents/") for client in (browser, as_admin)]
+    assert [texts(page, "#selected button") for page in pages] == [export, ["Declare role…", *export]]
+    assert set(attributes(pages[0], ".row-select", "value")) == {"planner", "writer"}
+    assert links(pages[0], "a.skip")[-1] == "#rows"
+    assert attributes(pages[0], "[data-row]", "data-item") == attributes(pages[0], ".row-select", "value")
+
+
+def test_the_waiting_handoffs_of_selected_traces_are_assigned(
+    browser: Client, reviewer: Person, submit: Submit
+) -> None:
+    held = traced("run 7", submit(call_chain=LONG_CHAIN))
+    traced("run 7", submit())
+    traced("run 8", submit(call_chain=LONG_CHAIN))
+    page = browser.post(f"{HANDOFFS}assign/", {"select": "run 7", "page": "traces", "query": "state=held"})
+    assert texts(page, "form.confirm h2") == ["1 handoff of the selected traces"]
+    done = browser.post(f"{HANDOFFS}assign/", confirmed(page) | {"to": reviewer.username, "note": ""}, follow=True)
+    assert done.redirect_chain[-1][0] == "/t/acme/traces/?state=held"
+    assert f"1 handoff assigned to {reviewer.username}." in done.text
+    assert PassedOn.objects.get().handoff_id == held.pk
+
+
+def test_the_waiting_handoffs_of_selected_traces_are_decided_after_the_forecast(
+    browser: Client, submit: Submit
+) -> None:
+    held, other = traced("run 7", submit(call_chain=LONG_CHAIN)), traced("run 8", submit(call_chain=LONG_CHAIN))
+    wanted = {"select": "run 7", "page": "traces", "decision": "decline"}
+    page = browser.post(f"{TRACES}decide/", wanted)
+    assert attributes(page, "input[name=select]", "value") == [f"{held.pk}:{held.version}"]
+    assert texts(browser.post(f"{TRACES}decide/", wanted | {"select": "run 9"}), ".note--error b") == ["select"]
+    browser.post("/t/acme/review/several/run/", {"select": rows(held), "decision": "decline"})
+    held.refresh_from_db()
+    other.refresh_from_db()
+    assert (held.state, other.state) == ("declined", "held")
+
+
+def test_parked_handoffs_of_selected_traces_are_judged_again(as_admin: Client, submit: Submit) -> None:
+    parked, other = traced("run 7", submit()), traced("run 7", submit())
+    Handoff.objects.filter(pk=parked.pk).update(parked=True)
+    page = as_admin.post(f"{HANDOFFS}judge-again/", {"select": "run 7", "page": "traces"})
+    assert texts(page, "form.confirm button") == ["Judge 1 again"]
+    as_admin.post(f"{HANDOFFS}judge-again/", confirmed(page))
+    parked.refresh_from_db()
+    other.refresh_from_db()
+    assert (parked.state, other.state) == ("received", "accepted")
+
+
+def test_selected_traces_are_held_for_one_reason(as_admin: Client, submit: Submit) -> None:
+    traced("run 7", submit())
+    traced("run 8", submit())
+    page = as_admin.post(f"{TRACES}hold/", {"select": ["run 7", "run 8"]})
+    assert texts(page, "form.confirm button") == ["Hold 2"]
+    without = as_admin.post(f"{TRACES}hold/", confirmed(page) | {"note": " "})
+    assert (without.status_code, LegalHold.objects.count()) == (400, 0)
+    done = as_admin.post(f"{TRACES}hold/", confirmed(page) | {"note": "Case 12."}, follow=True)
+    assert "2 traces held" in done.text
+    held = LegalHold.objects.order_by("key").values_list("scope", "key", "reason")
+    assert list(held) == [("trace", "run 7", "Case 12."), ("trace", "run 8", "Case 12.")]
+
+
+def test_the_role_of_selected_agents_is_declared_as_one_version(
+    as_admin: Client, submit: Submit, tenant: Tenant
+) -> None:
+    submit()
+    page = as_admin.post(f"{AGENTS}role/", {"select": ["planner", "writer"], "query": "period=30d"})
+    assert texts(page, "form.confirm button") == ["Declare 2"]
+    wrong = as_admin.post(f"{AGENTS}role/", confirmed(page) | {"role": "king"})
+    assert wrong.status_code == 400
+    done = as_admin.post(f"{AGENTS}role/", confirmed(page) | {"role": "observer", "note": "Tools."}, follow=True)
+    assert done.redirect_chain[-1][0] == "/t/acme/agents/?period=30d"
+    table = kinds.roles.current(tenant)
+    assert (table.version, table.note) == (1, "Tools.")
+    assert [(row.agent, row.role) for row in table.rows] == [("planner", "observer"), ("writer", "observer")]
+    as_admin.post(f"{AGENTS}role/", confirmed(page) | {"role": "guessed"})
+    assert kinds.roles.current(tenant).rows == ()
+
+
+def test_the_handoffs_of_selected_traces_and_the_figures_of_agents_are_files(as_viewer: Client, submit: Submit) -> None:
+    one, two, _ = traced("run 7", submit()), traced("run 7", submit()), traced("run 8", submit())
+    answer = as_viewer.post(f"{TRACES}export/", {"select": "run 7", "format": "ndjson", "query": "state=accepted"})
+    lines = [orjson.loads(line) for line in answer.getvalue().splitlines()]
+    assert [line["id"] for line in lines] == [str(two.pk), str(one.pk)]
+    assert "acme-traces-state-accepted-" in answer["Content-Disposition"]
+    answer = as_viewer.post(f"{AGENTS}export/", {"select": "planner", "format": "csv"})
+    head, row, *rest = answer.text.splitlines()
+    assert head.startswith("agent,role,role_is_declared,sent,received,accepted,judged")
+    assert (row.split(",")[:7], rest) == (["planner", "worker", "false", "3", "0", "3", "3"], [])
+
+
+@pytest.mark.parametrize("address", [f"{TRACES}hold/", f"{TRACES}export/", f"{AGENTS}role/", f"{AGENTS}export/"])
+@pytest.mark.parametrize("rows", [[], [""], ["\x00"], ["x" * 501]])
+def test_a_form_with_wrong_names_is_refused(as_admin: Client, address: str, rows: list[str]) -> None:
+    answer = as_admin.post(address, {"select": rows, "format": "csv", "confirmed": "1"})
+    assert answer.status_code == 400
+    assert texts(answer, ".note--error b") == ["select"]
+    assert links(answer, ".crumbs a") == [address.split("selected", maxsplit=1)[0]]
+
+
+def test_traces_of_another_tenant_are_neither_changed_nor_sent(
+    as_admin: Client, submit_to: Submit, other_tenant: Tenant
+) -> None:
+    theirs = traced("run 7", submit_to(other_tenant, call_chain=LONG_CHAIN))
+    wanted = {"select": "run 7", "page": "traces", "note": "Mine.", "format": "csv", "decision": "decline"}
+    for address in (f"{HANDOFFS}assign/", f"{HANDOFFS}judge-again/", f"{TRACES}decide/"):
+        assert texts(as_admin.post(address, wanted), ".note--error b") == ["select"]
+    held = as_admin.post(f"{TRACES}hold/", wanted | {"confirmed": "1"})
+    assert held.status_code == 400
+    assert str(theirs.pk) not in as_admin.post(f"{TRACES}export/", wanted).getvalue().decode()
+    assert not LegalHold.objects.exists()
 
 
 def test_selected_handoffs_are_assigned_after_a_page_that_names_the_number(

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.handoffs.document import place_of_value
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.formats import span
 from handoffaudit.dashboard.trace_origins import ROWS
@@ -19,7 +20,7 @@ from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.log_lines import moment, take
 from tests.dashboard.log_lines import trace as log_line
 from tests.diagnostics.trace_support import handed, made_up
-from tests.pages import links, text_of, texts
+from tests.pages import attributes, links, only, select, text_of, texts
 
 SignIn = Callable[[Person], Client]
 LIST = "/t/acme/traces/"
@@ -80,8 +81,49 @@ def test_a_page_tells_where_the_wrong_number_came_in_and_who_repeated_it(browser
         assert f'href="/t/acme/handoffs/{handoff.pk}/?in=trace"' in page.text
     # By whatever link, a handoff is opened along its trace.
     opened = [one for one in links(page, '[href^="/t/acme/handoffs/"]') if HANDOFF.match(one)]
-    assert {one.rpartition("/")[2] for one in opened} == {"?in=trace"}
+    assert {one.rpartition("/")[2] for one in opened} == {"?in=trace", "?in=trace&value=999#wanted"}
     assert 'class="lane-step is-origin"' in page.text
+
+
+def test_a_value_leads_to_its_place_in_each_document(browser: Client, tenant: Tenant) -> None:
+    handoffs = made_up(tenant)
+    page = browser.get(f"{LIST}work/1/")
+    places = links(page, ".origin-way a")
+    assert places == [f"/t/acme/handoffs/{one.pk}/?in=trace&value=999#wanted" for one in handoffs[1:3]]
+    for place in places:
+        (entry,) = select(browser.get(place.partition("#")[0]), ".entry--wanted")
+        assert entry.css_first("#wanted")
+        assert "999" in entry.text()
+    item = attributes(page, ".origin-way a", "data-item")[1]
+    assert item == f"{handoffs[2].pk}.0"
+    opened = browser.get(f"{LIST}work/1/?open={item}")
+    assert attributes(opened, "#panel", "data-href") == [places[1]]
+    for wrong in ("x.0", f"{handoffs[2].pk}.9", f"{handoffs[2].pk}.-1", f"{handoffs[2].pk}."):
+        assert attributes(browser.get(f"{LIST}work/1/?open={wrong}"), "#panel", "data-href") == [""]
+    missing = browser.get(f"/t/acme/handoffs/{handoffs[0].pk}/?in=trace&value=999")
+    assert "“999” nowhere" in only(missing, "#wanted").text()
+
+
+def test_in_the_panel_of_the_list_the_places_are_plain_links(browser: Client, tenant: Tenant) -> None:
+    made_up(tenant)
+    page = browser.get(f"{LIST}work/1/", headers={"HX-Request": "true", "HX-Target": "panel"})
+    assert len(links(page, ".origin-way a")) == 2
+    assert not select(page, "[data-row], #panel")
+
+
+@pytest.mark.parametrize(
+    ("document", "value", "place"),
+    [
+        ({"a": {"b": "in all 1,200 EUR"}, "c": 1200}, "1200", "/a/b"),
+        ({"n": 3, "list": [True, 1200.0]}, "1,200", "/list/1"),
+        ({"a/b": {"on": "2023-05-07"}}, "7 May 2023", "/a~1b/on"),
+        ({"names": ["Petra", "Petrova Ltd"]}, "Petrova", "/names/1"),
+        ({"total": 12000}, "1200", ""),
+        ([], "", ""),
+    ],
+)
+def test_a_value_is_found_however_the_document_writes_it(document: object, value: str, place: str) -> None:
+    assert place_of_value(document, value) == place
 
 
 def test_one_value_is_marked_at_a_time_or_all(browser: Client, tenant: Tenant) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handoffaudit.drawing.time_axis import Moment, draw_strip, draw_time_axis
+from handoffaudit.drawing.lanes import Moment, draw_strip, draw_time_axis
 
 START = datetime(2026, 2, 12, 9, 30, tzinfo=UTC)
 

@@ -13,8 +13,8 @@ from handoffaudit.handoffs.models import AgentBehaviour, Handoff, TraceFact, Ver
 from handoffaudit.handoffs.models.integrations import FactKind
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.policy import kinds
+from handoffaudit.validation.agents import AgentRole
 from handoffaudit.validation.layers.grounding.reported import keys_of
-from handoffaudit.validation.roles import AgentRole
 from tests.handoffs.support import judged, payload, submit
 
 pytestmark = pytest.mark.django_db

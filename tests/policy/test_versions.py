@@ -16,10 +16,10 @@ from handoffaudit.policy.rules import example_sets
 from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import NoSuchVersion, Stale, Versions
+from handoffaudit.validation.agents import AgentRole
 from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.prompts.question import Use
-from handoffaudit.validation.roles import AgentRole
 
 
 def a_set(number: int) -> BusinessRuleSet:

@@ -29,11 +29,11 @@ app.start(["--quiet", "worker", "--pool", "threads", "--concurrency", "1", "--qu
 """
 
 SENDER = """
-from handoffaudit import request_ids
+from handoffaudit.logging import begin_request
 from handoffaudit.celery import REQUEST_IDS, app
 from handoffaudit.handoffs import notify
 
-request_ids.begin_request({"HTTP_X_REQUEST_ID": "mine"})
+begin_request({"HTTP_X_REQUEST_ID": "mine"})
 assert notify.send("tests.note")
 assert notify.send("tests.note", ["one", "two"])
 hostile = ["ok-1", "a b", 7, "x" * 65, {"a": 1}, *(f"id-{at}" for at in range(50))]

@@ -17,7 +17,7 @@ def test_the_core_loads_no_framework() -> None:
 
 
 def test_what_local_commands_load_is_no_more() -> None:
-    loaded = "import handoffaudit.cli.validate, handoffaudit.cli.local_verdicts, handoffaudit.cli.local_policy\n"
+    loaded = "import handoffaudit.cli.validate, handoffaudit.cli.local_verdicts\n"
     done = subprocess.run(
         [sys.executable, "-c", loaded + PROBE], capture_output=True, text=True, check=True, timeout=300
     )

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.locate import place_of, span_of
 from handoffaudit.validation.paths import Location, at
+from handoffaudit.validation.record import place_of, span_of
 from tests.elapsed import grows_linearly
 
 DATA: dict[str, Any] = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.validation.agents import AgentRole, SourceRole, guess_role, looks_observed
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.roles import AgentRole, SourceRole, guess_role, looks_observed
 from tests.validation.support import payload, record_of
 
 PAGE = (

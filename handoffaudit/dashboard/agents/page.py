@@ -16,7 +16,7 @@ from handoffaudit.dashboard.agents import agent, declared, roles
 from handoffaudit.dashboard.agents import agent as agent_page
 from handoffaudit.dashboard.agents.declared import format_duration
 from handoffaudit.dashboard.filters import Links, choose_window
-from handoffaudit.dashboard.navigation import build_agent_url
+from handoffaudit.dashboard.navigation import build_agent_url, open_item_url
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.formats import format_share, percent, tone
 from handoffaudit.dashboard.templatetags.ui import icon
@@ -243,12 +243,14 @@ class Lists:
 class Line:
     """A row of the table of all agents, as texts.
 
-    `handed_on` and `received` are addresses of lists, and their numbers are empty if there are no
-    handoffs.
+    `agent` is the name as handoffs have it, and `is_path` says that it can be part of an address. `handed_on` and
+    `received` are addresses of lists, and their numbers are empty if there are no handoffs.
     """
 
+    agent: str
     name: str
     href: str
+    is_path: bool
     role: str
     handed_on: str
     handed_on_number: str
@@ -272,6 +274,7 @@ def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     found = load_agents(who.tenant, choice.window.since, choice.window.until)
     links = Links(who.tenant, choice.window)
     context = choice.context | {"found": found, "most_traced": MOST_TRACED}
+    context["item_url"] = open_item_url(request, who.tenant.slug, "agents", context["query"])
     if found.agents:
         context |= _drawings(who, found, links) | _lists(_Naming(who, links), found)
     else:
@@ -294,10 +297,12 @@ def _drawings(who: TenantMembership, found: Agents, links: Links) -> dict[str, A
 
 
 def _line(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> Line:
-    share = agent.judged.share
+    share, href = agent.judged.share, build_agent_url(who.tenant.slug, agent.name, links.window.query)
     return Line(
+        agent=agent.name,
         name=cut(agent.name, _LONGEST),
-        href=build_agent_url(who.tenant.slug, agent.name, links.window.query),
+        href=href,
+        is_path="?agent=" not in href,
         role=role.words,
         handed_on=links.handoffs(source=agent.name),
         handed_on_number=f"{agent.handed_on:,}" if agent.handed_on else "",

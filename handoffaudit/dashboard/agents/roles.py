@@ -27,7 +27,7 @@ from handoffaudit.policy import kinds
 from handoffaudit.policy.agent_roles import DeclaredRole
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
-from handoffaudit.validation.roles import AgentRole
+from handoffaudit.validation.agents import AgentRole
 
 TEMPLATE: Final = "dashboard/agents/roles.html"
 SECTION: Final = "dashboard/agents/roles.html#role"

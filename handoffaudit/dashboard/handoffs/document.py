@@ -22,6 +22,7 @@ from handoffaudit.dashboard.safe_text import excerpt, readable, weight
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.validation.paths import Location, PathError, dotted_path, parse_path, pointer
+from handoffaudit.validation.provenance import ValueSearch, forms_of
 
 PART = 20_000
 
@@ -162,6 +163,19 @@ def location_of(value: Any, at: str) -> Location | None:
     return location
 
 
+def place_of_value(document: Any, value: str) -> str:
+    """Return the JSON Pointer of the first text or number that contains a value of a trace; empty if none does.
+
+    A number is found however it is written, as in the search for its origin.
+    """
+    search = ValueSearch(forms_of(value))
+    for location, leaf in _walk(document):
+        is_searched = isinstance(leaf, str | int | float) and not isinstance(leaf, bool)
+        if is_searched and search.find_in(str(leaf)):
+            return _pointer(location) or ""
+    return ""
+
+
 def _place(value: Any, wanted: str) -> Location | None:
     if wanted.startswith("/"):
         return location_of(value, wanted)
@@ -173,19 +187,25 @@ def _place(value: Any, wanted: str) -> Location | None:
     return location_of(value, pointer(exact)) if len(exact) == len(parts) > 1 else None
 
 
-def _found(root: Any, wanted: str) -> Iterator[Hit]:
+def _walk(root: Any) -> Iterator[tuple[Location, Any]]:
+    """Yield every value of a document with its place, in document order."""
     # The function uses its own stack, because a document may be nested deeper than Python allows calls.
     waiting: list[tuple[Location, Any]] = [((), root)]
     while waiting:
         location, value = waiting.pop()
+        yield location, value
+        if isinstance(value, dict):
+            waiting.extend([((*location, key), inner) for key, inner in value.items()][::-1])
+        elif isinstance(value, list):
+            waiting.extend([((*location, at), inner) for at, inner in enumerate(value)][::-1])
+
+
+def _found(root: Any, wanted: str) -> Iterator[Hit]:
+    for location, value in _walk(root):
         name = location[-1] if location else ""
         if isinstance(name, str) and wanted in name.lower():
             yield _hit(location, name, wanted, is_key=True)
         match value:
-            case dict():
-                waiting.extend([((*location, key), inner) for key, inner in value.items()][::-1])
-            case list():
-                waiting.extend([((*location, at), inner) for at, inner in enumerate(value)][::-1])
             case str() if wanted in value.lower():
                 yield _hit(location, value, wanted)
             case bool() | None:
@@ -268,6 +288,8 @@ def document_context(
         return {"raw": raw_part(original, number(request.GET.get("start", "0")) or 0)}
     asked = request.GET.get("at", "")[:MOST_POINTER]
     at = asked if asked and location_of(document.value, asked) is not None else ""
+    value = "" if asked else request.GET.get("value", "")[:MOST_WANTED]
+    at = place_of_value(document.value, value) if value else at
     is_missing = bool(asked) and not at and all(issue.pointer != asked for issue in placed)
     only, opened = request.GET.get("only") == "issues", request.GET.get("open") == "all"
     return {
@@ -283,6 +305,7 @@ def document_context(
         "all_open": opened,
         "at": at,
         "at_missing": asked if is_missing else "",
+        "value_missing": "" if at else value,
         "has_placed": any(issue.is_placed and issue.pointer for issue in placed),
     }
 

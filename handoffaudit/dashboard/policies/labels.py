@@ -11,10 +11,16 @@ from handoffaudit.dashboard.policies.forms import Line, format_optional, format_
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.versions import WHOLE_ROW, Change
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator, When
+from handoffaudit.validation.business_rules import (
+    BusinessRule,
+    BusinessRuleType,
+    Operator,
+    When,
+    threshold_text,
+    when_text,
+)
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.prompts.question import FRAME, Use, answer_name, default_prompt, prompt
-from handoffaudit.validation.rule_conditions import threshold_text, when_text
 
 LONGEST_RULE_NAME = 120
 

@@ -22,8 +22,8 @@ from handoffaudit.validation.business_rules import (
     BusinessRuleType,
     Operator,
     When,
+    conditions_of,
 )
-from handoffaudit.validation.rule_conditions import conditions_of
 
 MATCH = "when_match"
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.utils import timezone
@@ -25,11 +26,12 @@ from handoffaudit.dashboard.review.decide import (
     needing_a_note,
 )
 from handoffaudit.dashboard.review.queue import QueueFilters, selection_of
+from handoffaudit.dashboard.selection import Selection, refuse
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.review import base, bulk, decisions, undo
 from handoffaudit.handoffs.review.bulk import BulkDecision, Refusal
 from handoffaudit.handoffs.review.decisions import Decision
-from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
 CONFIRM = "dashboard/review/confirm.html"
 
@@ -124,7 +126,19 @@ class BulkSummary:
 @require_POST
 def several(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Show the forecast for the selected handoffs and ask for confirmation, without deciding anything."""
-    return _confirm(request, who, timezone.now(), is_all=False)
+    return _confirm(request, who, timezone.now())
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def several_of_traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Show the forecast for the handoffs of the selected traces that wait for a person, and ask for confirmation."""
+    try:
+        rows = Selection.of_handoffs(request, who, Q(state__in=REVIEWABLE)).rows
+    except FilterError as bad:
+        return refuse(request, "traces", bad)
+    chosen = Selected(QueueFilters.of(request).first_page(), selected=_pairs(list(rows)))
+    return _confirm(request, who, timezone.now(), chosen=chosen)
 
 
 @require_safe
@@ -142,15 +156,15 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     try:
         chosen = _selected(request)
         if decision is None or not (chosen.selected or chosen.seen_at):
-            return _confirm(request, who, timezone.now(), is_all=False)
+            return _confirm(request, who, timezone.now())
         if lacking := _lacks_note(request, who, chosen, decision) or _lacks_number(request, who, chosen):
-            return _confirm(request, who, timezone.now(), is_all=False, lacking=lacking)
+            return _confirm(request, who, timezone.now(), lacking=lacking)
         summary = _previous_summary(request)
         done = _run(request, who, chosen, decision)
     except FilterError as bad:
         return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
     except base.NoteTooLong as refused:
-        return _confirm(request, who, timezone.now(), is_all=False, lacking={"error": refused.message})
+        return _confirm(request, who, timezone.now(), lacking={"error": refused.message})
     except base.ReviewError as refused:
         return render_page(
             request,
@@ -236,17 +250,20 @@ def _confirm(
     who: TenantMembership,
     now: datetime,
     *,
-    is_all: bool,
+    is_all: bool = False,
+    chosen: Selected | None = None,
     lacking: Mapping[str, str] = MappingProxyType({}),
 ) -> HttpResponse:
-    """Render the confirmation page.
+    """Render the confirmation page for all that match, for `chosen`, or for the rows of the form.
 
     `lacking` says what is wrong with the note (`error`) or with the typed number (`wrong_number`).
     """
     context: dict[str, Any] = {"section": "review", "decision": decision_of(request), **lacking}
     context["note"] = request.POST.get("note", "")
     try:
-        chosen = Selected(QueueFilters.of(request).first_page(), seen_at=now) if is_all else _selected(request)
+        if is_all:
+            chosen = Selected(QueueFilters.of(request).first_page(), seen_at=now)
+        chosen = chosen or _selected(request)
         chosen, found = _forecast(who, chosen)
     except FilterError as bad:
         return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
@@ -335,6 +352,7 @@ def _uuid(text: str) -> UUID | None:
 
 urlpatterns = [
     path("review/several/", several, name="several"),
+    path("traces/selected/decide/", several_of_traces, name="selected_decide"),
     path("review/several/all/", several_all, name="several_all"),
     path("review/several/run/", several_run, name="several_run"),
     path("review/several/undo/", several_undo, name="several_undo"),

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.settings import keys
+from handoffaudit.dashboard.settings import accounts
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
@@ -104,7 +104,7 @@ def create(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_safe
 def webhook(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
-    about, secret = keys.take_secret(request, who, "webhook")
+    about, secret = accounts.take_secret(request, who, "webhook")
     return _one(request, who, _subscriber(who, subscriber), secret=secret if about == str(subscriber) else "")
 
 
@@ -239,7 +239,7 @@ def _deliveries(subscriber: Subscriber, state: str, cursor: str) -> log.Deliveri
 
 def _show_secret(request: HttpRequest, who: TenantMembership, subscriber: Subscriber) -> HttpResponse:
     address = reverse("dashboard:settings_webhook", args=[who.tenant.slug, subscriber.pk])
-    return keys.redirect_with_secret(address, request, who, "webhook", subscriber.secret, str(subscriber.pk))
+    return accounts.redirect_with_secret(address, request, who, "webhook", subscriber.secret, str(subscriber.pk))
 
 
 def _back(who: TenantMembership, subscriber: Subscriber) -> HttpResponse:

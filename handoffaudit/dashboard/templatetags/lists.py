@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 from handoffaudit.dashboard.live import token_of
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.ui import gravity, icon, option, options
-from handoffaudit.drawing.time_axis import draw_strip
+from handoffaudit.drawing.lanes import draw_strip
 from handoffaudit.filter_fields import ChoiceFilter, FilterField, Order
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff

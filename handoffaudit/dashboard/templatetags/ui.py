@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from handoffaudit.dashboard.reader_time import current_zone, to_local
+from handoffaudit.dashboard.access import current_zone, to_local
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.models import Handoff

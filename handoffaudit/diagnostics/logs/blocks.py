@@ -1,4 +1,4 @@
-"""Cutting of a stream of bytes into blocks of whole lines, in bounded memory.
+"""Log blocks: cutting a stream of bytes into blocks of whole lines, and finding blocks of earlier imports.
 
 A block ends after a line whose checksum is small for its length. The ends of blocks therefore depend only on the lines:
 the same lines form the same blocks, even if a file grew or lost its first lines.
@@ -7,12 +7,15 @@ the same lines form the same blocks, even if a file grew or lost its first lines
 import io
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final
 from uuid import UUID
 from zlib import crc32
 
-from handoffaudit.diagnostics.models import LogText
+from django.db.models import F, Q
+
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.validation.logs.reader import LONGEST_LINE
 
 # A block is 128 KiB long on average: 2 ** 32 / 2 ** 15.
@@ -179,13 +182,215 @@ def text_of(block: UUID) -> bytes:
     return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
 
 
-def decompress(data: bytes | memoryview) -> bytes:
-    return zlib.decompress(data)
-
-
 def lines_of(text: bytes) -> Iterator[bytes]:
     """Return an iterator over the lines of a block's text, without line ends.
 
     A list of short lines would take twenty times the memory of the text.
     """
     return (line.removesuffix(b"\n") for line in io.BytesIO(text))
+
+
+# A block is compared with this many of the newest tails of its source, and with the tails that begin with its first
+# line.
+_NEWEST_TAILS: Final = 8
+
+_FIRST_LINE_LENGTH: Final = 16
+
+# A first line may occur often in a tail, so at most this many places are tried.
+_PLACES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block with its digest, and the number of equal blocks before it."""
+
+    block: Block
+    digest: str
+    occurrence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A planned write of a block.
+
+    `text` is stored as a new block or, with `tail`, replaces the text of this row. Then `text` begins with the `kept`
+    bytes of the tail, and `begun` of them are bytes of the new block.
+    """
+
+    piece: Piece
+    text: bytes
+    first_line: int
+    tail: LogBlock | None = None
+    kept: int = 0
+    begun: int = 0
+
+
+@dataclass(slots=True)
+class Plan:
+    """The planned writes of some blocks. `shift` is the number of first lines that the log has lost."""
+
+    writes: list[Write] = field(default_factory=list)
+    shift: int = 0
+
+
+def digest_of(text: bytes) -> str:
+    """Return a digest of 64 characters: the first of them identify the first line, the others the whole text."""
+    first = sha256(text[: text.find(b"\n") + 1]).hexdigest()
+    return first[:_FIRST_LINE_LENGTH] + sha256(text).hexdigest()[_FIRST_LINE_LENGTH:]
+
+
+def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
+    """Plan the writes of consecutive blocks. `begins` says that they are the first blocks of the log."""
+    source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
+    known = {
+        (row.digest, row.occurrence): row
+        for row in source.filter(digest__in={piece.digest for piece in pieces}).only(
+            "digest", "occurrence", "first_line"
+        )
+    }
+    made = Plan(shift=shift)
+    unknown = [piece for piece in pieces if (piece.digest, piece.occurrence) not in known]
+    tails = _Tails(imported, unknown) if unknown else None
+    for at, piece in enumerate(pieces):
+        row = known.get((piece.digest, piece.occurrence))
+        if row is not None or tails is None:
+            made.shift = row.first_line - piece.block.first_line if row else made.shift
+            continue
+        follower = known.get((pieces[at + 1].digest, pieces[at + 1].occurrence)) if at + 1 < len(pieces) else None
+        if begins and not at and _ends_known(imported, piece.block, follower):
+            continue
+        _continue(made, piece, tails, begins=begins and not at)
+    return made
+
+
+def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> None:
+    """Plan the write of a block that no import had: the block is new, or continues a tail."""
+    block = piece.block
+    found = tails.longest(block, begins=begins)
+    if found:
+        tail, text, place = found
+        begun = len(text) - place
+        made.shift = tail.first_line + text.count(b"\n", 0, place) - block.first_line
+        if begun >= len(block.text) or tails.has_grown(piece, text, begun, place):
+            pass
+        elif place + len(block.text) > 2 * LONGEST_BLOCK:
+            # A block must not grow without limit, so the new lines become another block.
+            rest = block.text[begun:]
+            first = block.first_line + made.shift + block.text.count(b"\n", 0, begun)
+            alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
+            made.writes.append(Write(Piece(alone, digest_of(rest), 0), rest, first))
+        else:
+            whole = text + block.text[begun:]
+            made.writes.append(Write(piece, whole, tail.first_line, tail, len(text), begun))
+            tails.forget(tail)
+    elif removed := tails.find_removed(block):
+        _continue_removed(made, piece, removed, tails)
+    else:
+        made.writes.append(Write(piece, block.text, block.first_line + made.shift))
+
+
+def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails") -> None:
+    """Plan a new block of the lines after a tail. Retention has removed the lines of the tail itself.
+
+    If the last line of the tail had no line end, the line was counted with the tail, and its rest is left out.
+    """
+    block = piece.block
+    at = tail.size if block.text[tail.size - 1 : tail.size] == b"\n" else block.text.find(b"\n", tail.size) + 1
+    rest = block.text[at:] if at else b""
+    made.shift = tail.first_line - block.first_line
+    if not rest or tails.is_known(digest_of(rest)):
+        return
+    first = block.first_line + block.text.count(b"\n", 0, at)
+    alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
+    _continue(made, Piece(alone, digest_of(rest), 0), tails, begins=False)
+
+
+def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
+    """Return the position in the tail from which on the tail and the text agree, or None.
+
+    Without `anywhere`, only the beginning of the tail is tried.
+    """
+    if text.startswith(tail) or tail.startswith(text):
+        return 0
+    end = text.find(b"\n") + 1
+    if not anywhere or not end:
+        return None
+    place = 0
+    for _ in range(_PLACES):
+        place = tail.find(b"\n" + text[:end], place) + 1
+        if not place:
+            return None
+        rest = tail[place:]
+        if text.startswith(rest) or rest.startswith(text):
+            return place
+    return None
+
+
+def _ends_known(imported: LogImport, block: Block, follower: LogBlock | None) -> bool:
+    """Return whether the first block of a log is the end of a known block, because the log has lost its first lines."""
+    if not block.ended:
+        return False
+    source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
+    before = source.order_by("-id").filter(tail=False)
+    if follower is not None:
+        before = before.annotate(end=F("first_line") + F("lines")).filter(end=follower.first_line)
+    return any(_ends_with(row, block, is_next=follower is not None) for row in before[:2])
+
+
+def _ends_with(row: LogBlock, block: Block, *, is_next: bool) -> bool:
+    """Return whether the text of a stored block ends with the text of the new block.
+
+    If the stored lines were removed, the text is unknown. With `is_next`, the same known block follows both of them, so
+    the new block must be the end of the stored block.
+    """
+    try:
+        return text_of(row.pk).endswith(block.text)
+    except LogText.DoesNotExist:
+        return is_next and len(block.text) <= row.size
+
+
+class _Tails:
+    """The last blocks of earlier imports of a source (tails), newest first, with their texts."""
+
+    def __init__(self, imported: LogImport, unknown: list[Piece]) -> None:
+        self._imported = imported
+        rows = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source, tail=True).order_by("-id")
+        found = {row.pk: row for row in rows[:_NEWEST_TAILS]}
+        if len(found) == _NEWEST_TAILS:
+            begun = Q()
+            for piece in unknown:
+                begun |= Q(digest__startswith=piece.digest[:_FIRST_LINE_LENGTH])
+            found |= {row.pk: row for row in rows.filter(begun)}
+        texts = dict(LogText.objects.filter(block__in=found).values_list("block", "packed"))
+        self._rows = [(row, zlib.decompress(texts[pk])) for pk, row in found.items() if pk in texts]
+        self._removed = [row for pk, row in found.items() if pk not in texts]
+
+    def longest(self, block: Block, *, begins: bool) -> tuple[LogBlock, bytes, int] | None:
+        """Return the tail that the block continues, its text, and the position in the text at which the block begins.
+
+        Of several tails, return the tail that contains most of the block. Return None if there is no such tail.
+        """
+        places = [(row, text, overlap(text, block.text, anywhere=begins)) for row, text in self._rows]
+        found = [(row, text, place) for row, text, place in places if place is not None]
+        return max(found, key=lambda one: len(one[1]) - one[2], default=None)
+
+    def find_removed(self, block: Block) -> LogBlock | None:
+        """Return the longest tail with which the block begins, among tails whose lines were removed, or None."""
+        fits = (row for row in self._removed if digest_of(block.text[: row.size]) == row.digest)
+        return max(fits, key=lambda row: row.size, default=None)
+
+    def is_known(self, digest: str) -> bool:
+        rows = LogBlock.objects.filter(tenant=self._imported.tenant_id, source=self._imported.source)
+        return rows.filter(digest=digest).exists()
+
+    def forget(self, tail: LogBlock) -> None:
+        self._rows = [(row, text) for row, text in self._rows if row.pk != tail.pk]
+
+    def has_grown(self, piece: Piece, text: bytes, begun: int, place: int) -> bool:
+        """Return whether another block already has the text that this tail would get.
+
+        This is the case if the log lost its first lines and was sent before.
+        """
+        if not place:
+            return False
+        return self.is_known(digest_of(text + piece.block.text[begun:]))

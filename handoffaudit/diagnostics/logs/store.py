@@ -20,8 +20,16 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.file_stats import HealthDeltas, LogDeltas
 from handoffaudit.diagnostics.logs import index
-from handoffaudit.diagnostics.logs.blocks import Block, compress, cut_blocks, lines_of
-from handoffaudit.diagnostics.logs.deduplication import Piece, Write, digest_of, plan_writes
+from handoffaudit.diagnostics.logs.blocks import (
+    Block,
+    Piece,
+    Write,
+    compress,
+    cut_blocks,
+    digest_of,
+    lines_of,
+    plan_writes,
+)
 from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
 from handoffaudit.diagnostics.logs.search import (
     PAGE_BYTES,

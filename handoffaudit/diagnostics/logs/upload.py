@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import chain
 from typing import Final
+from zlib import decompress
 
 import structlog
 from django.conf import settings
@@ -19,7 +20,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.compression import DECOMPRESSORS
 from handoffaudit.diagnostics.logs import index, store
-from handoffaudit.diagnostics.logs.blocks import APART, Cutter, compress, decompress
+from handoffaudit.diagnostics.logs.blocks import APART, Cutter, compress
 from handoffaudit.diagnostics.models import LogImport, LogPart
 from handoffaudit.handoffs import leases
 

@@ -6,13 +6,13 @@ from typing import Protocol
 
 import msgspec
 
+from handoffaudit.validation.agents import SourceRole, guess_role
 from handoffaudit.validation.claims import Claim, Source
 from handoffaudit.validation.config import Requirements, TypePolicy
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.prompts.question import Answer, Question
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.remediation import RemediationLog
-from handoffaudit.validation.roles import SourceRole, guess_role
 from handoffaudit.validation.tokenizers import TokenCounter
 from handoffaudit.validation.verdict import ChainFacts, Critique, TokenCounts
 

@@ -15,8 +15,8 @@ from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact, python_compact, sha256_hex
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.layers.grounding.mentions import is_order
-from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location, at, dotted_path, last_name
+from handoffaudit.validation.record import placer
 from handoffaudit.validation.text import show
 from handoffaudit.validation.times import moment, utc_text
 

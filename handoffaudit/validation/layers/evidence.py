@@ -9,9 +9,8 @@ from handoffaudit.validation.claims import WITHOUT_SOURCE, Claim, ClaimKind, Ext
 from handoffaudit.validation.config import EvidencePolicy, Strictness
 from handoffaudit.validation.issues import MAX_ISSUES, Code, Issue, Severity, limit_issues, make
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location, at, dotted_path
-from handoffaudit.validation.record import Record
+from handoffaudit.validation.record import Record, placer
 from handoffaudit.validation.text import clean, closest, pluralize, quote_text, show, type_name
 
 name: Final = "evidence"

@@ -11,8 +11,8 @@ from handoffaudit.validation.errors import HandoffAuditError
 from handoffaudit.validation.issues import Issue, Severity, limit_issues
 from handoffaudit.validation.json_text import to_json
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
-from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import ANY, MISSING, Location, PathError, parse_path, select
+from handoffaudit.validation.record import placer
 from handoffaudit.validation.text import brief, clean, show
 
 __all__ = ["GROUP", "IValidator", "PluginError", "installed_layers", "wrap"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from handoffaudit.validation.issues import Code, Issue, Severity, limit_issues, make
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location, dotted_path
+from handoffaudit.validation.record import placer
 from handoffaudit.validation.text import clean
 
 if TYPE_CHECKING:

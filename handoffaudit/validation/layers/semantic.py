@@ -7,7 +7,6 @@ from handoffaudit.validation.config import FailMode, Strictness
 from handoffaudit.validation.formats import claude_code, delegation
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, NotCheckedError, Subject
-from handoffaudit.validation.locate import place_of, placer, span_of
 from handoffaudit.validation.paths import Location, dotted_path
 from handoffaudit.validation.prompts import layer_questions
 from handoffaudit.validation.prompts.layer_questions import Doubt, Doubted
@@ -23,6 +22,7 @@ from handoffaudit.validation.prompts.question import (
     is_cut,
 )
 from handoffaudit.validation.prompts.secrets import MASKED
+from handoffaudit.validation.record import place_of, placer, span_of
 from handoffaudit.validation.text import sentences
 
 name: Final = "semantic"

@@ -8,9 +8,8 @@ from handoffaudit.validation.formats.schema_check import SCHEMA_MISSING
 from handoffaudit.validation.issues import Code, Issue, Severity, limit_issues, make
 from handoffaudit.validation.json_text import JSON_PARSE, compact, has_data
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.locate import hands_over, placer
 from handoffaudit.validation.paths import at, last_name
-from handoffaudit.validation.record import Record
+from handoffaudit.validation.record import Record, hands_over, placer
 
 name: Final = "structure"
 

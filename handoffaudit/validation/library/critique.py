@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from handoffaudit.validation.issues import MAX_ISSUES
 from handoffaudit.validation.json_text import to_json
-from handoffaudit.validation.library.logger import get_logger
+from handoffaudit.validation.library import get_logger
 from handoffaudit.validation.library.models import (
     GRAVE,
     CritiqueResult,

@@ -1,4 +1,7 @@
-"""The library's public models: settings, inputs, and the result with its issues, claims and critique."""
+"""The library's public models: settings, inputs, and the result with its issues, claims and critique.
+
+`result_schema` writes the results as JSON Schemas, for readers in other languages.
+"""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -7,6 +10,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from handoffaudit.validation.business_rules import BusinessRule
 from handoffaudit.validation.claims import ClaimKind
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.errors import (
@@ -367,3 +371,25 @@ class ValidationConfig(BaseModel):
         An output that is not validated has no result, so it has not passed.
         """
         return self.enabled and output_type not in self.skip_types
+
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "validation-result": ValidationResult,
+    "business-rule": BusinessRule,
+    "claim-annotation": ClaimAnnotation,
+}
+RESULT_SCHEMA_NAMES = tuple(_MODELS)
+
+
+def result_schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a result model as it is serialised.
+
+    `name` is one of `RESULT_SCHEMA_NAMES`: `validation-result`, `business-rule` or `claim-annotation`. Raises KeyError
+    for any other name.
+    """
+    schema = _MODELS[name].model_json_schema(mode="serialization")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:handoffaudit:schema:{name}",
+        **schema,
+    }

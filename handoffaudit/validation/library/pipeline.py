@@ -9,8 +9,8 @@ from handoffaudit.validation.config import ANY_OTHER_TYPE, Requirements
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import CouldNotRunError, Layer, Subject
 from handoffaudit.validation.layers.plugins import IValidator
+from handoffaudit.validation.library import get_logger, log_validation
 from handoffaudit.validation.library.critique import Critique, CritiqueValidator
-from handoffaudit.validation.library.logger import get_logger, log_validation
 from handoffaudit.validation.library.models import (
     GRAVE,
     ClaimAnnotation,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final
 
-from handoffaudit.validation.telemetry import payloads
+from handoffaudit.validation.telemetry import trees
 from handoffaudit.validation.telemetry.facts import Span
 from handoffaudit.validation.telemetry.trees import Tree, namespace_of, slug
 
@@ -99,10 +99,10 @@ def _target_of_transfer(tree: Tree, span: Span, written: str) -> str:
     """
     if known := tree.names.get(written):
         return known
-    confirmed = payloads.receiver_in(span.facts.result)
+    confirmed = trees.receiver_in(span.facts.result)
     if confirmed is not None and slug(confirmed) in ("", written):
         return confirmed or written
-    return written if span.facts.kind == "handoff" or payloads.is_described(span) else ""
+    return written if span.facts.kind == "handoff" or trees.is_described(span) else ""
 
 
 def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
@@ -115,7 +115,7 @@ def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
 
 def _named_target(tree: Tree, span: Span) -> str:
     """Return the agent that the arguments of a generic tool name, or an attribute."""
-    return tree.name_of(payloads.target_in(span.facts.arguments) or span.facts.named)
+    return tree.name_of(trees.target_in(span.facts.arguments) or span.facts.named)
 
 
 def _by_goto(tree: Tree, span: Span) -> Iterator[Found]:
@@ -184,7 +184,7 @@ def find_in(tree: Tree) -> list[Found]:
     kept = _without_repetitions(tree, candidates)
     _infer_sources(tree, kept)
     for found in kept:
-        payloads.fill(tree, found)
+        trees.fill(tree, found)
         _set_certainty(tree, found)
     return [found for found in kept if found.source and found.target]
 

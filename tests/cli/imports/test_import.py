@@ -7,7 +7,7 @@ import pytest
 from handoffaudit.cli.documents import Source
 from handoffaudit.cli.import_files import ImportReport, _import
 from handoffaudit.cli.import_receivers import DatabaseReceiver
-from handoffaudit.cli.progress import ProgressBar
+from handoffaudit.cli.terminal import ProgressBar
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 
 PAYLOAD = {"source_agent_id": "a", "target_agent_id": "b", "call_chain": ["a"], "handoff_type": "m", "data": {"x": 1}}

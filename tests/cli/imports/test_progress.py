@@ -1,7 +1,7 @@
 import io
 
-from handoffaudit.cli import progress
-from handoffaudit.cli.progress import ProgressBar
+from handoffaudit.cli import terminal
+from handoffaudit.cli.terminal import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -22,7 +22,7 @@ def test_a_terminal_gets_a_bar_that_ends_full():
 
 
 def test_a_file_gets_plain_lines_now_and_then(monkeypatch):
-    monkeypatch.setattr(progress, "BAR_LINE_SECONDS", 0.0)
+    monkeypatch.setattr(terminal, "BAR_LINE_SECONDS", 0.0)
     out = io.StringIO()
     ProgressBar(100, out=out).update(5, 50)
     assert out.getvalue().startswith(" 50 % · 5 documents")

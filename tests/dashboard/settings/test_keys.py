@@ -5,7 +5,7 @@ from pathlib import Path
 from django.conf import settings
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.dashboard.settings.keys import MEANING
+from handoffaudit.dashboard.settings.accounts import MEANING
 from tests.access.support import scopes_of_api
 
 # The first part of an address of the API, and what the page calls it.

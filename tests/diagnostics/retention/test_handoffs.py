@@ -93,7 +93,7 @@ def test_handoffs_that_somebody_needs_stay(tenant: Tenant) -> None:
 
 
 def test_a_type_can_have_a_term_of_its_own(tenant: Tenant) -> None:
-    short = age(judged(tenant, payload(handoff_type="status_update")), 10)
+    short = age(judged(tenant, payload(handoff_type="status_update")), 13)
     long = age(judged(tenant, payload(handoff_type="research_result")), 400)
     usual = age(judged(tenant, payload(handoff_type="deal_data")), 40)
     keep_types(tenant, Data.HANDOFFS, 30, status_update=5, research_result=None)

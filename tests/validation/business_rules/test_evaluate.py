@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from handoffaudit.validation import BusinessRule
 from handoffaudit.validation.errors import InvalidConfigError
-from handoffaudit.validation.library.published import result_schema
+from handoffaudit.validation.library.models import result_schema
 from handoffaudit.validation.rule_evaluation import Broken, broken_rules
 from handoffaudit.validation.rule_parser import parse_sets
 

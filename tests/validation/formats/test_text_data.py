@@ -9,9 +9,9 @@ from handoffaudit.validation.config import Requirements
 from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.json_text import data_hash, repetition_key
 from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS
-from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import at
 from handoffaudit.validation.prompts.question import Answer, Question, Use
+from handoffaudit.validation.record import placer
 from handoffaudit.validation.rule_parser import parse_sets
 
 from ..support import codes, judge, payload, record_of, universal

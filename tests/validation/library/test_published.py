@@ -4,7 +4,7 @@ import jsonschema_rs
 import pytest
 
 from handoffaudit.validation import BusinessRuleValidator, RemediationEngine, ValidationPipeline, build_signal_rules
-from handoffaudit.validation.library.published import RESULT_SCHEMA_NAMES, result_schema
+from handoffaudit.validation.library.models import RESULT_SCHEMA_NAMES, result_schema
 from handoffaudit.validation.library.validators import EvidenceValidator
 
 from .support import answer, envelope, signal

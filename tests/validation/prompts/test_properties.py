@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.validation.locate import place_of, span_of
 from handoffaudit.validation.prompts import layer_questions
+from handoffaudit.validation.prompts.layer_questions import select_relevant
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.question import MalformedAnswer, as_text, fence
-from handoffaudit.validation.prompts.relevance import select_relevant
+from handoffaudit.validation.record import place_of, span_of
 from handoffaudit.validation.repair import by_model
 from tests.scale import examples
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from handoffaudit.validation.agents import AgentRole, SourceRole
 from handoffaudit.validation.claims import Claim, ClaimKind, Mark, Source
 from handoffaudit.validation.config import GroundingPolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity, limit_issues
@@ -18,7 +19,6 @@ from handoffaudit.validation.layers.grounding.reported import Reported, report
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.roles import AgentRole, SourceRole
 from handoffaudit.validation.text import pluralize
 
 __all__ = ["BY_KIND", "CODES", "SourceIndex", "check", "ground", "name", "skip", "sources_of"]

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from handoffaudit.evaluation.judge import TraceRoles
+from handoffaudit.validation.agents import AgentRole, SourceRole
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers import LAYERS
 from handoffaudit.validation.layers.grounding.reported import MOST_KEYS, keys_of, reported_keys
 from handoffaudit.validation.pipeline import run
-from handoffaudit.validation.roles import AgentRole, SourceRole
 from handoffaudit.validation.verdict import Verdict
 from tests.validation.support import NOW, judge, payload, subject_of
 

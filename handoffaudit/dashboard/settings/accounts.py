@@ -1,4 +1,4 @@
-"""The pages of API keys, and secrets that are shown once, on the page after the form that created them."""
+"""The pages of people and API keys, and secrets that are shown once, on the page after the form that created them."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -15,9 +15,10 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts import Refused, keys
+from handoffaudit.accounts import Refused, keys, people
 from handoffaudit.accounts.keys import LONGEST_PATTERN, MOST_PATTERNS
-from handoffaudit.accounts.models import Key, Role, Scope
+from handoffaudit.accounts.models import RIGHTS, Key, Person, Role, Scope
+from handoffaudit.accounts.people import Invitation
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.connect_ways import WAYS
 from handoffaudit.validation.tool_results import Grade
@@ -134,7 +135,7 @@ def keys_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     about, secret = take_secret(request, who, "key")
     key = Key.objects.filter(tenant=who.tenant, pk=int(about)).first() if secret else None
     made = {"key": key, "secret": secret, "ways": WAYS if Scope.INGEST in key.scopes else ()} if key else None
-    return _page(request, who, KeyForm(), made=made)
+    return _keys(request, who, KeyForm(), made=made)
 
 
 @require_role(Role.ADMIN)
@@ -153,7 +154,7 @@ def create(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         )
     except Refused as refused:
         form.errors[refused.field] = refused.message
-        return _page(request, who, form, status=400)
+        return _keys(request, who, form, status=400)
     address = reverse("dashboard:settings_keys", args=[who.tenant.slug])
     return redirect_with_secret(address, request, who, "key", secret, str(key.pk))
 
@@ -179,7 +180,7 @@ def bind(request: HttpRequest, who: TenantMembership, key: int) -> HttpResponse:
     except Refused as refused:
         if not refused.field:
             raise Http404(refused.message) from refused
-        return _page(request, who, KeyForm(), binding=Binding(key, given, refused.message), status=400)
+        return _keys(request, who, KeyForm(), binding=Binding(key, given, refused.message), status=400)
     messages.success(request, f"{bound.name} speaks for {', '.join(bound.agents) or 'any agent'} from now on.")
     return redirect("dashboard:settings_keys", tenant=who.tenant.slug)
 
@@ -190,7 +191,7 @@ def _form(given: QueryDict) -> KeyForm:
     return KeyForm(name, given.getlist("scopes"), expires, seam, given.get("agents", ""))
 
 
-def _page(
+def _keys(
     request: HttpRequest,
     who: TenantMembership,
     form: KeyForm,
@@ -211,9 +212,140 @@ def _page(
     return render(request, "dashboard/settings/keys.html", context, status=status)
 
 
-urlpatterns = [
+key_urls = [
     path("settings/keys/", keys_page, name="settings_keys"),
     path("settings/keys/create/", create, name="settings_key_create"),
     path("settings/keys/<int:key>/agents/", bind, name="settings_key_bind"),
     path("settings/keys/<int:key>/revoke/", revoke, name="settings_key_revoke"),
+]
+
+
+@require_role(Role.ADMIN)
+@require_safe
+def people_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    about, link = take_secret(request, who, "link")
+    invitation = Invitation(_person(who, int(about)), link) if link else None
+    return _people(request, who, invitation=invitation)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def invite(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    name, role = request.POST.get("name", ""), _role(request)
+    try:
+        invitation = people.invite(tenant=who.tenant, name=name, role=role, actor=who.person.username)
+    except Refused as refused:
+        given = {"name": name, "role": role, "error": refused.message}
+        return _people(request, who, given=given, status=400)
+    return _show(request, who, invitation)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def new_link(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
+    try:
+        invitation = people.new_link(tenant=who.tenant, person=_person(who, person), actor=who.person.username)
+    except Refused as refused:
+        return _refused(request, who, refused)
+    return _show(request, who, invitation)
+
+
+def _show(request: HttpRequest, who: TenantMembership, invitation: Invitation) -> HttpResponse:
+    address = reverse("dashboard:settings", args=[who.tenant.slug])
+    return redirect_with_secret(address, request, who, "link", invitation.path, str(invitation.person.pk))
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def set_role(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
+    role = _role(request)
+    try:
+        changed = people.set_role(tenant=who.tenant, person=_person(who, person), role=role, actor=who.person.username)
+    except Refused as refused:
+        return _refused(request, who, refused)
+    messages.success(request, f"{changed.person.username} is {role.value} now.")
+    return redirect("home") if changed.person_id == who.person.pk else _back(who)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def reset_factors(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
+    member = _person(who, person)
+    try:
+        people.reset_factors(tenant=who.tenant, person=member, actor=who.person.username)
+    except Refused as refused:
+        return _refused(request, who, refused)
+    messages.success(request, f"{member.username} signs in without a second factor until a new one is set up.")
+    return _back(who)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def remove(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
+    removed = _person(who, person)
+    try:
+        people.remove(tenant=who.tenant, person=removed, actor=who.person.username)
+    except Refused as refused:
+        return _refused(request, who, refused)
+    messages.success(request, f"{removed.username} is no longer in {who.tenant.name}.")
+    return redirect("home") if removed.pk == who.person.pk else _back(who)
+
+
+def _people(
+    request: HttpRequest,
+    who: TenantMembership,
+    *,
+    invitation: Invitation | None = None,
+    given: dict[str, Any] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    link = request.build_absolute_uri(invitation.path) if invitation else ""
+    if invitation and settings.PUBLIC_URL:
+        link = settings.PUBLIC_URL + invitation.path
+    context: dict[str, Any] = {
+        "tab": "settings",
+        "members": people.members(who.tenant),
+        "protected": people.find_protected(who.tenant),
+        "passwords": settings.PASSWORD_SIGN_IN,
+        "oidc": settings.OIDC_NAME,
+        "rights": [(role.value, rights) for role, rights in RIGHTS.items()],
+        "invitation": invitation,
+        "link": link,
+        "given": given or {"role": Role.VIEWER},
+        "days": settings.PASSWORD_RESET_TIMEOUT // 86_400,
+    }
+    return render(request, "dashboard/settings/people.html", context, status=status)
+
+
+def _refused(request: HttpRequest, who: TenantMembership, refused: Refused) -> HttpResponse:
+    messages.error(request, refused.message)
+    return _people(request, who, status=409)
+
+
+def _back(who: TenantMembership) -> HttpResponse:
+    return redirect("dashboard:settings", tenant=who.tenant.slug)
+
+
+def _person(who: TenantMembership, pk: int) -> Person:
+    """Return a person of this tenant; raise Http404 for anybody else."""
+    person = Person.objects.filter(pk=pk, membership__tenant=who.tenant).first()
+    if person is None:
+        raise Http404("There is no such person in this tenant.")
+    return person
+
+
+def _role(request: HttpRequest) -> Role:
+    try:
+        return Role(request.POST.get("role", ""))
+    except ValueError as error:
+        raise Http404("There is no such role.") from error
+
+
+people_urls = [
+    path("settings/", people_page, name="settings"),
+    path("settings/people/invite/", invite, name="settings_invite"),
+    path("settings/people/<int:person>/link/", new_link, name="settings_link"),
+    path("settings/people/<int:person>/role/", set_role, name="settings_role"),
+    path("settings/people/<int:person>/factors/", reset_factors, name="settings_reset_factors"),
+    path("settings/people/<int:person>/remove/", remove, name="settings_remove"),
 ]

@@ -1,0 +1,158 @@
+"""Tests of the weekly partitions on PostgreSQL: how they are made, and how the product says that they run out."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from threading import Event
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.cli.doctor import Installation, Level
+from handoffaudit.cli.doctor_servers import check_partitions
+from handoffaudit.handoffs import partitions
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import HandoffBody, new_id
+from handoffaudit.handoffs.partitions import WEEK, week_of
+from tests.handoffs.support import judged, payload
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite has no partitions"),
+]
+BODIES = "handoffs_handoffbody"
+Connect = Callable[[], "psycopg.Connection[Any]"]
+
+
+def place_of(body: HandoffBody) -> str:
+    """Return the partition that has the row."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT tableoid::regclass::text FROM {BODIES} WHERE handoff_id = %s", [body.pk])  # noqa: S608
+        (name,) = cursor.fetchone()
+    return str(name)
+
+
+def forget(number: int) -> None:
+    """Drop the last partitions, as if no worker had made them."""
+    for table in partitions.TABLES:
+        assert partitions.detach(partitions.list_partitions(table)[-number:], lambda: True)
+        partitions.drop_detached(table)
+
+
+def body_at(moment: datetime) -> HandoffBody:
+    return HandoffBody.objects.create(pk=first_id_at(moment), original=b"{}")
+
+
+def test_partitions_have_no_gap_and_reach_eight_weeks_ahead() -> None:
+    for table in partitions.TABLES:
+        made = partitions.list_partitions(table)
+        assert [one.low for one in made[1:]] == [one.high for one in made[:-1]]
+        assert made[0].low.int == 0
+        assert made[-1].ends_at >= timezone.now() + 8 * WEEK
+        partitions.make_ahead()
+        assert partitions.list_partitions(table) == made
+
+
+def test_new_handoffs_and_handoffs_of_any_time_have_a_place(tenant: Tenant) -> None:
+    judged(tenant, payload())
+    new = HandoffBody.objects.get()
+    assert place_of(new) == f"{BODIES}_first"
+    ahead = timezone.now() + 3 * WEEK
+    assert place_of(body_at(ahead)) == f"{BODIES}_{week_of(ahead):%Y%m%d}"
+    assert place_of(body_at(timezone.now() + timedelta(days=400))) == f"{BODIES}_rest"
+
+
+def test_a_partition_that_is_made_late_takes_its_rows_from_the_default_partition() -> None:
+    forget(2)
+    ahead = timezone.now() + 8 * WEEK - timedelta(days=1)
+    late, later = body_at(ahead), body_at(timezone.now() + timedelta(days=400))
+    assert place_of(late) == f"{BODIES}_rest"
+    partitions.make_ahead()
+    assert place_of(late) == f"{BODIES}_{week_of(ahead):%Y%m%d}"
+    assert place_of(later) == f"{BODIES}_rest"
+
+
+def test_readyz_and_doctor_warn_before_the_partitions_end(client: Client, settings) -> None:
+    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+    assert client.get("/readyz").json()["checks"]["partitions"] == "ok"
+    installation = Installation()
+    installation.database_works = True
+    assert [one.level for one in check_partitions(installation)] == [Level.OK]
+    soon = timezone.now() + partitions.WARN_BEFORE
+    number = len([one for one in partitions.list_partitions(BODIES)[1:] if one.ends_at > soon])
+    forget(number)
+    # The first partition ends in one to two weeks.
+    (first,) = partitions.list_partitions(BODIES)
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {BODIES} DETACH PARTITION {first.name}")
+        cursor.execute(
+            f"ALTER TABLE {BODIES} ATTACH PARTITION {first.name} FOR VALUES FROM (MINVALUE) TO (%s)",
+            [first_id_at(timezone.now() + timedelta(days=6))],
+        )
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+    assert answer.json()["checks"]["partitions"].startswith("the partitions end on 20")
+    (result,) = check_partitions(installation)
+    assert (result.level, result.message[:22]) == (Level.WARNING, "The partitions end on ")
+
+
+@pytest.fixture
+def connect() -> Connect:
+    """Return a function that opens another connection to the database of the test."""
+    parameters = connection.get_connection_params()
+    names = [name for name in ("host", "port", "user", "password", "dbname") if parameters.get(name)]
+    return lambda: psycopg.connect(**{name: parameters[name] for name in names}, autocommit=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_partition_in_use_stays(connect: Connect) -> None:
+    one = partitions.list_partitions(BODIES)[-1]
+    with connect() as other, other.transaction():
+        other.execute(f"SELECT FROM {BODIES}")
+        with pytest.raises(OperationalError), transaction.atomic():
+            partitions.detach([one], lambda: True)
+    assert one in partitions.list_partitions(BODIES)
+
+
+@pytest.fixture
+def filled() -> Iterator[str]:
+    """Make a plain table with 50,000 documents of the last 80 days."""
+    table = "handoffs_tried"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {table} (handoff_id uuid PRIMARY KEY, original bytea NOT NULL)")
+        times = [first_id_at(timezone.now() - timedelta(minutes=2 * number)) for number in range(50_000)]
+        cursor.execute(f"INSERT INTO {table} SELECT unnest(%s::uuid[]), 'x'", [times])
+        yield table
+        cursor.execute(f"DROP TABLE {table}")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_filled_table_is_partitioned_while_others_write(filled: str, connect: Connect, monkeypatch) -> None:
+    monkeypatch.setitem(partitions.TABLES, filled, "handoff_id")
+    written, is_over = [], Event()
+
+    def write() -> None:
+        with connect() as other:
+            while not is_over.is_set():
+                written.append(new_id())
+                other.execute(f"INSERT INTO {filled} VALUES (%s, 'y')", [written[-1]])  # noqa: S608
+
+    with ThreadPoolExecutor(1) as threads:
+        done = threads.submit(write)
+        partitions.partition(filled)
+        partitions.partition(filled)
+        time.sleep(0.1)
+        is_over.set()
+        done.result()
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {filled}_first")  # noqa: S608
+        assert cursor.fetchone() == (50_000 + len(written),)
+        cursor.execute("SELECT conname FROM pg_constraint WHERE conrelid = %s::regclass", [filled])
+        assert cursor.fetchall() == [(f"{filled}_pkey",)]
+    assert len(partitions.list_partitions(filled)) > 6

@@ -212,7 +212,7 @@ def test_all_that_was_seen_fills_the_draft_and_saves_nothing(tenant: Tenant, as_
         count(tenant, source, target)
     page = shown(as_admin, f"{DECLARED}?seen=1")
     assert raw_text(page, "textarea") == 'boss -> planner\nplanner -> "a, b", zed\nwriter -> *'
-    assert "2 ways seen in the last 30 days are added" in page
+    assert "2 ways seen in the last 30 days are added" in text_of(page)
     assert kinds.agents.current(tenant).version == 1
 
 

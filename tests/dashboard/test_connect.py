@@ -39,7 +39,7 @@ def test_an_empty_overview_leads_to_every_way(sign_in: SignIn, admin: Person) ->
     page = sign_in(admin).get("/t/acme/")
     assert "No handoffs have come yet" in page.text
     assert links(page, ".button-list a") == [f"{CONNECT}?with={name}" for name in NAMES]
-    assert "Waiting for the next handoff" in page.text
+    assert "Waiting for the next handoff" in text_of(page)
     assert 'action="/t/acme/sample/"' in page.text
 
 
@@ -175,7 +175,7 @@ def test_the_page_hears_of_the_next_handoff_and_of_its_verdict(
     assert "The next agent may start" in text_of(settled, "#arrived").replace("Accepted: t", "T")
     assert not attributes(settled, "#arrived", "data-live")
     [after] = [href for href in links(settled, ".next-links a") if "since=" in href]
-    assert "Waiting for the next handoff" in client.get(after).text
+    assert "Waiting for the next handoff" in text_of(client.get(after))
 
 
 def test_a_held_handoff_leads_to_its_decision(

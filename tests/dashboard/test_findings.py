@@ -130,7 +130,7 @@ def test_a_group_says_what_people_decided(browser: Client, tenant: Tenant) -> No
     decisions.decide_handoff(reference=str(first.pk), decision=Decision.APPROVE, note="It is meant to.", **about)
     page = browser.get(f"{LIST}{group(tenant).pk}/").text
     assert "It is meant to." in page
-    assert "1 approved, 0 declined, 1 not decided by anybody" in page
+    assert "1 approved, 0 declined, 1 not decided by anybody" in text_of(page)
 
 
 def test_the_newest_handoffs_unfold_without_leaving_the_list(browser: Client, tenant: Tenant) -> None:

@@ -13,6 +13,7 @@ from handoffaudit.diagnostics.logs import search
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.times import utc_text
 from tests.dashboard.log_lines import BAD, gate, health, moment, older, take, trace
+from tests.pages import text_of
 
 SignIn = Callable[[Person], Client]
 ADDRESS = "/t/acme/diagnostics/logs/"
@@ -225,7 +226,7 @@ def test_a_search_that_looked_at_enough_says_how_far_back_and_goes_on_when_asked
     client = sign_in(viewer)
     page = client.get(f"{ADDRESS}?q=needle")
     assert page.context["rows"] == []
-    assert "No line fits, as far back as" in page.text
+    assert "No line fits, as far back as" in text_of(page)
     assert "Search further back" in page.text
     further = client.get(page.context["next"])
     assert [row.glance.details for row in further.context["rows"]] == ["needle"]

@@ -14,6 +14,7 @@ from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Handoff, ModelBreaker, ModelCall, ModelCheck, ModelSpend
 from tests.messages_api.server import MessagesServer
+from tests.pages import text_of
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -113,7 +114,7 @@ def test_what_passed_unverified_leads_to_its_handoffs(sign_in: SignIn, viewer: P
     client = sign_in(viewer)
     page = client.get(f"{ADDRESS}?period=1h")
     assert page.context["health"].waiting.unverified == 1
-    assert "1 accepted unverified" in page.text
+    assert "1 accepted unverified" in text_of(page)
     listed = client.get("/t/acme/handoffs/?state=accepted&state=approved&flag=unverified&since=1h")
     assert len(listed.context["handoffs"]) == 1
 

@@ -43,7 +43,7 @@ def test_values_are_marked_in_the_text_beside_what_they_rest_on(browser: Client,
         "Evidence that no claim cites (1)",
     ):
         assert said in claims
-    assert '<mark class="value-mark value-mark--ungrounded">12 March 2024<sup' in page.html
+    assert [one[:13] for one in texts(page.html, "mark.value-mark--ungrounded")] == ["12 March 2024"]
     assert "value-mark--grounded" in page.html
 
 
@@ -51,7 +51,7 @@ def test_a_text_is_shown_as_it_arrived_with_its_findings_at_its_place(browser: C
     document = payload(data="Three suppliers deliver by 12 March 2024.")
     handoff = judged(tenant, document, context={"question": "Who delivers?"})
     page = opened(browser, handoff)
-    assert '<mark class="value-mark value-mark--ungrounded">12 March 2024<sup' in page.html
+    assert [one[:13] for one in texts(page.html, "mark.value-mark--ungrounded")] == ["12 March 2024"]
     assert "data.text" not in page.html
     assert "Three suppliers deliver by 12 March 2024." in page.text("document")
     page = opened(browser, handoff, "?at=/data")

@@ -159,12 +159,11 @@ def test_a_stale_edit_shows_both_line_by_line_and_can_be_made_again(
     prompts.save(tenant=tenant, base_version=1, rows=[theirs], actor="bob")
     response = as_admin.post(f"{PAGE}save/", edited(text=TEXT.replace("price", "word")), headers=headers)
     assert response.status_code == 409
-    for text in (
-        "bob saved version 2 while you were editing",
-        "<td>Is every amount in the parts list?</td><td>Is every amount in the word list?</td>",
-        "Save mine on version",
-    ):
+    for text in ("bob saved version 2 while you were editing", "Save mine on version"):
         assert text in response.text
+    cells = texts(response, "td")
+    at = cells.index("Is every amount in the parts list?")
+    assert cells[at + 1] == "Is every amount in the word list?"
     assert row_of(tenant) == theirs
 
 
@@ -275,7 +274,9 @@ def test_what_a_model_could_not_be_asked_about_is_told_on_the_trial_s_page(
     assert "1 verdict would change, 2 would not." in text_of(page)
     assert "1 verdict" in texts(page, "b")
     Trial.objects.update(flips={})
-    assert "the other 3 are judged with the draft as they are now" in as_admin.get(f"/t/acme/trials/{trial.pk}/").text
+    assert "the other 3 are judged with the draft as they are now" in text_of(
+        as_admin.get(f"/t/acme/trials/{trial.pk}/")
+    )
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])

@@ -59,7 +59,7 @@ def at_field(page: Source, field: str) -> str:
 def test_the_empty_page_says_what_a_rule_is_and_what_to_do(as_admin: Client, viewer: Person) -> None:
     page = as_admin.get(PAGE).text
     for text in ("A rule says what must hold", "add a set", "Examples to begin with", "Signals", "Assessments"):
-        assert text in page
+        assert text in text_of(page)
     client = Client()
     client.force_login(viewer)
     page = client.get(PAGE).text
@@ -72,8 +72,8 @@ def test_an_example_is_added_with_one_click_and_then_not_offered_again(as_admin:
     response = as_admin.post(f"{PAGE}example/", data)
     assert response.status_code == 302
     page = as_admin.get(PAGE).text
-    for text in ("confidence</span> must be between 0 and 1", "must be one of LONG, SHORT, FLAT", "Added Signals."):
-        assert text in page
+    for text in ("confidence must be between 0 and 1", "must be one of LONG, SHORT, FLAT", "Added Signals."):
+        assert text in text_of(page)
     assert "Signal" in page
     offered = attributes(only(page, "section.rules-examples"), "[value]", "value")
     assert "signal_validation_v1" not in offered
@@ -96,8 +96,8 @@ def test_a_set_and_its_first_rule_are_added(as_admin: Client, tenant: Tenant) ->
     rule = rule_of(tenant)
     assert (rule.threshold, rule.output_types, rule.compare_field) == (100, ["deal_data"], None)
     page = as_admin.get(PAGE).text
-    for text in ('<span class="mono">price</span> must be at most 100', "The price is within the limit", "deal_data"):
-        assert text in page
+    for text in ("price must be at most 100", "The price is within the limit", "deal_data"):
+        assert text in text_of(page)
     assert "for the desk" in as_admin.get(f"{PAGE}history/").text
 
 
@@ -347,7 +347,7 @@ def test_a_page_of_many_rules_shows_the_first_and_leads_to_all(as_viewer: Client
     rules.save(tenant=tenant, base_version=0, rows=rules.parse(sets), actor="ada")
     page = as_viewer.get(PAGE).text
     assert page.count("rules-sentence") == 200
-    assert "All 100 rules of S4" in page
+    assert "All 100 rules of S4" in text_of(page)
     assert as_viewer.get(PAGE, {"set": "s4"}).text.count("rules-sentence") == 300
 
 

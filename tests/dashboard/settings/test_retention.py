@@ -10,7 +10,7 @@ from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import gate_lines, send
 from tests.diagnostics.retention.support import aged, aged_blocks, keep, run_all
-from tests.pages import only
+from tests.pages import only, text_of
 
 PAGE = "/t/acme/settings/retention/"
 pytestmark = pytest.mark.django_db
@@ -130,7 +130,7 @@ def test_after_a_run_pages_say_what_was_removed_and_by_which_rule(as_admin: Clie
     for address in ("logs/", f"logs/import/{made.pk}/", "files/"):
         page = as_admin.get(f"/t/acme/diagnostics/{address}")
         assert page.status_code == 200
-        assert said in page.text, address
+        assert said in text_of(page), address
     gone = as_admin.get(f"/t/acme/diagnostics/files/{old.pk}/", follow=True)
     assert "There is no such report. Retention removed the data from before" in gone.text
     log = as_admin.get("/t/acme/settings/audit/").text

@@ -3,15 +3,15 @@
 Documents and verdicts are those of the bundled samples, in turn. The counts are made by a recount.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from benchmarks.filling import _samples
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import recount
+from handoffaudit.handoffs import partitions, recount
 
 # One handoff in so many has a document and a verdict.
 WITH_DOCUMENT: Final = 1
@@ -53,11 +53,28 @@ _BESIDE: Final = (
 )
 
 
+def _make_weeks(begin: datetime) -> None:
+    """Give each week since a time partitions, as an installation has them that began then."""
+    for table in partitions.TABLES:
+        first, *_ = partitions.list_partitions(table)
+        if first.low.int:
+            continue
+        with transaction.atomic():
+            partitions.detach([first], lambda: True)
+        partitions.drop_detached(table)
+        monday = partitions.week_of(begin)
+        while monday < first.ends_at:
+            partitions.make_week(table, monday)
+            monday += partitions.WEEK
+
+
 def fill(tenant: Tenant, rows: int, *, days: float = 30.0, oldest: float = 90.0, every: int = WITH_DOCUMENT) -> None:
     """Add handoffs of `days` days, of which the first is `oldest` days old. PostgreSQL only."""
     begin = timezone.now() - timedelta(days=oldest)
     step = timedelta(days=days) / max(rows, 1)
     samples = list(_samples(tenant))
+    if not tenant.handoff_set.exists():
+        _make_weeks(begin)
     values: dict[str, Any] = {"tenant": tenant.pk, "rows": rows, "samples": len(samples), "every": every}
     values |= {"begin": begin, "step": step}
     with connection.cursor() as cursor:

@@ -45,6 +45,18 @@ class ApiHandler(WSGIHandler):
         problems = ProblemMiddleware(answer)
         self._exception_middleware: list[Any] = [problems.process_exception]
         self._middleware_chain = convert_exception_to_response(problems)
+        # The addresses without parameters, such as those of submissions.
+        self._resolved: dict[str, Any] = {}
+
+    def resolve_request(self, request: HttpRequest) -> Any:
+        """Return the view of an address. Django would match the patterns of all addresses one after another."""
+        match = self._resolved.get(request.path_info)
+        if match is None:
+            match = super().resolve_request(request)
+            if not match.kwargs:
+                self._resolved[request.path_info] = match
+        request.resolver_match = match
+        return match
 
     def _get_response(self, request: HttpRequest) -> HttpResponse:
         try:

@@ -185,9 +185,7 @@ def _items(sent: bytes) -> list[bytes]:
 def _item(receipt: Receipt, slug: str, judged: JudgedSummary | None) -> dict[str, Any]:
     shown = {"status": receipt.status} | serializers.receipt_of(receipt)
     if receipt.id:
-        # A batch has up to a thousand items, so each item carries only the two most useful links.
-        links = serializers.links(receipt.id, slug)
-        shown["links"] = {name: links[name] for name in ("self", "page")}
+        shown["links"] = serializers.main_links(receipt.id, slug)
     if judged and receipt.status in (200, 202):
         shown |= {"status": 200, "state": judged.state, "verdict": judged.verdict}
     return shown | ({"title": receipt.title, "detail": receipt.detail} if receipt.title else {})

@@ -88,16 +88,19 @@ def at(path: str) -> AliasPath:
     return AliasPath(*path.split("."))
 
 
+def main_links(pk: str, tenant_slug: str) -> dict[str, str]:
+    """Return the links of an item of a batch, which can have a thousand items."""
+    return {"self": f"/api/v1/handoffs/{pk}", "page": f"{settings.PUBLIC_URL}/t/{tenant_slug}/handoffs/{pk}/"}
+
+
 def links(pk: str, tenant_slug: str) -> dict[str, str]:
     base = f"/api/v1/handoffs/{pk}"
-    return {
-        "self": base,
+    return main_links(pk, tenant_slug) | {
         "verdicts": f"{base}/verdicts",
         "events": f"{base}/events",
         "attempts": f"{base}/attempts",
         "chain": f"{base}/chain.svg",
         "review": f"{base}/review",
-        "page": f"{settings.PUBLIC_URL}/t/{tenant_slug}/handoffs/{pk}/",
         "codes": codes_link(),
     }
 

@@ -235,10 +235,13 @@ class Waiting:
     more: bool = False
 
 
-def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup]) -> Waiting:
-    """Return the numbers of waiting handoffs of these groups, counted fully unless the groups are very large."""
+def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup], of_all: Waiting | None = None) -> Waiting:
+    """Return the numbers of waiting handoffs of these groups, counted fully unless the groups are very large.
+
+    `of_all` holds the numbers of all groups, where the caller has read them.
+    """
     if sum(group.number for group in groups) > 2 * MOST_WAITING:
-        return waiting(tenant)
+        return of_all or waiting(tenant)
     handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
     members = GroupedHandoff.objects.filter(Exists(handoffs), group__in=[group.pk for group in groups])
     there = members.exclude(handoff__in=reassignments_in_force(tenant).values("handoff"))

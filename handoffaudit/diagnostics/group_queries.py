@@ -176,7 +176,8 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
     following = _format_cursor(*shown[-1], is_quiet=is_quiet) if len(found) > limit else None
     groups = [group for group, _ in shown]
     is_exact = waits is not None and (filters.sort == "waiting" or not waits.more)
-    return GroupPage(_add_numbers(groups, waits if waits and is_exact else waiting_in(tenant, groups)), following)
+    waits = waits if waits and is_exact else waiting_in(tenant, groups, waits)
+    return GroupPage(_add_numbers(groups, waits), following)
 
 
 def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:

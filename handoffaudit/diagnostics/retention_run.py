@@ -190,16 +190,19 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
 
 
 def _enter_partition(tenant: Tenant, one: RetentionRun) -> uuid.UUID | None:
-    """Return the end of the partition that the run reaches next, or None. Drop the partition if the run enters it."""
+    """Return the id at which the next batch must end, if any, so that a run enters each partition with a new batch.
+
+    A partition that the run enters is dropped if no tenant needs it.
+    """
     terms = Terms(_rule_of(one), one.started_at, legal_holds.read(tenant))
     due = KINDS[Data.HANDOFFS].list_due(tenant, terms).filter(pk__gt=one.reached)
     first = due.order_by("pk").values_list("pk", flat=True).first()
-    found = partitions.find(first) if first else []
-    if not found:
+    if first is None:
         return None
-    if found[0].low >= one.reached:
+    begin, end = partitions.bounds_of(first)
+    if begin >= one.reached and (found := partitions.find(first)):
         _drop(found)
-    return found[0].high
+    return end
 
 
 def _drop_emptied() -> None:

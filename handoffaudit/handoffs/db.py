@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -26,6 +26,7 @@ from handoffaudit.database_faults import POOL_SECONDS, Cause
 SILENT_SECONDS = 0.8
 
 
+@cache
 def is_postgresql() -> bool:
     return connection.vendor == "postgresql"
 
@@ -321,7 +322,7 @@ def _end_of_prefix(prefix: str) -> str:
 
 def release_connection() -> None:
     """Return the connection to the pool; call before a wait, so that waiting threads do not use up the pool."""
-    if connection.vendor == "postgresql" and not connection.in_atomic_block:
+    if is_postgresql() and not connection.in_atomic_block:
         connection.close()
 
 
@@ -334,6 +335,11 @@ class WatchedConnection(psycopg.Connection[Any]):
 
     def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
         return super().wait(self._watch(gen), *args, **more)
+
+    def set_autocommit(self, value: bool) -> None:  # noqa: FBT001 -- psycopg's signature
+        # Django sets the value each time that it takes a connection from the pool.
+        if value != self.autocommit:
+            super().set_autocommit(value)
 
     def _watch(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """Forward the messages between psycopg and its generator, and close the connection if the server is away.

@@ -35,6 +35,7 @@ _PAUSE_SECONDS: Final = 0.3
 # The first key of the advisory lock of PostgreSQL.
 _LOCKS: Final = 0x50415254
 _LEAST: Final = uuid.UUID(int=0)
+_MOST: Final = uuid.UUID(int=2**128 - 1)
 _BOUNDS: Final = re.compile(r"FROM \((?:MINVALUE|'([0-9a-f-]{36})')\) TO \('([0-9a-f-]{36})'\)")
 _PARTITIONS: Final = """
     SELECT relname, pg_get_expr(relpartbound, pg_class.oid) FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
@@ -84,6 +85,13 @@ def find(pk: uuid.UUID) -> list[Partition]:
     """Return the partitions of all tables that have the rows of a handoff, if the bounds of all are the same."""
     found = [one for table in TABLES for one in list_partitions(table) if one.low <= pk < one.high]
     return found if len({(one.low, one.high) for one in found}) == 1 else []
+
+
+def bounds_of(pk: uuid.UUID) -> tuple[uuid.UUID, uuid.UUID]:
+    """Return the bounds of the partition of a handoff, or of the time between two partitions."""
+    edges = {_LEAST, _MOST}
+    edges.update(edge for one in list_partitions(next(iter(TABLES))) for edge in (one.low, one.high))
+    return max(edge for edge in edges if edge <= pk), min(edge for edge in edges if edge > pk or edge == _MOST)
 
 
 def describe_shortage() -> str:

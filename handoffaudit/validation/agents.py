@@ -227,6 +227,8 @@ def guess_role(record: Record, behaviour: str = "") -> Guess:
     return Guess(role or WORKER, newest)
 
 
+# The same agents hand over again and again.
+@lru_cache(maxsize=1024)
 def guess_by_name(agent: str) -> SourceRole | None:
     """Return the role that the name of an agent suggests, or None."""
     name = agent.lower().translate(_SEPARATORS)
@@ -294,16 +296,16 @@ def _has_form(text: str) -> bool:
     head = text[:_HEAD].partition("```")[0]
     folded = head.lower()
     # The search for plain words is many times faster than the search for the patterns.
-    if any(word in folded[: _OPENING + 1] for word in _OF_PROGRAMS) and _ENDS_A_PROGRAM.search(head, 0, _OPENING):
+    if any(map(folded[: _OPENING + 1].__contains__, _OF_PROGRAMS)) and _ENDS_A_PROGRAM.search(head, 0, _OPENING):
         return True
-    if any(word in folded for word in _OF_PAGES) and _PAGE.search(head) and _PLACE.search(head):
+    if any(map(folded.__contains__, _OF_PAGES)) and _PAGE.search(head) and _PLACE.search(head):
         return True
     lines = [line for line in text.split("\n")[:_MOST_LOOKED_AT] if line.strip()]
     if "://" in text:
         addresses = [at for at, line in enumerate(lines) if _ADDRESS_LINE.match(line)]
         if len(addresses) >= _FEWEST_LINES and addresses[0] < _FEWEST_LINES:
             return True
-    return len(lines) >= _FEWEST_LINES and sum(_LISTED.match(line) is not None for line in lines) * 2 > len(lines)
+    return len(lines) >= _FEWEST_LINES and sum(map(bool, map(_LISTED.match, lines))) * 2 > len(lines)
 
 
 def _was_called(record: Record) -> bool:

@@ -105,7 +105,7 @@ def _fold(text: str) -> str:
 
 
 def _has_stem(folded: str) -> bool:
-    return any(stem in folded for stem in _STEMS)
+    return any(map(folded.__contains__, _STEMS))
 
 
 def _sentence_around(text: str, word: re.Match[str]) -> tuple[int, int]:

@@ -256,7 +256,7 @@ def _states(value: object) -> bool:
 def _classify(
     location: Location, value: Any, citations: Citations, within: Location
 ) -> tuple[ClaimKind | None, tuple[str, ...]]:
-    paths = _paths(location, within)
+    paths = _paths(location, within) if citations.sources or citations.assumptions else []
     citing = next((path for path in paths if citations.sources.get(path)), None)
     if citing is not None:
         kind = ClaimKind.CITED if citing in citations.supported else ClaimKind.CITES_UNKNOWN

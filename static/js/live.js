@@ -1,7 +1,7 @@
 // Asks whether something on the page is out of date, and puts what is newer in its place, by its id: every 5 s while
 // somebody is there, more and more slowly, down to once a minute, while nothing happens, and not at all in a tab that
 // nobody looks at, without a network, or after signing out. A page with data-live-steady asks every 4 s as long as it is
-// looked at: two people who have the same handoff open see each other's comments within 5 s.
+// looked at: two people at the queue, or with the same handoff open, see what the other does within 5 s.
 //
 // data-live="address" is what is asked; a page without it asks data-live-menu, less often. What the page has already goes
 // along: each data-live-seen="name=value", and each data-live-row in `rows`, at most a hundred. 204: nothing is newer.

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 import structlog
-from structlog.contextvars import clear_contextvars
 
 from handoffaudit.handoffs import notify, queries
-from handoffaudit.logging import begin_request, current_id
+from handoffaudit.logging import begin_request, clear_ids, current_id
 from handoffaudit.wsgi import application
 from tests.api.support import client, problem
 
@@ -24,9 +23,9 @@ MADE = re.compile(r"[0-9a-f]{32}")
 
 @pytest.fixture(autouse=True)
 def _own_context() -> Iterator[None]:
-    clear_contextvars()
+    clear_ids()
     yield
-    clear_contextvars()
+    clear_ids()
 
 
 def id_of(given: str | None, path: str = "http://testserver/healthz") -> str:

@@ -73,6 +73,18 @@ def test_map_and_matrix_lead_to_the_handoffs_between_two(crew: Tenant, as_viewer
     assert "As a table" in text_of(section(page, "map"))
 
 
+def test_the_most_blocked_route_leads_to_its_handoffs_from_the_first_on(tenant: Tenant, as_viewer: Client) -> None:
+    count(tenant, "analyst", "writer", 9)
+    assert not select(shown(as_viewer), ".agents-worst")
+    count(tenant, "writer", "editor", 2, "rejected")
+    count(tenant, "writer", "printer", 3, "held")
+    count(tenant, "writer", "printer", 5)
+    page = shown(as_viewer)
+    assert "writer" in text_of(page, ".agents-worst")
+    wanted = "source=writer&target=printer&state=rejected&state=held&state=declined&sort=oldest"
+    assert links(page, ".agents-worst a") == [f"/t/acme/handoffs/?{wanted}"]
+
+
 def test_a_period_that_cannot_be_read_is_named(as_viewer: Client) -> None:
     assert "use a number of hours or days" in shown(as_viewer, f"{PAGE}?period=soon", 400)
 

@@ -14,6 +14,7 @@ from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.diagnostics.logs import index, upload
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from tests.dashboard.log_lines import BAD, gate, health, moment, older, take, trace
+from tests.pages import links, texts
 
 SignIn = Callable[[Person], Client]
 ADDRESS = "/t/acme/diagnostics/logs/import/"
@@ -142,6 +143,16 @@ def test_the_page_of_an_import_tells_what_it_brought(sign_in: SignIn, viewer: Pe
     assert [(bad.number, bad.text) for bad in page.context["bad_lines"]] == [(6, "and <b>more</b> of it")]
     assert "and &lt;b&gt;more" in page.text
     assert 'hx-trigger="every' not in page.text
+
+
+def test_the_page_of_an_import_has_the_reasons_of_its_log(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
+    health = "agent=planner phase=plan source=text_fallback reason={} timestamp=2026-02-15T0{}:15:00Z"
+    reasons = ("file_missing", "schema_invalid", "file_missing")
+    taken = take(tenant, *(health.format(reason, at) for at, reason in enumerate(reasons)), source="health.log")
+    page = sign_in(viewer).get(f"{ADDRESS}{taken.pk}/")
+    heading = '[aria-labelledby="reasons-title"]'
+    assert texts(page, f"{heading} li") == ["file_missing 2", "schema_invalid 1"]
+    assert links(page, f"{heading} a")[0] == "/t/acme/diagnostics/logs/?source=health.log&event=file_missing"
 
 
 def test_bad_lines_are_shown_in_pages_with_their_numbers(

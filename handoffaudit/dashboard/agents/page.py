@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.urls import path, reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
@@ -33,9 +34,12 @@ from handoffaudit.diagnostics.agents import (
 )
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.rates import OutcomeCounts
 
 MOST_DRAWN: Final = 60
+
+BLOCKED: Final = (State.REJECTED, State.HELD, State.DECLINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +268,14 @@ class Line:
     time: str
 
 
+@dataclass(frozen=True, slots=True)
+class MostBlocked:
+    """The route with the most blocked handoffs; `href` lists all of them, the oldest first."""
+
+    route: AgentRoute
+    href: str
+
+
 @require_role(Role.VIEWER)
 @require_safe
 def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
@@ -289,11 +301,23 @@ def _drawings(who: TenantMembership, found: Agents, links: Links) -> dict[str, A
         "judged": OutcomeCounts.of(edge.judged for edge in listed),
         "caused": sum(edge.stats.caused for edge in listed),
         "passed_on": sum(edge.stats.passed_on for edge in listed),
+        "most_blocked": _most_blocked(who, found),
         "maps": maps(who.tenant, found.agents, listed, links),
         "matrix": matrix(who.tenant.slug, found, links),
         "lines": [_line(who, agent, shown[agent.name], links) for agent in found.agents[:MOST_AGENTS]],
         "more_agents": max(0, len(found.agents) - MOST_AGENTS),
     }
+
+
+def _most_blocked(who: TenantMembership, found: Agents) -> MostBlocked | None:
+    """Return the route with the most handoffs that were not accepted; None if all were accepted."""
+    route = max(found.edges.listed, key=lambda one: one.share.total - one.share.part, default=None)
+    if route is None or route.share.total == route.share.part:
+        return None
+    # The period of the page would hide when it began.
+    filters = [("source", route.source), ("target", route.target), *(("state", state) for state in BLOCKED)]
+    query = urlencode([*filters, ("sort", "oldest")])
+    return MostBlocked(route, f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?{query}")
 
 
 def _line(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> Line:

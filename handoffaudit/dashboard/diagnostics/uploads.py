@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,12 +29,13 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.compression import PIECE, DamagedStream
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.diagnostics.logs import store, upload
+from handoffaudit.diagnostics.logs import search, store, upload
+from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.logs.upload import TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.validation.logs.lines import KIND_TEXTS, Kind
+from handoffaudit.validation.logs.lines import KIND_TEXTS, HealthLine, Kind
 from handoffaudit.validation.text import clean, pluralize
 
 # A running worker starts to read an import within this time.
@@ -276,6 +278,10 @@ IMPORTS = 50
 
 MOST_BAD = 100
 
+# Reasons are counted in at most this many lines, which are read for the page.
+MOST_HEALTH = 1_000
+MOST_REASONS = 12
+
 
 @require_role(Role.VIEWER)
 @require_safe
@@ -347,15 +353,32 @@ def import_status(request: HttpRequest, who: TenantMembership, log_import: UUID)
     context: dict[str, Any] = {
         "one": one,
         "logs_url": reverse("dashboard:logs", args=[who.tenant.slug]),
+        "most_health": MOST_HEALTH,
         "lines_removed": LogBlock.objects.filter(imported=row).exclude(removed_at=None).exists(),
     }
     try:
+        if not one.is_running:
+            context["reasons"] = _reasons(who, row)
         if row.bad and not one.is_running:
             page = store.list_bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
             context |= {"bad_lines": [BadRow.of(found) for found in page.items], "next_bad": page.next}
     except FilterError as bad:
         return render_page(request, IMPORTED, context | {"bad": bad}, status=HTTPStatus.BAD_REQUEST)
     return render_page(request, IMPORTED, context, partials=("reading",))
+
+
+def _reasons(who: TenantMembership, row: LogImport) -> list[tuple[str, int, str]]:
+    """Return the reasons in the newest health lines of the log, the most frequent first.
+
+    Each has its number and the query of its lines.
+    """
+    query = LogQuery(source=row.source, kind=Kind.HEALTH.value)
+    found = search.search_lines(who.tenant, query, limit=MOST_HEALTH).items
+    counts = Counter(str(each.line.reason) for each in found if isinstance(each.line, HealthLine) and each.line.reason)
+    return [
+        (reason, number, urlencode({"source": row.source, "event": reason}))
+        for reason, number in counts.most_common(MOST_REASONS)
+    ]
 
 
 urlpatterns = [

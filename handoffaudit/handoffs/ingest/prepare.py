@@ -3,6 +3,7 @@
 import hashlib
 import re
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from itertools import islice
@@ -24,7 +25,7 @@ from handoffaudit.validation.submission import UNREADABLE, Submission, fields_of
 from handoffaudit.validation.text import trace_name
 from handoffaudit.validation.times import utc_text
 
-_LINE = re.compile(rb"\S[^\n]*")
+_VISIBLE = re.compile(rb"\S")
 
 
 def read_submission(sent: bytes, declared_format: str | None = None, handoff_id: str | None = None) -> Submission:
@@ -40,16 +41,22 @@ def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
     array cannot be read.
     """
     if lines:
-        return [
-            sent[sent.rfind(b"\n", 0, found.start()) + 1 : found.end()]
-            for found in islice(_LINE.finditer(sent), most + 1)
-        ]
+        return list(islice(_split_lines(sent), most + 1))
     try:
         return json_text.split_array(sent, most)
     except submission.UNREADABLE as error:
         _, issues = parse_json(sent, max_depth=settings.MAX_NESTING + 2)
         messages = [f"{issue.message} {issue.hint}" for issue in issues]
         raise ValueError(messages[0] if messages else f"The batch is not a JSON array: {error}.") from error
+
+
+def _split_lines(sent: bytes) -> Iterator[bytes]:
+    """Yield each line that is not blank."""
+    end = 0
+    while found := _VISIBLE.search(sent, end):
+        start, end = found.start(), sent.find(b"\n", found.start())
+        end = len(sent) if end < 0 else end
+        yield sent[sent.rfind(b"\n", 0, start) + 1 : end]
 
 
 def expand(sent: Submission) -> list[Submission]:

@@ -99,12 +99,14 @@ def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True) ->
     return _find_existing([handoff])[handoff.handoff_id]
 
 
-def store_many(handoffs: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
-    """Store the handoffs whose id is new; call inside a transaction.
+def store_many(
+    handoffs: list[PreparedHandoff], sender: Actor, known: dict[str, ExistingHandoff]
+) -> list[ExistingHandoff | None]:
+    """Store the handoffs whose id is not in `known`; call inside a transaction.
 
-    For each handoff, return the stored handoff that already has the id, or None if the handoff is new.
+    For each handoff, return the stored handoff that already has the id, or None if the handoff is new. Raise one of
+    `CLASHES` if a stored handoff has one of the other ids.
     """
-    known = _find_existing(handoffs)
     answers: list[ExistingHandoff | None] = []
     new: list[PreparedHandoff] = []
     for handoff in handoffs:
@@ -322,16 +324,18 @@ def _refuse_agents(
 def _store(
     handoffs: list[PreparedHandoff], sender: Actor, grade: Grade, *, wakes: bool = True
 ) -> list[ExistingHandoff | None]:
-    for last in (False,) * (CLASH_TRIES - 1) + (True,):
+    for tried in range(CLASH_TRIES):
+        last = tried == CLASH_TRIES - 1
         try:
             with write_turn(), transaction.atomic():
-                known = store_many(handoffs, sender)
+                # Nearly all ids are new, and a look-up costs half as much as the insert, so the first try has none.
+                known = store_many(handoffs, sender, _find_existing(handoffs) if tried else {})
                 _store_results(handoffs, known, sender, grade)
                 if wakes:
                     transaction.on_commit(partial(_notify_workers_of, handoffs))
                 return known
         except CLASHES:
-            # Another process stored one of these ids between the look-up and the insert; the next look-up finds the id.
+            # The next look-up finds the stored handoff with the id, also if another process has just stored it.
             if last:
                 raise
         except OperationalError as error:

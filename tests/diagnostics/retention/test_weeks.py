@@ -16,7 +16,7 @@ from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck
 from handoffaudit.handoffs.partitions import WEEK, week_of
 from handoffaudit.policy.retention import Data, Retention
 from tests.diagnostics.retention.support import age, days_ago, keep, run_all
-from tests.handoffs.support import judged, payload
+from tests.handoffs.support import held, judged, payload
 
 pytestmark = [
     pytest.mark.django_db,
@@ -106,6 +106,18 @@ def test_a_held_week_stays_and_leaves_after_the_hold(tenant, weeks) -> None:
     run_all()
     assert HandoffBody.objects.count() == 0
     assert name not in names()
+
+
+def test_a_run_goes_on_after_a_week_of_which_something_stays(tenant, weeks, deleted) -> None:
+    early, kept = age(judged(tenant, payload()), OLD + 7), age(judged(tenant, held()), OLD + 6.999)
+    late = age(judged(tenant, payload()), OLD)
+    name = name_of(late)
+    keep(tenant, handoffs=30)
+    run_all()
+    assert list(Handoff.objects.values_list("pk", flat=True)) == [kept.pk]
+    assert name_of(early) in deleted()
+    assert name not in names()
+    assert name not in deleted()
 
 
 def test_a_week_leaves_when_all_of_it_is_older_than_the_term(tenant, weeks) -> None:

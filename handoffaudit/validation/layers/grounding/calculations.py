@@ -121,7 +121,7 @@ class _NotANumberError(Exception):
 
 def calculations_in(text: str) -> list[Calculation]:
     """Return the first 200 calculations of the first 50,000 characters whose two sides are numbers, in order."""
-    if not any(sign in text for sign in _CLAIMS_EQUAL):
+    if not any(map(text.__contains__, _CLAIMS_EQUAL)):
         return []
     chunks = (chunk.span() for start, end in _lines(text) for chunk in _CHUNK.finditer(text, start, end))
     found = (one for start, end in chunks for one in _calculations(text, start, end))

@@ -111,7 +111,8 @@ def _find_values(lookup: Lookup, values: Sequence[TextValue]) -> list[tuple[Text
             continue
         if value.kind == "name" and _is_label(lookup.text, value):
             continue
-        one = Found("grounded", mentions[value]) if value in mentions else lookup.find(value)
+        where = mentions.get(value) if mentions else None
+        one = Found("grounded", where) if where else lookup.find(value)
         if one is not None and not (one.status == "ungrounded" and _is_syntax(lookup, value)):
             found.append((value, one))
     return found
@@ -246,7 +247,8 @@ def _is_label(text: str, value: TextValue) -> bool:
     after = text[value.end : value.end + 3].lstrip("*_ ")
     if after[:1] == ":":
         return True
-    before = text[max(0, value.start - 100) : value.start]
-    return ("#" in before and before.rpartition("\n")[2].lstrip().startswith("#")) or (
-        text[max(0, value.start - 2) : value.start] == "**" and text[value.end : value.end + 2] == "**"
-    )
+    start = value.start
+    first = max(0, start - 100)
+    if text.find("#", first, start) >= 0 and text[first:start].rpartition("\n")[2].lstrip().startswith("#"):
+        return True
+    return text.startswith("**", value.end) and text.endswith("**", 0, start)

@@ -1,6 +1,6 @@
 """The findings of the grounding layer: one for each kind of value in a claim, with all its values."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from handoffaudit.validation.claims import Claim, Mark, Source
@@ -94,7 +94,7 @@ _PLURALS: Final = {
 
 
 def findings_of(
-    marked: Iterable[tuple[Claim, list[Mark]]], sources: Sequence[Source], severity: Severity
+    marked: Sequence[tuple[Claim, list[Mark]]], sources: Sequence[Source], severity: Severity
 ) -> Iterator[Issue]:
     """Yield the findings about the ungrounded marks of claims, for claims in the order of their paths.
 
@@ -102,7 +102,7 @@ def findings_of(
     """
     looked_in = ""
     # Only the first findings are reported, so their order must not depend on the key order of the data.
-    for claim, marks in sorted(marked, key=lambda one: dotted_path(one[0].location)):
+    for claim, marks in sorted(marked, key=lambda one: dotted_path(one[0].location)) if len(marked) > 1 else marked:
         alike: dict[tuple[str, bool], list[Mark]] = {}
         for mark in _select_ungrounded(marks):
             alike.setdefault((mark.kind, mark.counts), []).append(mark)

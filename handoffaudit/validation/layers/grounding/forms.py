@@ -257,7 +257,7 @@ class TextForms:
 
 def _is_hedged(sentence: str) -> bool:
     folded = sentence.lower()
-    return any(stem in folded for stem in _HEDGE_STEMS) and _HEDGES.search(sentence) is not None
+    return any(map(folded.__contains__, _HEDGE_STEMS)) and _HEDGES.search(sentence) is not None
 
 
 def _calculates(sentence: str) -> bool:
@@ -334,10 +334,12 @@ def _bare_code(text: str) -> Iterator[_Span]:
     """Yield runs of lines that look like code: at least two, one of them unmistakable."""
     start = at = codes = strong = 0
     last = 0
-    for line in text.splitlines(keepends=True):
+    lines = text.splitlines(keepends=True)
+    strong_lines = [_STRONG_CODE_LINE.match(line[:_LONGEST_SENTENCE].rstrip()) is not None for line in lines]
+    # Most texts have no unmistakable line, and the search for the other lines of code takes longer.
+    for line, is_strong in zip(lines, strong_lines, strict=True) if any(strong_lines) else ():
         end = at + len(line)
         shown = line[:_LONGEST_SENTENCE].rstrip()
-        is_strong = _STRONG_CODE_LINE.match(shown) is not None
         if is_strong or (shown.strip() and _CODE_LINE.match(shown)):
             start = start if codes else at
             codes, strong, last = codes + 1, strong + is_strong, end

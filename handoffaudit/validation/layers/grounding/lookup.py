@@ -163,7 +163,7 @@ class Lookup:
         words = name_words(value.text)
         if not words:
             return None
-        unknown = [(at, word) for at, word in words if not self._is_known(word)]
+        unknown = tuple(one for one in words if not self._is_known(one[1]))
         if len(words) > 1 and unknown[:1] == words[:1] and words[0][0] == 0 and opens_sentence(self.text, value.start):
             unknown = unknown[1:]
         if not unknown:

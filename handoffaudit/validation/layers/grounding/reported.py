@@ -9,7 +9,6 @@ from handoffaudit.validation.layers.grounding.lookup import Lookup
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, plain_words
 from handoffaudit.validation.layers.grounding.values import (
     MAX_VALUES,
-    Number,
     TextValue,
     fold_case,
     name_words,
@@ -82,9 +81,8 @@ def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
     plain = PlainText.of(text)
     text = plain.text
     for value in values_in(text, quotes=text.lstrip()[:1] not in ("{", "["), most=most):
-        number = number_of(value) if value.kind == "number" else None
-        at, size = _find(value, number, index)
-        if at < 0 and number and number.value <= _PLAIN_COUNT and number.step == 1 and not number.percent:
+        at, size = _find(value, index)
+        if at < 0 and value.kind == "number" and _is_plain_count(value):
             continue
         kind: Kind = "date" if value.kind == "time" else value.kind
         written = text[value.start : value.end]
@@ -95,13 +93,18 @@ def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
     return marks
 
 
-def _find(value: TextValue, number: Number | None, index: SourceIndex) -> tuple[int, int]:
+def _is_plain_count(value: TextValue) -> bool:
+    number = number_of(value)
+    return number is not None and number.value <= _PLAIN_COUNT and number.step == 1 and not number.percent
+
+
+def _find(value: TextValue, index: SourceIndex) -> tuple[int, int]:
     """Return the offset and the length of a value in the sources; the offset is -1 if the sources lack the value."""
     if value.kind == "name":
         return _find_name(value.text, index)
     form = value.text.lower()
     at = index.find(form)
-    if at >= 0 or number is None or not value.figure:
+    if at >= 0 or not value.figure or number_of(value) is None:
         return at, len(form)
     plain = plain_figure(value.figure) or value.figure
     for form in (value.figure, plain, f"{int(plain):,}" if plain.isdecimal() else plain):

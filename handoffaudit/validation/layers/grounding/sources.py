@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
 from operator import itemgetter
@@ -114,7 +114,8 @@ class SourceIndex:
     def __init__(self, sources: Sequence[Source], names: SourceNames | None = None) -> None:
         self.sources = sources
         self.names = names or SourceNames()
-        self._texts = [PlainText.of(source.text).text for source in sources]
+        texts = [source.text for source in sources]
+        self._texts = [text if text.isascii() else PlainText.of(text).text for text in texts]
         self.text = _SEPARATOR.join(self._texts)
         if "\\u" in self.text or "\\x" in self.text:
             self._texts = [_unescape(text) for text in self._texts]
@@ -253,9 +254,10 @@ class SourceIndex:
 
     def where(self, at: int, size: int) -> str:
         """Return the name of the source at an offset of the joined text, with the words around the offset."""
-        source = bisect_right(self._starts, at) - 1
-        first = max(self._starts[source], at - _EXCERPT // 2)
-        last = min(self._starts[source + 1] - 1, at + size + _EXCERPT // 2)
+        starts = self._starts
+        source = bisect_right(starts, at) - 1
+        first = max(starts[source], at - _EXCERPT // 2)
+        last = min(starts[source + 1] - 1, at + size + _EXCERPT // 2)
         return f"{self.sources[source].name}: {' '.join(self.text[first:last].split())}"
 
 
@@ -365,25 +367,30 @@ def _is_whole(text: str, start: int, end: int) -> bool:
     return not (before or after)
 
 
-def leaves(value: object, path: str) -> Iterator[Source]:
-    """Yield the texts and numbers of a JSON value as sources named by their paths, at most 20,000."""
-    return islice(_walk(value, path), MAX_LEAVES)
-
-
-def _walk(value: object, path: str) -> Iterator[Source]:
+def leaves(value: object, path: str) -> list[Source]:
+    """Return the texts and numbers of a JSON value as sources named by their paths, at most 20,000."""
+    if isinstance(value, str):
+        return [Source(path[:_LONGEST_NAME], value)]
+    found: list[Source] = []
     # This stack replaces recursion, because a document may be nested deeper than Python allows calls.
     waiting: list[tuple[str, object]] = [(path, value)]
     start = len(path)
-    while waiting:
+    while waiting and len(found) < MAX_LEAVES:
         name, item = waiting.pop()
         name = name[:_LONGEST_NAME]
         if isinstance(item, str):
-            yield Source(name, item, name[start:])
+            found.append(Source(name, item, name[start:]))
         elif isinstance(item, dict):
             # The keys are sorted, so that the result does not depend on the key order of the document.
             fields = sorted(zip(map(str, item), item.values(), strict=True), key=_FIRST, reverse=True)
-            waiting += [(f"{name}.{key}" if name else key, inner) for key, inner in fields]
+            before = f"{name}." if name else ""
+            while fields and isinstance(text := fields[-1][1], str):
+                inner = (before + fields.pop()[0])[:_LONGEST_NAME]
+                found.append(Source(inner, text, inner[start:]))
+            waiting += [(before + key, value) for key, value in fields]
         elif isinstance(item, list | tuple):
             waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
         elif isinstance(item, float) or (isinstance(item, int) and item.bit_length() < 190):
-            yield Source(name, str(item).lower() if isinstance(item, bool) else str(item), name[start:])
+            written = str(item).lower() if isinstance(item, bool) else str(item)
+            found.append(Source(name, written, name[start:]))
+    return found[:MAX_LEAVES]

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS, NOT_NAMES, NUMBER_WORDS
@@ -14,11 +15,8 @@ ValueKind = Literal["number", "date", "time", "name", "quote", "identifier"]
 MAX_VALUES = 400
 
 _MAX_TOKEN = 120
-
 _MONTH = "(?:" + "|".join(sorted((name.capitalize() for name in MONTHS), key=len, reverse=True)) + r")\b\.?"
-
 _ORDINAL = "(?:st|nd|rd|th)"
-
 _AMPM = r"[ \u202f]?[AaPp]\.?[Mm]\b"
 
 # Each alternative begins with a character class: between matches, the engine only compares characters with the class.
@@ -35,32 +33,26 @@ _FIGURES = re.compile(
 )
 
 _MONTH_DATE = re.compile(rf"{_MONTH},? (?:\d\d?{_ORDINAL}?(?!\d)(?:(?:,? | of )\d{{4}}(?!\d))?|(?:of )?\d{{4}}(?!\d))")
-
 _CAPITALISED = r"[A-ZÀ-ÖØ-Þ](?:\.(?= ?[A-Z])|[\w'\u2019&-]{0,60}(?:\.\w{1,20}){0,3})"
-
 _TITLES = ("Mr", "Ms", "Mrs", "Dr", "Prof", "St", "Sr", "Jr", "vs")
-
 _PARTICLES = "(?:(?:of|de|da|del|della|di|van|von|der|den|la|le|al|bin|the|&) ){0,2}"
-
 _NAME = re.compile(rf"{_CAPITALISED}(?: {_PARTICLES}{_CAPITALISED}){{0,8}}")
-
 _QUOTE = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]")
-
 _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
-
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 
 # Outside of JSON, a backslash and a lower-case word is a command of LaTeX.
 _ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|(?:\\[nrt])+(?![a-z])")
-
 _REST_OF_TOKEN = re.compile(r"[\w-]*")
 
 # The groups that end the match of a number.
 _AMOUNT = frozenset({"number", "unit"})
-
 _SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
-
+_END_OF_NAME = ".'\u2019&-"
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
+
+
+_start = itemgetter(1)
 
 
 class TextValue(NamedTuple):
@@ -112,10 +104,6 @@ def amounts_in(text: str) -> Iterator[TextValue]:
 def identifiers_in(text: str) -> Iterator[TextValue]:
     """Yield all addresses and identifiers of `text`, without a limit on their number."""
     return (value for value in chain(_addresses(text), _figures(text)) if value.kind == "identifier")
-
-
-def _start(value: TextValue) -> int:
-    return value.start
 
 
 def _outweighs(value: TextValue, other: TextValue) -> bool:
@@ -237,7 +225,12 @@ def _names(text: str) -> Iterator[TextValue]:
         start = match.start()
         if start and (text[start - 1].isalnum() or text[start - 1] in "_@/"):
             continue
-        found = match.group().rstrip(".'\u2019&-")
+        found = match.group().rstrip(_END_OF_NAME)
+        if " " not in found:
+            # Most matches are the first words of sentences.
+            if not (opens_sentence(text, start) or _is_no_name(found)):
+                yield TextValue("name", start, start + len(found), found)
+            continue
         first, _, rest = found.partition(" ")
         shortened = False
         while first and _is_no_name(first):
@@ -258,6 +251,10 @@ def _is_no_name(word: str) -> bool:
 
 def opens_sentence(text: str, at: int) -> bool:
     """Return whether the word at `at` starts a sentence or a line, so that its capital letter has no meaning."""
+    before = text[at - 2 : at] if at > 1 else ""
+    if before[1:] == " " and before[0] not in " .":
+        # In most texts, one blank is between two words.
+        return before[0] in _ENDS_SENTENCE
     before = text[max(0, at - 8) : at].rstrip(" ")
     if before.endswith("."):
         return not before[:-1].endswith(_TITLES)
@@ -272,17 +269,11 @@ def _quotes(text: str) -> Iterator[TextValue]:
 
 
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
-
 _EUROPEAN = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+|(?:\.\d{3}))$")
-
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}$")
-
 _PLAIN = re.compile(r"\d+(?:\.\d+)?$")
-
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
-
 _NAME_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
-
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 
@@ -348,12 +339,14 @@ def fold_case(text: str) -> str:
     return _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered))
 
 
-def name_words(name: str) -> list[tuple[int, str]]:
+# Texts of one trace have the same names.
+@lru_cache(maxsize=8_192)
+def name_words(name: str) -> tuple[tuple[int, str], ...]:
     """Return the distinguishing words of a name with their offsets: no particles, possessives or single letters."""
     if name.isalpha():
-        return [(0, name)] if _tells_apart(name) else []
+        return ((0, name),) if _tells_apart(name) else ()
     words = ((match.start(), _POSSESSIVE.sub("", match.group())) for match in _NAME_WORD.finditer(name))
-    return [(start, word) for start, word in words if _tells_apart(word)]
+    return tuple((start, word) for start, word in words if _tells_apart(word))
 
 
 def _tells_apart(word: str) -> bool:
@@ -366,9 +359,7 @@ _SCALED = re.compile(
 )
 
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-
 _ONES = {"one": 1, **{word: number for word, number in NUMBER_WORDS.items() if number < 10}}
-
 _TWO_WORDS = re.compile(rf"({'|'.join(_TENS)})[ -]({'|'.join(_ONES)})\b")
 
 

@@ -30,7 +30,7 @@ def kept(running: Up, client: httpx.Client) -> list[str]:
 def test_a_draft_breaks_a_case_by_name(
     running: Up, client: httpx.Client, kept: list[str], tmp_path: Path, with_server: bool
 ) -> None:
-    where = ["--url", running.url, "--key", client.headers["Authorization"].split()[1]] if with_server else []
+    where = ["--url", running.address, "--key", client.headers["Authorization"].split()[1]] if with_server else []
     fine = run("policy", "test", "-", *where, folder=running.folder, text="format: 1\npolicies: {}")
     assert (fine.returncode, fine.stdout) == (0, ""), fine.stderr
     assert fine.stderr.startswith("2 cases: 2 passed, 0 failed")

@@ -197,6 +197,12 @@ _TYPES = (
         "Write a text. The detail names the limit.",
     ),
     ProblemType(
+        "The case can't be kept",
+        422,
+        "A field of the case has an invalid value, the document of the handoff was removed, or there is no room.",
+        "The detail says what is wrong, and what would be accepted.",
+    ),
+    ProblemType(
         "The webhook can't be made",
         422,
         "A field of the webhook has an invalid value.",

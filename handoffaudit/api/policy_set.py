@@ -1,17 +1,24 @@
-"""API of all policies as one set: read, compared and saved together, for policies that are kept in a repository."""
+"""API of all policies as one set, for policies that are kept in a repository, and of the cases that test them."""
 
+import uuid
+from collections.abc import Iterable
 from typing import Annotated, Any
 
-from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
-from pydantic import Field, StringConstraints
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Path, Query, Router, Schema
+from pydantic import ConfigDict, Field, StringConstraints
 
-from handoffaudit.accounts.models import Scope
-from handoffaudit.api import examples
+from handoffaudit.accounts import Refused
+from handoffaudit.accounts.models import Scope, Tenant
+from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.errors import describe_value, error_members, problem_response
+from handoffaudit.api.errors import Problem, describe_value, error_members, problem_response
+from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, answer
+from handoffaudit.api.serializers import Answer, Moment, answer
+from handoffaudit.handoffs import policy_cases
+from handoffaudit.handoffs.models import PolicyCase
+from handoffaudit.handoffs.policy_cases import CaseFields, CasePolicy
 from handoffaudit.policy import policy_set
 from handoffaudit.policy.policy_set import LONGEST_COMMIT, InvalidSet, StaleSet
 
@@ -113,3 +120,192 @@ def _refuse(invalid: InvalidSet) -> HttpResponse:
         for one in invalid.errors
     ]
     return problem_response(422, "The table can't be saved", str(invalid), **error_members(errors))
+
+
+RESULT: dict[str, Any] = {
+    "id": "019c5d3e-7a10-7c3e-8d1f-0a2b3c4d5e6f",
+    "handoff_id": "h-2026-0001",
+    "status": "failed",
+    "expected": "rejected",
+    "outcome": "accepted",
+    "codes": [],
+    "differs": ["It is accepted, and should be rejected."],
+    "fixes": ["A check for deal_data must report an error: add a rule, or a schema."],
+    "notes": [],
+}
+CASE: dict[str, Any] = {
+    "handoff_id": "h-2026-0001",
+    "expected": "rejected",
+    "must_have": ["chain.circular"],
+    "must_not_have": [],
+    "note": "A loop must not pass.",
+    "received_at": "2026-02-14T12:00:00Z",
+    "document": "{}",
+    "beside": "{}",
+    "basis": "{}",
+}
+# A page of cases ends when it has this many characters of documents.
+PAGE_CHARACTERS = 2 * 1024 * 1024
+
+CaseId = Annotated[uuid.UUID, Path(description="The `id` of the case.")]
+
+
+class CaseResultOut(Answer):
+    id: str = Field(description="The id of the case; empty for a case of the request.")
+    handoff_id: str = Field(description="The id of the handoff that was kept.")
+    status: str = Field(description="passed, failed, or needs_llm if only the LLM could make it pass.")
+    expected: str = Field(description="The expected verdict.")
+    outcome: str = Field(description="The verdict without the LLM, and without shadow mode.")
+    codes: list[str] = Field(description="The rule codes that were found, at most 50.")
+    differs: list[str] = Field(description="What is not as expected.")
+    fixes: list[str] = Field(description="What would make the case pass.")
+    notes: list[str] = Field(description="What limits the result, such as that the LLM was not asked.")
+
+    model_config = ConfigDict(json_schema_extra={"examples": [RESULT]})
+
+
+class CaseOut(Answer):
+    id: uuid.UUID = Field(description="The id of the case.")
+    handoff: uuid.UUID = Field(description="The id of the handoff in this product; the handoff may be gone.")
+    handoff_type: str = Field(description="The type of the handoff.")
+    created_by: str = Field(description="Who kept the case.")
+    created_at: Moment = Field(description="When the case was kept.")
+    result: dict[str, Any] = Field(description="The last result with the policies in force.", examples=[RESULT])
+    tested_at: Moment | None = Field(description="When the last result was made.")
+    case: dict[str, Any] = Field(description="The case as a file of cases has it.", examples=[CASE])
+
+
+class CasesOut(Answer):
+    items: list[CaseOut] = Field(description="The cases, oldest first.")
+    next: str | None = Field(description="The value of `after` for the next page; null on the last page.")
+
+
+class CasesQuery(Schema):
+    after: uuid.UUID | None = Field(None, description="Only cases after this one.")
+    limit: int = Field(50, ge=1, le=100, description="Number of cases. A page of large cases ends earlier.")
+
+
+class KeepIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    handoff: str = Field(description="The id of the handoff.", examples=["h-2026-0001"])
+    expected: str = Field(description="The verdict that it should have: accepted, rejected or held.")
+    must_have: list[str] = Field([], description="Rule codes that must be found.", examples=[["chain.circular"]])
+    must_not_have: list[str] = Field([], description="Rule codes that must not be found.")
+    note: str = Field("", description="Why the case is kept.")
+
+
+class TestIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    policies: dict[str, Any] = Field(
+        {},
+        description="The draft: the rows of each kind. Kinds that are not named are those in force.",
+        examples=[SOME],
+    )
+    cases: list[CaseFields] | None = Field(
+        None, max_length=policy_cases.MOST_CASES, description="The cases to test, instead of the stored ones."
+    )
+    after: uuid.UUID | None = Field(None, description="Only stored cases after this one: `next` of the last answer.")
+
+
+class TestedOut(Answer):
+    items: list[CaseResultOut] = Field(
+        description="The results in the order of the cases. A call ends after about a second, so there may be fewer "
+        "results than cases: send the others again."
+    )
+    next: str | None = Field(description="The value of `after` for more stored cases; null if all were tested.")
+
+
+@router.get(
+    "/policies/cases",
+    auth=KeyWith(Scope.READ),
+    operation_id="list_policy_cases",
+    summary="List the cases that test policies",
+    response={200: CasesOut, 400: ProblemOut},
+)
+def list_cases(request: HttpRequest, query: Query[CasesQuery]) -> HttpResponse:
+    check_names(request, CasesQuery)
+    rows = policy_cases.list_cases(caller(request).tenant, after=query.after)[: query.limit + 1]
+    page: list[PolicyCase] = []
+    size, more = 0, False
+    for one in rows.iterator(chunk_size=10):
+        size += one.size
+        more = len(page) == query.limit or (bool(page) and size > PAGE_CHARACTERS)
+        if more:
+            break
+        page.append(one)
+    return answer(CasesOut, {"items": [_show(one) for one in page], "next": str(page[-1].pk) if more else None})
+
+
+@router.post(
+    "/policies/cases",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="keep_policy_case",
+    summary="Keep a handoff as a case",
+    response={201: CaseOut, 404: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.body_example(
+        "A loop must not pass.",
+        {"handoff": "h-2026-0001", "expected": "rejected", "must_have": ["chain.circular"]},
+    ),
+)
+def keep_case(request: HttpRequest, asked: KeepIn) -> HttpResponse:
+    """Keep a copy of a handoff, with the verdict that it should have. Retention does not remove it."""
+    who = caller(request)
+    wanted = asked.dict(exclude={"handoff"})
+    try:
+        made = policy_cases.keep(tenant=who.tenant, reference=asked.handoff, actor=who.named, **wanted)
+    except Refused as refused:
+        members = errors.change_members(request, refused)
+        raise Problem(422, "The case can't be kept", refused.message, **members) from None
+    return answer(CaseOut, _show(made), 201)
+
+
+@router.delete(
+    "/policies/cases/{case}",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="remove_policy_case",
+    summary="Remove a case",
+    response={204: None, 404: ProblemOut},
+)
+def remove_case(request: HttpRequest, case: CaseId) -> HttpResponse:
+    who = caller(request)
+    try:
+        policy_cases.remove(tenant=who.tenant, case=case, actor=who.named)
+    except PolicyCase.DoesNotExist:
+        raise Http404(f"There is no case {case}.") from None
+    return HttpResponse(status=204)
+
+
+@router.post(
+    "/policies/test",
+    auth=KeyWith(Scope.READ),
+    operation_id="test_policies",
+    summary="Test a draft of policies with cases",
+    response={200: TestedOut, 422: ProblemOut},
+    openapi_extra=examples.body_example("Stored cases", {"policies": SOME}),
+)
+def test_policies(request: HttpRequest, given: TestIn) -> HttpResponse:
+    """Judge cases by a draft of policies, without the LLM. Nothing is saved."""
+    tenant = caller(request).tenant
+    try:
+        policy = CasePolicy.of_tenant(tenant, policy_set.parse(given.policies))
+    except InvalidSet as invalid:
+        return _refuse(invalid)
+    cases = _list_tested(tenant, given)
+    tested = list(policy_cases.judge_within(cases, policy))
+    last = tested[-1][0].pk if tested else None
+    more = given.cases is None and last and policy_cases.list_cases(tenant, after=last).exists()
+    items = [result.to_plain() for _, result in tested]
+    return answer(TestedOut, {"items": items, "next": str(last) if more else None})
+
+
+def _list_tested(tenant: Tenant, given: TestIn) -> Iterable[PolicyCase]:
+    if given.cases is not None:
+        return (one.to_case() for one in given.cases)
+    return policy_cases.list_cases(tenant, after=given.after).iterator(chunk_size=10)
+
+
+def _show(one: PolicyCase) -> dict[str, Any]:
+    names = ("id", "handoff", "handoff_type", "created_by", "created_at", "result", "tested_at")
+    return {name: getattr(one, name) for name in names} | {"case": policy_cases.to_plain(one)}

@@ -1,101 +1,35 @@
-"""`handoffaudit policy`: writes all policies to a file, compares a file with them, and applies a file."""
+"""`handoffaudit policy`: writes all policies to a file, compares, tests and applies a file."""
 
 import json
 import os
+import secrets
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, TypeVar
 
 import click
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.bootstrap import actor_name, find_tenant, start_with_database
-from handoffaudit.cli.import_receivers import Server, describe_refusal
-from handoffaudit.cli.policy_file import MOST_BYTES, BadFile, PolicyFile, read_file, write_file
+from handoffaudit.cli.bootstrap import find_tenant, start_django, start_with_database
+from handoffaudit.cli.policy_file import (
+    MOST_BYTES,
+    MOST_BYTES_OF_CASES,
+    BadFile,
+    PolicyFile,
+    read_cases,
+    read_file,
+    write_cases,
+    write_file,
+)
+from handoffaudit.cli.policy_targets import BadCase, FileTarget, LocalTarget, Refused, ServerTarget, Target
 from handoffaudit.cli.terminal import data_option, example, json_option, tenant_option
-
-if TYPE_CHECKING:
-    from handoffaudit.accounts.models import Tenant
 
 GIT_SECONDS: Final = 10
 LONGEST_SHOWN: Final = 100
 
-
-class Refused(Exception):
-    """The refusal of a set: the values that cannot be saved, or the kinds that somebody saved since."""
-
-    def __init__(
-        self, detail: str, errors: Sequence[Mapping[str, Any]], conflicts: Sequence[Mapping[str, Any]]
-    ) -> None:
-        super().__init__(detail)
-        self.errors = errors
-        self.conflicts = conflicts
-
-
-class Target(Protocol):
-    """The owner of the policies: the local database, or a server."""
-
-    def export(self) -> dict[str, Any]: ...
-
-    def put(self, **change: Any) -> list[dict[str, Any]]: ...
-
-
-class LocalTarget:
-    """The policies of a tenant in the local database."""
-
-    def __init__(self, tenant: "Tenant") -> None:
-        self._tenant = tenant
-
-    def export(self) -> dict[str, Any]:
-        from handoffaudit.policy import policy_set
-
-        return policy_set.export(self._tenant)
-
-    def put(self, **change: Any) -> list[dict[str, Any]]:
-        from handoffaudit.policy import policy_set
-
-        policies, actor = change["policies"], actor_name()
-        try:
-            if change.get("dry_run"):
-                planned = policy_set.plan(self._tenant, policies, actor)
-            else:
-                note = policy_set.compose_note(change["commit"], change["note"])
-                planned = policy_set.apply(self._tenant, policies, change["base_versions"], actor, note)
-        except policy_set.InvalidSet as invalid:
-            errors = [
-                {"kind": one.kind, "row": one.error.row, "field": one.error.field, "value": one.error.value}
-                | {"message": one.error.message, "remedy": one.error.remedy}
-                for one in invalid.errors
-            ]
-            raise Refused(str(invalid), errors, []) from invalid
-        except policy_set.StaleSet as stale:
-            raise Refused(str(stale), [], [one.to_plain() for one in stale.conflicts]) from stale
-        return [one.to_plain() for one in planned]
-
-
-class ServerTarget(Server):
-    """The policies of the key's tenant on a server."""
-
-    scope = "admin"
-    again = "try again"
-
-    def export(self) -> dict[str, Any]:
-        status, found = self.request("GET", "/policies")
-        if status != 200:
-            raise Stop(f"The policies can't be read ({describe_refusal(status, found)}).", 2)
-        return found
-
-    def put(self, **change: Any) -> list[dict[str, Any]]:
-        status, found = self.request("PUT", "/policies", json.dumps(change).encode())
-        if status == 200:
-            items: list[dict[str, Any]] = found["items"]
-            return items
-        # Other refusals, such as of a body that is too large, are about no value.
-        if status not in (409, 422) or not (found.get("conflicts") or found.get("errors")):
-            raise Stop(f"The policies are refused ({describe_refusal(status, found)}).", 2)
-        raise Refused(found["detail"], found.get("errors", []), found.get("conflicts", []))
+T = TypeVar("T")
 
 
 def _target_options(command: Any) -> Any:
@@ -126,15 +60,21 @@ def _open_target(tenant: str, url: str | None, key: str | None) -> Target:
 
 @click.group(name="policy", epilog=example("handoffaudit policy export > policy.yaml"))
 def command() -> None:
-    """Keep policies in a file: export, compare and apply them."""
+    """Keep policies in a file: export, compare, test and apply them."""
 
 
 @command.command(name="export", epilog=example("handoffaudit policy export > policy.yaml"))
+@click.option("--cases", is_flag=True, help="Write the cases instead of the policies, for policy test.")
 @_target_options
 @json_option
-def export(tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
+def export(tenant: str, url: str | None, key: str | None, *, cases: bool, as_json: bool) -> None:
     """Write all policies to standard output as YAML. Applying the file right away changes nothing."""
-    found = _open_target(tenant, url, key).export()
+    target = _open_target(tenant, url, key)
+    if cases:
+        items = target.export_cases()
+        click.echo(json.dumps({"cases": items}) if as_json else write_cases(items), nl=as_json)
+        return
+    found = target.export()
     click.echo(json.dumps(found) if as_json else write_file(found["policies"]), nl=as_json)
 
 
@@ -196,10 +136,66 @@ def apply(
     _show(saved, as_json=as_json, is_saved=True)
 
 
+@command.command(
+    name="test",
+    epilog=example("handoffaudit policy test policy.yaml", "handoffaudit policy test policy.yaml --cases cases.yaml"),
+)
+@click.argument("file", metavar="FILE")
+@click.option("--cases", "cases_file", metavar="FILE", help="The cases, as policy export --cases writes them.")
+@_target_options
+@json_option
+def test(file: str, cases_file: str | None, tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
+    """Judge the cases by the policies in FILE, without the LLM. Nothing is saved.
+
+    Without --url, the cases of --cases are judged without a database: kinds of policies that FILE does not name are as
+    shipped. Exits with 0 if no case fails, with 1 if one does, and with 2 if FILE is invalid or there is no case.
+    """
+    read = _read(file)
+    cases, lines = _load(cases_file, read_cases, MOST_BYTES_OF_CASES) if cases_file else (None, [])
+    try:
+        if cases is not None and not url:
+            os.environ.setdefault("HANDOFFAUDIT_SECRET_KEY", secrets.token_urlsafe(50))
+            start_django()
+            results = FileTarget().test(read.policies, cases)
+        else:
+            results = _open_target(tenant, url, key).test(read.policies, cases)
+    except BadCase as bad:
+        raise Stop(f"{cases_file}, line {lines[bad.number]}: {bad.message}", 2) from bad
+    except Refused as refused:
+        raise _explain(refused, file, read) from refused
+    if not results:
+        raise Stop("There is no case to test: keep one on the page of a handoff.", 2)
+    _show_results(results, as_json=as_json)
+    sys.exit(1 if any(one["status"] == "failed" for one in results) else 0)
+
+
+def _show_results(results: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"items": results}))
+        return
+    numbers = {status: sum(one["status"] == status for one in results) for status in ("passed", "failed", "needs_llm")}
+    for one in results:
+        if one["status"] == "passed":
+            continue
+        click.echo(f"{one['handoff_id']}: {'failed' if one['status'] == 'failed' else 'not tested, needs the LLM'}")
+        for differs, fix in zip(one["differs"], one["fixes"], strict=True):
+            click.echo(f"  {differs} {fix}")
+        for note in one["notes"]:
+            click.echo(f"  {note}")
+    unasked = sum(one["status"] == "passed" and any("LLM" in note for note in one["notes"]) for one in results)
+    said = f"{len(results)} cases: {numbers['passed']} passed, {numbers['failed']} failed"
+    said += f", {numbers['needs_llm']} not tested because they need the LLM" if numbers["needs_llm"] else ""
+    click.echo(said + (f". The LLM was not asked about {unasked} that passed." if unasked else "."), err=True)
+
+
 def _read(file: str) -> PolicyFile:
+    return _load(file, read_file, MOST_BYTES)
+
+
+def _load(file: str, read: Callable[[bytes], T], most: int) -> T:
     try:
         with click.open_file(file, "rb") as opened:
-            return read_file(opened.read(MOST_BYTES + 1))
+            return read(opened.read(most + 1))
     except OSError as error:
         raise Stop(f"{file} can't be read ({error.strerror}).") from error
     except BadFile as bad:

@@ -1,4 +1,4 @@
-"""Policy files: YAML with limits, the line of every value, and the text of an exported set.
+"""Policy files and files of cases: YAML with limits, the line of every value, and the text of an exported set.
 
 The events of the parser are read one by one. Depth, number of values and aliases are therefore refused before anything
 is built from them, and no tag of YAML creates an object.
@@ -23,10 +23,13 @@ from yaml.events import (
 )
 
 MOST_BYTES: Final = 4 * 1024 * 1024
+# The cases of a tenant have at most 8 MiB, and YAML quotes what JSON has quoted.
+MOST_BYTES_OF_CASES: Final = 24 * 1024 * 1024
 DEEPEST: Final = 64
 MOST_VALUES: Final = 200_000
 FORMAT: Final = 1
 HEAD: Final = "# Policies of handoffaudit. A kind that is named here is replaced as a whole.\n"
+CASES_HEAD: Final = "# Cases of handoffaudit: handoffs with the verdict that they should have.\n"
 
 # YAML 1.2 (core schema, without octal numbers): `on`, `yes` and dates are texts, unlike in YAML 1.1.
 _CONSTANTS: Final = {
@@ -114,8 +117,20 @@ def _name_prompt(row: Mapping[str, Any]) -> str:
 
 def read_file(content: bytes) -> PolicyFile:
     """Return the policies of a file. Raise `BadFile` with the line of the first fault."""
-    if len(content) > MOST_BYTES:
-        raise BadFile(0, f"The file has more than {MOST_BYTES:,} bytes.", "Split it: a file may hold some kinds only.")
+    document, lines = _read_document(content, MOST_BYTES)
+    return PolicyFile(_check_frame(document, lines, "policies", dict), lines)
+
+
+def read_cases(content: bytes) -> tuple[list[Any], list[int]]:
+    """Return the cases of a file of cases, and the line of each. Raise `BadFile` with the line of the first fault."""
+    document, lines = _read_document(content, MOST_BYTES_OF_CASES)
+    cases: list[Any] = _check_frame(document, lines, "cases", list)
+    return cases, [lines[("cases", number)] for number in range(len(cases))]
+
+
+def _read_document(content: bytes, most: int) -> tuple[Any, dict[Place, int]]:
+    if len(content) > most:
+        raise BadFile(0, f"The file has more than {most:,} bytes.", "Split it: a file may hold a part only.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -131,23 +146,24 @@ def read_file(content: bytes) -> PolicyFile:
     except yaml.YAMLError as error:
         said = " ".join(f"This is not YAML: {error}.".split())[:300]
         raise BadFile(0, said, "Remove control characters and write plain YAML.") from error
-    return PolicyFile(_check_frame(document, lines), lines)
+    return document, lines
 
 
-def _check_frame(document: Any, lines: Mapping[Place, int]) -> dict[str, Any]:
-    """Return the policies of a document, which has `format: 1` and `policies` and nothing else."""
-    remedy = f"Write format: {FORMAT} and policies:, as handoffaudit policy export does."
+def _check_frame(document: Any, lines: Mapping[Place, int], name: str, kind: type) -> Any:
+    """Return the content of a document, which has `format: 1` and the field `name` and nothing else."""
+    remedy = f"Write format: {FORMAT} and {name}:, as handoffaudit policy export does."
     if not isinstance(document, dict):
-        raise BadFile(1, "The file is not an object with policies.", remedy)
-    if unknown := next((name for name in document if name not in ("format", "policies")), None):
+        raise BadFile(1, f"The file is not an object with {name}.", remedy)
+    if unknown := next((one for one in document if one not in ("format", name)), None):
         raise BadFile(lines[(unknown,)], f"There is no such field: {unknown[:80]!r}.", remedy)
     if document.get("format") != FORMAT or isinstance(document["format"], bool):
         line = lines.get(("format",), 1)
         raise BadFile(line, f"The format is {str(document.get('format'))[:80]!r}, not {FORMAT}.", remedy)
-    policies = document.get("policies")
-    if not isinstance(policies, dict):
-        raise BadFile(lines.get(("policies",), 1), "policies has no kinds of policies.", remedy)
-    return policies
+    content = document.get(name)
+    if not isinstance(content, kind):
+        holds = "kinds of policies" if name == "policies" else "list of cases"
+        raise BadFile(lines.get((name,), 1), f"{name} has no {holds}.", remedy)
+    return content
 
 
 @dataclass(slots=True)
@@ -284,5 +300,13 @@ _Writer.add_representer(str, _write_text)
 
 def write_file(policies: Mapping[str, Any]) -> str:
     """Return the text of a policy file, which `read_file` reads as the same policies."""
-    document = {"format": FORMAT, "policies": dict(policies)}
-    return HEAD + yaml.dump(document, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=100)
+    return HEAD + _write({"format": FORMAT, "policies": dict(policies)})
+
+
+def write_cases(cases: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of a file of cases, which `read_cases` reads as the same cases."""
+    return CASES_HEAD + _write({"format": FORMAT, "cases": [dict(one) for one in cases]})
+
+
+def _write(document: Mapping[str, Any]) -> str:
+    return yaml.dump(dict(document), Dumper=_Writer, sort_keys=False, allow_unicode=True, width=100)

@@ -164,7 +164,13 @@ GROUPS = (
     Group(
         "",
         (
-            Page("strictness", "Policies", "strictness", "p", ("strictness", "rules", "schemas", "prompts", "trials")),
+            Page(
+                "strictness",
+                "Policies",
+                "strictness",
+                "p",
+                ("strictness", "rules", "schemas", "prompts", "cases", "trials"),
+            ),
             Page(
                 "settings",
                 "Settings",
@@ -201,6 +207,7 @@ TABS: Mapping[str, tuple[Tab, ...]] = {
         Tab("rules", "Rules"),
         Tab("schemas", "Schemas"),
         Tab("prompts", "Prompts"),
+        Tab("cases", "Cases"),
     ),
     "settings": (
         Tab("settings", "People", Role.ADMIN),

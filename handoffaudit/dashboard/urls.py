@@ -20,7 +20,7 @@ from handoffaudit.dashboard.diagnostics import codes, compliance, files, llm_hea
 from handoffaudit.dashboard.handoffs import comments, handoff_page
 from handoffaudit.dashboard.handoffs import page as handoffs
 from handoffaudit.dashboard.help import page as help_pages
-from handoffaudit.dashboard.policies import dry_runs, prompts, rules, schemas, strictness
+from handoffaudit.dashboard.policies import cases, dry_runs, prompts, rules, schemas, strictness
 from handoffaudit.dashboard.review import bulk, decide
 from handoffaudit.dashboard.review import page as review
 from handoffaudit.dashboard.settings import accounts, alerts, audit, removal, retention, webhooks
@@ -55,6 +55,7 @@ urlpatterns = [
     *rules.urlpatterns,
     *schemas.urlpatterns,
     *prompts.urlpatterns,
+    *cases.urlpatterns,
     *dry_runs.urlpatterns,
     *reasons.urlpatterns,
     *files.urlpatterns,

@@ -29,6 +29,7 @@ from handoffaudit.handoffs.models import (
     ModelAnswer,
     ModelCall,
     PassedOn,
+    PolicyCase,
     Proposal,
     Remediation,
     TelemetrySpan,
@@ -156,6 +157,15 @@ TARGETS: Final = (
         Handoff,
         ("handoff_id", "source_agent_id", "target_agent_id", "handoff_type", "trace_id"),
         changes=False,
+    ),
+    # New targets come last, because an erasure that is at work counts its steps.
+    ErasureTarget(
+        "cases",
+        "Cases of policies",
+        PolicyCase,
+        ("handoff_id", "document", "beside", "basis", "note", "result"),
+        handoff="handoff",
+        batch=20,
     ),
 )
 TITLES: Final = {target.name: target.title for target in TARGETS}

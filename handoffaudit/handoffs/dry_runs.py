@@ -12,7 +12,8 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import dry_run_prompts, leases, lineage, notify, tool_results
+from handoffaudit.handoffs import dry_run_prompts, leases, lineage, notify, policy_cases, tool_results
+from handoffaudit.handoffs.case_results import Status
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, verdict_on_stored
@@ -72,6 +73,11 @@ def plan(
         started_by=actor[:200],
     )
     trial.total = _filter_handoffs(trial)[: trial.most].count()
+    # Prompts change only what the LLM finds, and cases are judged without the LLM.
+    total = 0 if kind == Kind.PROMPTS else policy_cases.list_cases(tenant).count()
+    trial.cases = (
+        {"total": total, "tested": 0, "needs_llm": 0, "failed": 0, "reached": "", "failing": []} if total else {}
+    )
     return trial
 
 
@@ -85,7 +91,7 @@ def begin(trial: Trial) -> Trial:
     # Nobody needs results that are a week old, and drafts may be large.
     Trial.objects.filter(tenant=trial.tenant_id, started_at__lt=timezone.now() - KEPT).delete()
     _make_room(trial.tenant)
-    if not trial.total:
+    if not trial.total and not trial.cases:
         trial.finished_at = timezone.now()
     trial.save()
     notify.notify_dry_runs(with_model=trial.kind == Kind.PROMPTS)
@@ -193,6 +199,8 @@ def _run(trial: Trial) -> bool:
     """Judge batch after batch. Return False if the lease expired, so that another worker continues the dry run."""
     in_force, draft = _load_configs(trial)
     with_model = trial.kind == Kind.PROMPTS
+    if trial.cases and not _judge_cases(trial):
+        return False
     while trial.judged < trial.total:
         found = list(_list_next(trial))
         if not found:
@@ -205,6 +213,27 @@ def _run(trial: Trial) -> bool:
             if not _keep(trial):
                 return False
     return _finish(trial)
+
+
+def _judge_cases(trial: Trial) -> bool:
+    """Judge the cases by the draft, and those that fail also by the current policy. Return False without a lease."""
+    draft = {Kind(trial.kind): kinds.KINDS[Kind(trial.kind)].from_plain(orjson.loads(trial.draft))}
+    in_force, then = (policy_cases.CasePolicy.of_tenant(trial.tenant, one) for one in ({}, draft))
+    reached = uuid.UUID(trial.cases["reached"]) if trial.cases["reached"] else None
+    found = policy_cases.list_cases(trial.tenant, after=reached)
+    for number, case in enumerate(found.iterator(chunk_size=PART), 1):
+        result = policy_cases.judge_case(case, then)
+        trial.cases["tested"] += 1
+        trial.cases["reached"] = str(case.pk)
+        trial.cases["needs_llm"] += result.status is Status.NEEDS_LLM
+        trial.cases["failed"] += result.status is Status.FAILED
+        if result.status is Status.FAILED and len(trial.cases["failing"]) < MOST_SHOWN:
+            before = policy_cases.judge_case(case, in_force).status
+            row = {"case": str(case.pk), "handoff": str(case.handoff), "passes_now": before is Status.PASSED}
+            trial.cases["failing"].append(row | result.to_plain())
+        if number % PART == 0 and not _keep(trial):
+            return False
+    return _keep(trial)
 
 
 def _filter_handoffs(trial: Trial) -> "QuerySet[Handoff]":
@@ -306,5 +335,5 @@ def _finish(trial: Trial, error: str = "") -> bool:
 
 
 def _read_progress(trial: Trial) -> dict[str, Any]:
-    names = ("judged", "reached", "flips", "changed", "unasked", "removed")
+    names = ("judged", "reached", "flips", "changed", "unasked", "removed", "cases")
     return {name: getattr(trial, name) for name in names}

@@ -18,6 +18,8 @@ from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import Page
 from handoffaudit.handoffs.verdicts import chunk_by_size
+from handoffaudit.validation import formats
+from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.times import utc_text
 
 PART = 1000
@@ -126,7 +128,14 @@ DECIDED = (State.APPROVED, State.DECLINED)
 
 _PART = 500
 
-_TEXTS = ("format", "handoff_id", "trace_id", "parent_handoff_id", "retry_of")
+# The column of a handoff, and the field beside a document that gives the column where the document does not.
+_BESIDE_DOCUMENT = {
+    "trace_id": "trace_id",
+    "parent_handoff_id": "parent_handoff_id",
+    "retry_of": "retry_of",
+    "step": "step",
+    "source_agent_id": "agent",
+}
 
 # A line break in a JSON document can only be whitespace between tokens, so replacing it never changes a string.
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
@@ -165,14 +174,20 @@ def lines(tenant: Tenant, filters: Filters, *, reviews: bool = False) -> Iterato
 
 def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> bytes | None:
     document = bytes(body.original)
-    if not _is_json(document):
+    try:
+        parsed = msgspec.json.decode(document)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    fields = {"document": document}
-    fields |= {name: orjson.dumps(value) for name in _TEXTS if (value := getattr(handoff, name))}
-    if handoff.step is not None:
-        fields["step"] = orjson.dumps(handoff.step)
-    if handoff.source_agent_id:
-        fields["agent"] = orjson.dumps(handoff.source_agent_id)
+    # A field beside the document is content, too: repeating what the document says would make other content of it, and
+    # an import of the file would refuse the handoff where it is stored already.
+    record = formats.read(parsed, handoff.format or None, Envelope()).record
+    fields = {"document": document, "handoff_id": orjson.dumps(handoff.handoff_id)}
+    if handoff.format:
+        fields["format"] = orjson.dumps(handoff.format)
+    for column, field in _BESIDE_DOCUMENT.items():
+        value = getattr(handoff, column)
+        if value not in ("", None) and value != getattr(record, column, None):
+            fields[field] = orjson.dumps(value)
     if handoff.sent_at:
         fields["sent_at"] = orjson.dumps(utc_text(handoff.sent_at))
     if body.reason:
@@ -184,11 +199,3 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
         fields["review"] = orjson.dumps({"decision": handoff.state, "codes": handoff.codes})
     inside = b", ".join(b'"%s": %s' % (name.encode(), value) for name, value in fields.items())
     return b"{%s}" % inside.translate(_LINE_ENDS)
-
-
-def _is_json(document: bytes) -> bool:
-    try:
-        msgspec.json.decode(document)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return False
-    return True

@@ -35,6 +35,16 @@ class Known(NamedTuple):
     evidence: tuple[Source, ...] = ()
 
 
+class Snapshot(NamedTuple):
+    """The behaviour of a source, and the facts of a trace before one of its handoffs, oldest first.
+
+    A fact has its kind, label and content.
+    """
+
+    behaviour: str = ""
+    facts: tuple[tuple[str, str, str], ...] = ()
+
+
 @dataclass(slots=True)
 class TraceFacts:
     """The facts of the traces of some handoffs of one tenant, and the behaviour of their sources.
@@ -69,6 +79,23 @@ class TraceFacts:
                 keys.update(self._keys_of(one))
         known = self._known[handoff.pk] = Known(role, frozenset(keys), tuple(evidence))
         return known
+
+    def snapshot(self, handoff: Handoff) -> "Snapshot":
+        """Return what is known before a handoff is judged, to judge a copy of it later."""
+        earlier = sorted(pk for pk in self._facts.get(handoff.trace_id, {}) if pk < handoff.pk)
+        found = (self._facts[handoff.trace_id][pk] for pk in earlier)
+        return Snapshot(
+            self._behaviour.get(handoff.source_agent_id, ""), tuple((one.kind, one.label, one.content) for one in found)
+        )
+
+    @classmethod
+    def of_snapshot(cls, handoff: Handoff, snapshot: "Snapshot") -> "TraceFacts":
+        """Return the facts of a copied handoff. The database is not read."""
+        facts = {
+            UUID(int=number): TraceFact(handoff_id=UUID(int=number), kind=kind, label=label, content=content)
+            for number, (kind, label, content) in enumerate(snapshot.facts)
+        }
+        return cls(handoff.tenant_id, {handoff.trace_id: facts}, {handoff.source_agent_id: snapshot.behaviour})
 
     def _keys_of(self, fact: TraceFact) -> list[str]:
         keys = self._keys.get(fact.pk)

@@ -235,12 +235,14 @@ class PriorContext:
     """The context of a handoff: its history, the record of the attempts before it, and what is known in its trace.
 
     `facts` are the facts of its trace, or None to load them for this handoff alone. `evidence` is what tools returned.
+    `strict_files` says whether only the handoff file counts; None for what the policy at the time of arrival says.
     """
 
     history: History
     remediation: RemediationLog | None = None
     facts: TraceFacts | None = None
     evidence: tuple[Source, ...] = ()
+    strict_files: bool | None = None
 
 
 def verdict_on_stored(
@@ -264,13 +266,16 @@ def verdict_on_stored(
     return verdict_on_record(reading.record, handoff, before, config, model=model, sent=sent, layers=layers)
 
 
-def verdict_on_prepared(prepared: PreparedHandoff, before: PriorContext, config: ValidationConfig) -> Verdict:
+def verdict_on_prepared(
+    prepared: PreparedHandoff, before: PriorContext, config: ValidationConfig, *, model: ModelChoice = None
+) -> Verdict:
     """Return the verdict on a handoff that is not stored."""
     handoff = prepared.as_model()
     reading = read_record(prepared.submission)
     if reading.record is None:
-        return verdict_on_unreadable(handoff, reading.issues)
-    return verdict_on_record(reading.record, handoff, before, config, sent=prepared.submission.document)
+        return _verdict(config, handoff, reading.issues)
+    sent = prepared.submission.document
+    return verdict_on_record(reading.record, handoff, before, config, model=model, sent=sent)
 
 
 def verdict_on_record(
@@ -295,7 +300,7 @@ def verdict_on_record(
         files=reference_files(),
         policy_version=config.version,
         policy_versions=config.versions,
-        demands=_demands(record, handoff, config),
+        demands=_demands(record, handoff, config, strict_files=before.strict_files),
         remediation=before.remediation,
         known_agents=config.known_agents,
         model=None if isinstance(model, AskLater) else model,
@@ -317,7 +322,7 @@ def verdict_on_record(
     return msgspec.structs.replace(verdict, handoff_id=handoff.handoff_id)
 
 
-def _demands(record: Record, handoff: Handoff, config: ValidationConfig) -> Requirements:
+def _demands(record: Record, handoff: Handoff, config: ValidationConfig, *, strict_files: bool | None) -> Requirements:
     """Return the requirements beyond the strictness row of the type.
 
     The requirement that only the handoff file counts comes from the policy at the time of arrival. The file report used
@@ -326,5 +331,7 @@ def _demands(record: Record, handoff: Handoff, config: ValidationConfig) -> Requ
     demands = config.demands_for(handoff.handoff_type, workflow_of(record))
     if record.format != handoff_file.NAME or record.original_document is None:
         return demands
-    (policy,) = file_policy.at_time(handoff.tenant_id, handoff.received_at).rows
-    return replace(demands, strict_files=policy.strict_handoff_files)
+    if strict_files is None:
+        (policy,) = file_policy.at_time(handoff.tenant_id, handoff.received_at).rows
+        strict_files = policy.strict_handoff_files
+    return replace(demands, strict_files=strict_files)

@@ -1,8 +1,8 @@
 """All policies of a tenant as one set: written out, compared with another set, and saved together."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.db import transaction
 
@@ -12,6 +12,8 @@ from handoffaudit.policy import kinds
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.values import MOST_ERRORS, InvalidPolicy, PolicyError, brief
 from handoffaudit.policy.versions import Change, Table, Versions, summarize_changes
+
+T = TypeVar("T")
 
 LONGEST_COMMIT: Final = 100
 
@@ -109,29 +111,43 @@ def plan(tenant: Tenant, policies: Mapping[str, Any], actor: str) -> list[Planne
 
     A kind that the set does not name stays as it is. A kind that the set names is replaced as a whole.
     """
-    planned: list[PlannedKind] = []
+    planned = _each_kind(policies, lambda kind, rows: _plan_kind(tenant, kind, rows, actor))
+    return sorted(planned, key=lambda one: list(EVERY_KIND).index(one.kind))
+
+
+def parse(policies: Mapping[str, Any]) -> dict[Kind, tuple[Any, ...]]:
+    """Return the rows of a set by kind, without comparing them. Raise `InvalidSet` with the errors of all kinds."""
+    return dict(_each_kind(policies, lambda kind, rows: (kind, EVERY_KIND[kind].parse(rows))))
+
+
+def _each_kind(policies: Mapping[str, Any], read: Callable[[Kind, list[Mapping[str, Any]]], T]) -> list[T]:
+    """Return what `read` makes of each kind. Raise `InvalidSet` with the errors of all kinds."""
+    found: list[T] = []
     errors: list[SetError] = []
     for name, rows in policies.items():
         try:
-            planned.append(_plan_kind(tenant, name, rows, actor))
+            found.append(read(*_check_kind(name, rows)))
         except InvalidPolicy as invalid:
             errors.extend(SetError(name[:LONGEST_COMMIT], one) for one in invalid.errors)
         if len(errors) >= MOST_ERRORS:
             break
     if errors:
         raise InvalidSet(errors[:MOST_ERRORS])
-    return sorted(planned, key=lambda one: list(EVERY_KIND).index(one.kind))
+    return found
 
 
-def _plan_kind(tenant: Tenant, name: str, rows: Any, actor: str) -> PlannedKind:
+def _check_kind(name: str, rows: Any) -> tuple[Kind, list[Mapping[str, Any]]]:
     known = ", ".join(kind.value for kind in EVERY_KIND)
     if name not in {kind.value for kind in EVERY_KIND}:
         raise InvalidPolicy([PolicyError("", "", name, "There is no such kind of policy.", f"The kinds are {known}.")])
-    kind = Kind(name)
-    versions = EVERY_KIND[kind]
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         message = f"{brief(rows)} is not a list of rows."
         raise InvalidPolicy([PolicyError("", "", None, message, "Write a list with an object for each row.")])
+    return Kind(name), rows
+
+
+def _plan_kind(tenant: Tenant, kind: Kind, rows: list[Mapping[str, Any]], actor: str) -> PlannedKind:
+    versions = EVERY_KIND[kind]
     current = versions.current(tenant)
     parsed = versions.parse(rows)
     if kind is Kind.ROLES:

@@ -36,7 +36,7 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("view", "handoff", "trial", "file_report", "tool_result", "hold", "erasure")
+BY_PK = ("view", "handoff", "trial", "file_report", "tool_result", "hold", "erasure", "case")
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
@@ -155,6 +155,10 @@ TABLE = {
     "dashboard:schemas_history": Row(Role.VIEWER),
     "dashboard:schemas_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:schemas_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:case_keep": post(Role.REVIEWER, about="handoff", expected="held"),
+    "dashboard:cases": Row(Role.VIEWER),
+    "dashboard:cases_test": post(Role.REVIEWER),
+    "dashboard:case_remove": post(Role.REVIEWER, about="case"),
     "dashboard:groups": Row(Role.VIEWER),
     "dashboard:group": Row(Role.VIEWER, about=("group",)),
     "dashboard:group_newest": Row(Role.VIEWER, 302, about=("group",)),

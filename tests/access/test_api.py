@@ -16,7 +16,7 @@ from handoffaudit.accounts.models import Key, Person, Tenant
 from handoffaudit.api.examples import TOOL_RESULT
 from handoffaudit.diagnostics import attribution, erasure
 from handoffaudit.diagnostics.models import Erasure, FindingGroup
-from handoffaudit.handoffs import legal_holds
+from handoffaudit.handoffs import legal_holds, policy_cases
 from handoffaudit.handoffs.models import Handoff, Subscriber, ValidationState, new_id
 from handoffaudit.policy import rules
 from handoffaudit.policy.kinds import KINDS, strictness
@@ -96,6 +96,10 @@ TABLE = {
     ("PUT", "/prompts"): ("admin", 200),
     ("GET", "/policies"): ("admin", 200),
     ("PUT", "/policies"): ("admin", 200),
+    ("GET", "/policies/cases"): ("read", 200),
+    ("POST", "/policies/cases"): ("review", 201),
+    ("DELETE", "/policies/cases/{case}"): ("review", 204),
+    ("POST", "/policies/test"): ("read", 200),
     ("GET", "/agents"): ("read", 200),
     ("GET", "/agents/declared"): ("read", 200),
     ("PUT", "/agents/declared"): ("admin", 200),
@@ -136,6 +140,7 @@ class World:
     webhook: int
     hold: int
     erasure: UUID
+    case: UUID
 
     def ask(self, row: tuple[str, str], key: str | None, reference: str = "") -> httpx.Response:
         method, path = row
@@ -165,6 +170,8 @@ class World:
                 "sets": [rules.rule_set_to_plain(one) for one in rules.example_sets()],
             },
             ("PUT", "/policies"): {"policies": {"roles": []}, "dry_run": True},
+            ("POST", "/policies/cases"): {"handoff": str(self.handoff.pk), "expected": "held"},
+            ("POST", "/policies/test"): {"policies": {"roles": []}},
             ("PUT", "/prompts"): {"base_version": 0, "rows": [{"use": "grounding", "text": "Is it so?"}]},
             ("PUT", "/retention"): {"base_version": 0, "rows": [{"name": "logs", "days": 30}]},
             ("POST", "/retention/preview"): {"rows": [{"name": "logs", "days": 30}]},
@@ -183,6 +190,7 @@ class World:
             webhook=self.webhook,
             hold=self.hold,
             erasure_id=self.erasure,
+            case=self.case,
             trace_id="their-trace",
             name="payload",
             **PHASE,
@@ -205,7 +213,8 @@ def world(kept_tenant: Tenant) -> World:
     hold = legal_holds.place(tenant=tenant, scope="trace", key="their-trace", reason="a case", actor="tests").pk
     asked = erasure.request(tenant=tenant, value="grace@example.com", reason="asked", actor="tests").pk
     Erasure.objects.filter(pk=asked).update(state="counted", counted_at=timezone.now())
-    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group, webhook, hold, asked)
+    case = policy_cases.keep(tenant=tenant, reference=str(theirs.pk), expected="held", actor="tests")
+    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group, webhook, hold, asked, case.pk)
 
 
 def detail_of(row: tuple[str, str], response: httpx.Response, status: int) -> str:

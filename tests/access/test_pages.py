@@ -13,8 +13,18 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Key, Membership, Person, Role, SavedView, Tenant
 from handoffaudit.diagnostics import attribution, erasure
 from handoffaudit.diagnostics.models import Erasure, ErasureState, FileReport, FindingGroup, LogImport, Watermark
-from handoffaudit.handoffs import alerts, dry_runs, legal_holds
-from handoffaudit.handoffs.models import Alert, Comment, Delivery, Handoff, LegalHold, Subscriber, ToolResult, Trial
+from handoffaudit.handoffs import alerts, dry_runs, legal_holds, policy_cases
+from handoffaudit.handoffs.models import (
+    Alert,
+    Comment,
+    Delivery,
+    Handoff,
+    LegalHold,
+    PolicyCase,
+    Subscriber,
+    ToolResult,
+    Trial,
+)
 from handoffaudit.policy.models import Kind
 from tests.access.page_rows import BY_PK, MAY, PUBLIC, SIGNED_IN, TABLE
 from tests.access.support import everything, page_names
@@ -49,6 +59,7 @@ class Things:
     comment: Comment
     hold: LegalHold
     erasure: Erasure
+    case: PolicyCase
 
     @classmethod
     def of(cls, tenant: Tenant) -> "Things":
@@ -85,7 +96,8 @@ class Things:
         hold = legal_holds.place(tenant=tenant, scope="trace", key=handoff.trace_id, reason="a case", actor="somebody")
         asked = erasure.request(tenant=tenant, value=f"{tenant.slug}@example.com", reason="asked", actor="somebody")
         Erasure.objects.filter(pk=asked.pk).update(state=ErasureState.COUNTED, counted_at=timezone.now())
-        return cls(*found, comment, hold, asked)
+        case = policy_cases.keep(tenant=tenant, reference=str(handoff.pk), expected="held", actor="somebody")
+        return cls(*found, comment, hold, asked, case)
 
 
 def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:

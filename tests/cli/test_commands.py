@@ -175,6 +175,18 @@ def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same_there(filled
     assert run("export", "--state", "held", folder=elsewhere).stdout == ""
 
 
+def test_what_is_exported_is_already_there_where_it_came_from(folder):
+    payload = {"tenant_id": "default", "source_agent_id": "researcher", "target_agent_id": "writer"}
+    payload |= {"call_chain": ["planner", "researcher"], "handoff_type": "research_result"}
+    payload["data"] = {"summary": "Three suppliers deliver."}
+    named = json.dumps(payload | {"trace_id": "run-1"})
+    beside = json.dumps({"document": payload, "trace_id": "run-1", "step": 2, "reason": "The research is done."})
+    run("import", "-", folder=folder, text=f"{named}\n{beside}")
+    again = run("import", "-", folder=folder, text=run("export", folder=folder).stdout)
+    assert again.returncode == 0, again.stdout
+    assert "already there         2" in again.stdout
+
+
 def test_an_export_of_a_code_that_there_is_not_says_so(folder):
     done = run("export", "--code", "foo.bar", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")

@@ -173,7 +173,7 @@ def test_commands_name_the_data_folder_where_it_is_no_usual_one(
     assert f"FILE --tenant acme --data '{tmp_path}/my data'" in " ".join(texts(client.get("/t/acme/"), "code"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     settings.DATA_FOLDER = tmp_path / "handoffaudit"
-    assert "FILE --tenant acme</code>" in client.get("/t/acme/").text
+    assert any(one.endswith("FILE --tenant acme") for one in texts(client.get("/t/acme/"), "code"))
 
 
 def test_a_viewer_of_an_empty_tenant_is_not_sent_to_a_page_that_is_closed(sign_in: SignIn, viewer: Person) -> None:

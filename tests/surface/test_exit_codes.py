@@ -65,6 +65,8 @@ CALLS = {
     "policy diff - --tenant acme": "format: 1\npolicies: {roles: []}",
     "policy apply - --dry-run --tenant acme": "format: 1\npolicies: {roles: [{agent: a, role: worker}]}",
     "policy diff missing.yaml": "",
+    "policy test - --tenant acme": "format: 1\npolicies: {roles: []}",
+    "policy test - --cases missing.yaml": "format: 1\npolicies: {}",
     "recount": "",
     "recount --check": "",
     "verify-log": "",

@@ -204,8 +204,27 @@ def prepare(
         return refuse_agent(agents, partial.source_agent_id, "The document")
     if foreign := next((one.agent for one in results if one.agent and not agents.allows(one.agent)), ""):
         return refuse_agent(agents, foreign, "A tool result")
-    content_hash = _hash_content(submission, record)
-    handoff = _prepare_unread(tenant_id, submission, reading, now, content_hash)
+    handoff = _prepare(tenant_id, submission, reading, (envelope, partial), now)
+    return _add_results(handoff, results) if results else handoff
+
+
+def prepare_copy(submission: Submission, received_at: datetime) -> PreparedHandoff:
+    """Return the handoff of a submission that is judged without a tenant, as at the time of its arrival."""
+    reading = read_record(submission)
+    return _prepare(0, submission, reading, (submission.envelope, reading.record), received_at)
+
+
+def _prepare(
+    tenant_id: int,
+    submission: Submission,
+    reading: Reading,
+    usable: tuple[Envelope, Record | None],
+    now: datetime,
+) -> PreparedHandoff:
+    """Return the handoff; `usable` are the fields beside the document and the record, as far as they can be read."""
+    record = reading.record
+    envelope, partial = usable
+    handoff = _prepare_unread(tenant_id, submission, reading, now, _hash_content(submission, record))
     if record:
         _fill_columns(handoff, record)
     elif submission.issues:
@@ -213,7 +232,7 @@ def prepare(
     _set_names(handoff, submission, partial)
     if record and record.original_document is not None:
         handoff.lifted = json_text.compact(record.document)
-    return _add_results(handoff, results) if results else handoff
+    return handoff
 
 
 ANOTHER_AGENT: Final = "Another agent"

@@ -1,4 +1,4 @@
-"""Models of reviews by the LLM and by people: waiting checks, LLM calls, their cost, proposals, alerts and dry runs."""
+"""Models of reviews by the LLM and by people: LLM checks and calls, cost, proposals, alerts, dry runs and cases."""
 
 from django.db import models
 
@@ -278,7 +278,8 @@ class Trial(Leased):
     `draft` is the policy content as JSON. The newest handoff is judged first; `reached` is the last judged handoff.
     `flips` counts verdict changes by `before>after`; `changed` has the first changed handoffs: `{handoff, handoff_id,
     before, after, codes}`. Some judged handoffs have no verdicts to compare: `unasked` counts handoffs for which the
-    LLM could not be asked, `removed` counts handoffs whose documents were removed.
+    LLM could not be asked, `removed` counts handoffs whose documents were removed. `cases` has the
+    results of the cases.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -297,6 +298,7 @@ class Trial(Leased):
     judged = models.PositiveIntegerField(default=0)
     unasked = models.PositiveIntegerField(default=0)
     removed = models.PositiveIntegerField(default=0, db_default=0)
+    cases = models.JSONField(default=dict, db_default={})
     reached = models.UUIDField(null=True)
     flips = models.JSONField(default=dict)
     changed = models.JSONField(default=list)
@@ -309,3 +311,37 @@ class Trial(Leased):
 
     def __str__(self) -> str:
         return f"trial of {self.kind}, {self.judged} of {self.total}"
+
+
+class PolicyCase(models.Model):
+    """A handoff that was kept with the verdict it should have, to test policies with it.
+
+    The row is a copy, so it stays the same when the handoff changes or is removed. `beside` has the fields of the
+    submission except `document`, and `basis` what was known about the earlier handoffs of the trace, both as JSON.
+    `result` is the last result with the policies in force.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
+    handoff = models.UUIDField()
+    handoff_id = models.CharField(max_length=200)
+    handoff_type = models.CharField(max_length=200, blank=True)
+    document = models.BinaryField()
+    beside = models.TextField()
+    basis = models.TextField()
+    received_at = models.DateTimeField()
+    size = models.PositiveIntegerField()
+    expected = models.CharField(max_length=10)
+    must_have = models.JSONField(default=list)
+    must_not_have = models.JSONField(default=list)
+    note = models.TextField(blank=True)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField()
+    result = models.JSONField(default=dict)
+    tested_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "id"], name="policy_case_by_time")]
+
+    def __str__(self) -> str:
+        return f"case {self.handoff_id}, {self.expected}"

@@ -149,7 +149,7 @@ def test_where_two_decide_the_second_sees_what_the_first_proposes(
     client, other = sign_in(reviewer), client_of(colleague)
     first = client.get(f"/t/acme/review/{held.pk}/").text
     assert "This type needs two people" in first
-    assert {"Propose to approve", "Propose to decline"} <= set(texts(first, "button"))
+    assert {"Propose to approve a", "Propose to decline d"} <= set(texts(first, "button"))
     assert 'data-sends="proposes to approve it"' in first
     after = do(client, held, "decide", decision="approve", note="I know this chain.")
     assert client.get(after["Location"], follow=True).context["notice"].text.startswith("approval proposed")

@@ -334,7 +334,7 @@ def test_the_title_names_what_is_open_and_each_box_what_it_selects(
     assert "<title>Review · " in client.get("/t/acme/review/").text
     page = client.get(f"/t/acme/review/{held.pk}/").text
     named = f"planner → writer · Review · {held.tenant.name}"
-    assert text_of(page, "title") == named
+    assert text_of(page, "head title") == named
     assert f'data-title="{named}"' in page
     assert attributes(page, '[aria-label^="Select "]', "aria-label") == [
         f"Select planner to {target}, came {one.received_at:%H:%M:%S}"

@@ -1,0 +1,106 @@
+"""Cases on the pages: the form on the page of a handoff, and the list of cases with their last results."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import F
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts import Refused
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.handoffs.handoff_page import TEMPLATE as HANDOFF_TEMPLATE
+from handoffaudit.dashboard.handoffs.handoff_page import page_context
+from handoffaudit.dashboard.handoffs.sections import handoff_or_404
+from handoffaudit.handoffs import policy_cases
+from handoffaudit.handoffs.case_results import Status
+from handoffaudit.handoffs.models import PolicyCase
+from handoffaudit.validation.text import pluralize
+
+PAGE_SIZE: Final = 50
+_LISTED: Final = (
+    *("handoff", "handoff_id", "handoff_type", "expected", "must_have", "must_not_have", "note"),
+    *("created_by", "created_at", "result", "tested_at"),
+)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def keep(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    """Keep the handoff as a case. A refused form is shown again with its values, so that no input is lost."""
+    shown = handoff_or_404(who, pk)
+    given = {name: request.POST.get(name, "") for name in ("expected", "must_have", "must_not_have", "note")}
+    try:
+        made = policy_cases.keep(
+            tenant=who.tenant,
+            reference=str(shown.pk),
+            expected=given["expected"],
+            must_have=given["must_have"].splitlines(),
+            must_not_have=given["must_not_have"].splitlines(),
+            note=given["note"],
+            actor=who.person.username,
+        )
+    except Refused as refused:
+        said = {"case_error": refused.message, "case": given}
+        return render(request, HANDOFF_TEMPLATE, page_context(request, who, shown) | said, status=400)
+    messages.success(request, f"Kept as a case. {_describe(made.result)}")
+    return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
+
+
+def _describe(result: Mapping[str, Any]) -> str:
+    match result["status"]:
+        case Status.PASSED:
+            return "It passes with the policies in force."
+        case Status.NEEDS_LLM:
+            return "Only the LLM could make it pass, and tests do not ask the LLM."
+        case _:
+            return f"It fails with the policies in force: {result['differs'][0]}"
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def cases(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """List the cases, the newest first, with their last results."""
+    rows = policy_cases.list_cases(who.tenant).order_by("-id").only(*_LISTED)
+    page = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
+    context = {"page": page, "most": policy_cases.MOST_CASES}
+    return render(request, "dashboard/cases/page.html", context)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def judge(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Test cases with the policies in force, those with the oldest results first, for about a second."""
+    rows = policy_cases.list_cases(who.tenant)
+    tested = policy_cases.judge_stored(who.tenant, rows.order_by(F("tested_at").asc(nulls_first=True), "id"))
+    total = rows.count()
+    said = f"Tested {pluralize(tested, 'case')} with the policies in force."
+    if tested < total:
+        said += f" Test again for the other {total - tested:,}."
+    messages.success(request, said)
+    return redirect("dashboard:cases", tenant=who.tenant.slug)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def remove(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    try:
+        removed = policy_cases.remove(tenant=who.tenant, case=pk, actor=who.person.username)
+    except PolicyCase.DoesNotExist:
+        raise Http404("There is no such case.") from None
+    messages.success(request, f"Removed the case {removed.handoff_id}.")
+    return redirect("dashboard:cases", tenant=who.tenant.slug)
+
+
+urlpatterns = [
+    path("handoffs/<uuid:pk>/case/", keep, name="case_keep"),
+    path("cases/", cases, name="cases"),
+    path("cases/test/", judge, name="cases_test"),
+    path("cases/<uuid:pk>/remove/", remove, name="case_remove"),
+]

@@ -1,0 +1,75 @@
+"""Tests of the pages of cases: the form on a handoff's page, the list, and the cases of a dry run."""
+
+import pytest
+from django.test import Client
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs import dry_runs, policy_cases
+from handoffaudit.handoffs.models import Handoff, PolicyCase
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.models import Kind
+from handoffaudit.policy.strictness import to_plain
+from tests.handoffs.support import circular, judged, payload
+from tests.pages import texts
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def loop(tenant: Tenant) -> Handoff:
+    return judged(tenant, circular(handoff_id="loop"))
+
+
+def test_a_reviewer_keeps_tests_and_removes_a_case(client: Client, reviewer: Person, loop: Handoff) -> None:
+    client.force_login(reviewer)
+    address = f"/t/acme/handoffs/{loop.pk}/"
+    assert texts(client.get(address), "#case-expected option[selected]") == ["rejected"]
+    given = {"expected": "rejected", "must_have": "chain.circular\r\n", "must_not_have": "", "note": "<b>No loops.</b>"}
+    page = client.post(f"{address}case/", given, follow=True)
+    assert "Kept as a case. It passes with the policies in force." in page.text
+    page = client.get("/t/acme/cases/")
+    assert texts(page, ".card-head .tag") == ["passed"]
+    assert "&lt;b&gt;No loops.&lt;/b&gt;" in page.text
+    assert "Tested 1 case with" in client.post("/t/acme/cases/test/", follow=True).text
+    page = client.post(f"/t/acme/cases/{PolicyCase.objects.get().pk}/remove/", follow=True)
+    assert "Removed the case loop." in page.text
+    assert not PolicyCase.objects.exists()
+
+
+def test_a_refused_form_keeps_its_input(client: Client, reviewer: Person, loop: Handoff) -> None:
+    client.force_login(reviewer)
+    given = {"expected": "held", "must_have": "no.such", "note": "Look here."}
+    page = client.post(f"/t/acme/handoffs/{loop.pk}/case/", given)
+    assert page.status_code == 400
+    assert "no rule code" in texts(page, "#case-error")[0]
+    assert texts(page, "#case-must") == ["no.such"]
+    assert texts(page, "#case-expected option[selected]") == ["held"]
+    assert 'value="Look here."' in page.text
+    assert not PolicyCase.objects.exists()
+
+
+def test_a_viewer_sees_cases_and_no_form(client: Client, viewer: Person, tenant: Tenant, loop: Handoff) -> None:
+    policy_cases.keep(tenant=tenant, reference="loop", expected="accepted", actor="ada")
+    client.force_login(viewer)
+    assert texts(client.get(f"/t/acme/handoffs/{loop.pk}/"), "#case") == []
+    page = client.get("/t/acme/cases/")
+    assert texts(page, ".card-head .tag") == ["failed"]
+    assert "To pass: Nothing may block" in page.text
+    assert texts(page, "main form") == []
+
+
+def test_a_dry_run_names_the_cases_that_would_break(client: Client, admin: Person, tenant: Tenant) -> None:
+    judged(tenant, payload(handoff_id="good"))
+    for expected in ("accepted", "rejected"):
+        policy_cases.keep(tenant=tenant, reference="good", expected=expected, actor="ada")
+    Handoff.objects.all().delete()
+    rows = [to_plain(row) | {"token_budget": 10} for row in strictness.as_shipped.rows]
+    trial = dry_runs.start(tenant=tenant, kind=Kind.STRICTNESS, content={"rows": rows}, base_version=0, actor="ada")
+    client.force_login(admin)
+    assert "0 of 2 tested" in client.get(f"/t/acme/trials/{trial.pk}/").text
+    assert dry_runs.run_waiting() == 1
+    page = client.get(f"/t/acme/trials/{trial.pk}/")
+    assert "1 case would fail" in " ".join(page.text.split())
+    assert "passes now" in page.text
+    assert "Save this draft" in page.text
+    assert client.post(f"/t/acme/trials/{trial.pk}/save/").status_code == 302

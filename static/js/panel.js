@@ -124,7 +124,7 @@
     const { pathname } = new URL(place.dataset.href, location.href);
     const path = pathname.replaceAll("&", "&amp;").replaceAll('"', "%22");
     event.detail.serverResponse = event.detail.serverResponse
-      .replace(/ (href|hx-get|action)="\?/g, (_, name) => ` ${name}="${path}?`)
+      .replace(/\s(href|hx-get|action)="\?/g, (_, name) => ` ${name}="${path}?`)
       .replaceAll(' href="#at', () => ` href="${path}#at`)
       .replaceAll(' hx-push-url="true"', "");
   });

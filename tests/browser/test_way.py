@@ -82,7 +82,7 @@ def test_a_rejected_one_is_approved_only_with_a_note(open_page, sender, width, j
     else:
         expect(page.get_by_role("alert")).to_contain_text("note")
     assert sender.get(sent["id"])["state"] == "rejected"
-    page.get_by_label(re.compile("^Note")).and_(page.locator("#decide-note")).fill("The loop is wanted here.")
+    page.get_by_label(re.compile(r"^\s*Note")).and_(page.locator("#decide-note")).fill("The loop is wanted here.")
     page.locator("#item").get_by_role("button", name="Approve").click()
     expect(page.get_by_role("status").get_by_text("approved").first).to_be_visible()
     assert sender.last_event(sent["id"])["reason"] == "The loop is wanted here."

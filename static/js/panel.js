@@ -125,8 +125,8 @@
     const path = pathname.replaceAll("&", "&amp;").replaceAll('"', "%22");
     event.detail.serverResponse = event.detail.serverResponse
       .replace(/\s(href|hx-get|action)="\?/g, (_, name) => ` ${name}="${path}?`)
-      .replaceAll(' href="#at', () => ` href="${path}#at`)
-      .replaceAll(' hx-push-url="true"', "");
+      .replace(/\shref="#at/g, () => ` href="${path}#at`)
+      .replace(/\shx-push-url="true"/g, "");
   });
 
   // The address of the item may name a place in its document.

@@ -195,7 +195,7 @@ class KeepIn(Schema):
     note: str = Field("", description="Why the case is kept.")
 
 
-class TestIn(Schema):
+class PolicyTestIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     policies: dict[str, Any] = Field(
@@ -209,7 +209,7 @@ class TestIn(Schema):
     after: uuid.UUID | None = Field(None, description="Only stored cases after this one: `next` of the last answer.")
 
 
-class TestedOut(Answer):
+class PolicyTestOut(Answer):
     items: list[CaseResultOut] = Field(
         description="The results in the order of the cases. A call ends after about a second, so there may be fewer "
         "results than cases: send the others again."
@@ -282,10 +282,10 @@ def remove_case(request: HttpRequest, case: CaseId) -> HttpResponse:
     auth=KeyWith(Scope.READ),
     operation_id="test_policies",
     summary="Test a draft of policies with cases",
-    response={200: TestedOut, 422: ProblemOut},
+    response={200: PolicyTestOut, 422: ProblemOut},
     openapi_extra=examples.body_example("Stored cases", {"policies": SOME}),
 )
-def test_policies(request: HttpRequest, given: TestIn) -> HttpResponse:
+def test_policies(request: HttpRequest, given: PolicyTestIn) -> HttpResponse:
     """Judge cases by a draft of policies, without the LLM. Nothing is saved."""
     tenant = caller(request).tenant
     try:
@@ -297,10 +297,10 @@ def test_policies(request: HttpRequest, given: TestIn) -> HttpResponse:
     last = tested[-1][0].pk if tested else None
     more = given.cases is None and last and policy_cases.list_cases(tenant, after=last).exists()
     items = [result.to_plain() for _, result in tested]
-    return answer(TestedOut, {"items": items, "next": str(last) if more else None})
+    return answer(PolicyTestOut, {"items": items, "next": str(last) if more else None})
 
 
-def _list_tested(tenant: Tenant, given: TestIn) -> Iterable[PolicyCase]:
+def _list_tested(tenant: Tenant, given: PolicyTestIn) -> Iterable[PolicyCase]:
     if given.cases is not None:
         return (one.to_case() for one in given.cases)
     return policy_cases.list_cases(tenant, after=given.after).iterator(chunk_size=10)

@@ -293,6 +293,7 @@ def test_a_session_is_no_key(row: tuple[str, str], world: World, admin: Person) 
             "webhook": world.webhook,
             "hold": world.hold,
             "erasure_id": world.erasure,
+            "case": world.case,
         }
         address = row[1].format(reference=world.handoff.pk, trace_id="t", **ids, **PHASE)
         response = api.request(row[0], address, headers=cookie, content=b"{}")

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the test's own, which the test may stop."""
+"""PostgreSQL servers and a PgBouncer of the test's own, which the test may stop."""
 
 import os
 import pwd
@@ -6,13 +6,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 
-from tests.resilience.processes import eventually
+from tests.resilience.processes import eventually, kill
 from tests.running.conftest import descendants, free_port
 
 
@@ -23,28 +24,38 @@ def find_programs() -> Path | None:
 
 
 class OwnPostgres:
-    """A PostgreSQL cluster in a temporary folder. PostgreSQL refuses to run as root, so root runs it as `postgres`."""
+    """A PostgreSQL cluster in a temporary folder. PostgreSQL refuses to run as root, so root runs it as `postgres`.
 
-    def __init__(self, programs: Path) -> None:
-        self._programs = programs
+    `within` is the start of a command that runs the rest elsewhere, such as in a network namespace.
+    """
+
+    def __init__(
+        self, programs: Path, address: str = "127.0.0.1", within: Sequence[str] = (), options: str = ""
+    ) -> None:
+        self._programs, self._within, self._options = programs, within, options
         self._folder = Path(tempfile.mkdtemp(prefix="handoffaudit-postgres-"))
-        self.port = free_port()
+        self.address, self.port = address, free_port()
         if os.geteuid() == 0:
             os.chown(self._folder, pwd.getpwnam("postgres").pw_uid, -1)
         self._run("initdb", "--pgdata", f"{self._folder}/data", "--username", "postgres", "--auth", "trust")
+        with (self._folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all samenet trust\nhost replication all samenet trust\n")
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), *arguments]
         if os.geteuid() == 0:
             command = ["runuser", "--user", "postgres", "--", *command]
-        subprocess.run(command, cwd="/", check=True, stdout=subprocess.DEVNULL, timeout=120)
+        subprocess.run([*self._within, *command], cwd="/", check=True, stdout=subprocess.DEVNULL, timeout=120)
 
     @property
     def url(self) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://postgres@{self.address}:{self.port}/postgres"
 
     def start(self) -> None:
-        options = f"-c listen_addresses=127.0.0.1 -c port={self.port} -c unix_socket_directories= -c max_connections=60"
+        options = (
+            f"-c listen_addresses={self.address} -c port={self.port} -c unix_socket_directories= -c max_connections=60"
+            f" {self._options}"
+        )
         self._run(
             "pg_ctl",
             "--pgdata",
@@ -56,23 +67,17 @@ class OwnPostgres:
             f"{self._folder}/log",
             "start",
         )
-        eventually(self._answers)
+        eventually(lambda: answers(self.url))
 
-    def _answers(self) -> bool:
-        try:
-            psycopg.connect(self.url, connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return False
-        return True
-
-    def replicate(self) -> "OwnPostgres":
+    def replicate(self, address: str = "127.0.0.1", within: Sequence[str] = ()) -> "OwnPostgres":
         """Return a started replica of this server, which must run."""
         replica = OwnPostgres.__new__(OwnPostgres)
-        replica._programs, replica._folder = self._programs, Path(tempfile.mkdtemp(prefix="handoffaudit-replica-"))
-        replica.port = free_port()
+        replica._programs, replica._within, replica._options = self._programs, within, self._options
+        replica._folder = Path(tempfile.mkdtemp(prefix="handoffaudit-replica-"))
+        replica.address, replica.port = address, free_port()
         if os.geteuid() == 0:
             os.chown(replica._folder, pwd.getpwnam("postgres").pw_uid, -1)
-        source = ["--host", "127.0.0.1", "--port", str(self.port), "--username", "postgres"]
+        source = ["--host", self.address, "--port", str(self.port), "--username", "postgres"]
         arguments = ["--pgdata", f"{replica._folder}/data", "--write-recovery-conf", "--checkpoint", "fast"]
         replica._run("pg_basebackup", *source, *arguments)
         replica.start()
@@ -101,3 +106,49 @@ class OwnPostgres:
         if (self._folder / "data" / "postmaster.pid").exists():
             self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@contextmanager
+def run_bouncer(
+    folder: Path,
+    postgres: OwnPostgres,
+    *,
+    pool: int,
+    address: str = "127.0.0.1",
+    within: Sequence[str] = (),
+    options: str = "",
+) -> Iterator[str]:
+    """Run PgBouncer in transaction mode with `pool` connections to the server, and yield the URL of its database."""
+    program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin")
+    if program is None:
+        pytest.fail("pgbouncer is not installed")
+    port, file = free_port(), folder / "pgbouncer.ini"
+    file.write_text(
+        f"[databases]\npostgres = host={postgres.address} port={postgres.port} user=postgres\n"
+        f"[pgbouncer]\nlisten_addr = {address}\nlisten_port = {port}\nauth_type = any\npool_mode = transaction\n"
+        f"default_pool_size = {pool}\nmax_client_conn = 200\nunix_socket_dir =\n{options}"
+    )
+    command = [program, str(file)]
+    if os.geteuid() == 0:
+        for parent in (folder, *list(folder.parents)[:2]):
+            parent.chmod(0o755)
+        os.chown(file, pwd.getpwnam("postgres").pw_uid, -1)
+        command = ["runuser", "--user", "postgres", "--", *command]
+    process = subprocess.Popen(
+        [*within, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    url = f"postgresql://postgres@{address}:{port}/postgres"
+    try:
+        eventually(lambda: answers(url))
+        yield url
+    finally:
+        kill(process)
+
+
+def answers(url: str) -> bool:
+    """Return whether a PostgreSQL server or a PgBouncer takes a connection."""
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True

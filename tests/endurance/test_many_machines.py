@@ -1,9 +1,5 @@
 """Tests of PgBouncer in transaction mode, and of pages that read from a replica."""
 
-import os
-import pwd
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +9,11 @@ import psycopg
 import pytest
 
 from tests.endurance.load import Load, assert_nothing_is_lost
-from tests.endurance.servers import OwnPostgres
+from tests.endurance.servers import OwnPostgres, run_bouncer
 from tests.resilience.processes import Installation, OwnRedis, eventually
-from tests.running.conftest import free_port
 
 pytestmark = [pytest.mark.nightly, pytest.mark.services]
-ADD = (
+ADD_PERSON = (
     "from handoffaudit.accounts.models import Membership, Person, Role, Tenant\n"
     "person = Person.objects.create_user('ada', password='a long password of tests')\n"
     "Membership.objects.create(tenant=Tenant.objects.get(), person=person, role=Role.ADMIN)"
@@ -26,44 +21,18 @@ ADD = (
 
 
 @pytest.fixture
-def bouncer(tmp_path: Path, postgres: OwnPostgres) -> Iterator[int]:
-    """Run PgBouncer in transaction mode with two connections to the server, and yield its port."""
-    program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin")
-    if program is None:
-        pytest.fail("pgbouncer is not installed")
-    port, file = free_port(), tmp_path / "pgbouncer.ini"
-    file.write_text(
-        f"[databases]\npostgres = host=127.0.0.1 port={postgres.port} user=postgres\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\npool_mode = transaction\n"
-        "default_pool_size = 2\nmax_client_conn = 200\nunix_socket_dir =\n"
-    )
-    command = [program, str(file)]
-    if os.geteuid() == 0:
-        for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-            folder.chmod(0o755)
-        os.chown(file, pwd.getpwnam("postgres").pw_uid, -1)
-        command = ["runuser", "--user", "postgres", "--", *command]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    eventually(lambda: _answers(port))
-    yield port
-    subprocess.run(["/bin/kill", "--", f"-{process.pid}"], check=False)
-    process.wait(10)
-
-
-def _answers(port: int) -> bool:
-    try:
-        psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres", connect_timeout=2).close()
-    except psycopg.OperationalError:
-        return False
-    return True
+def bouncer(tmp_path: Path, postgres: OwnPostgres) -> Iterator[str]:
+    """Run PgBouncer in transaction mode with two connections to the server, and yield its URL."""
+    with run_bouncer(tmp_path, postgres, pool=2) as url:
+        yield url
 
 
 def test_everything_works_behind_a_pooler_of_transactions(
-    tmp_path: Path, postgres: OwnPostgres, redis_server: OwnRedis, bouncer: int
+    tmp_path: Path, postgres: OwnPostgres, redis_server: OwnRedis, bouncer: str
 ) -> None:
     """Two connections of the server serve web, workers and commands, so that each transaction meets another one."""
     environment = {
-        "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{bouncer}/postgres",
+        "DATABASE_URL": bouncer,
         "REDIS_URL": f"redis://127.0.0.1:{redis_server.port}/0",
         "HANDOFFAUDIT_PGBOUNCER": "true",
     }
@@ -90,7 +59,8 @@ def test_everything_works_behind_a_pooler_of_transactions(
             "print(recount.recount(repair=False).wrong, audit.verify(tenant), len(lines) > 0)"
         )
         assert said == "0 None True"
-        with psycopg.connect(f"postgresql://postgres@127.0.0.1:{bouncer}/postgres", autocommit=True) as server:
+        # This client prepares nothing itself, as it counts what the product prepared.
+        with psycopg.connect(bouncer, autocommit=True, prepare_threshold=None) as server:
             # A setting that a web process left on a connection would stop a worker that waits for a lock.
             for _ in range(20):
                 assert server.execute("SHOW lock_timeout").fetchone() == ("0",)
@@ -110,10 +80,10 @@ def test_pages_read_from_a_replica_and_ones_own_writes_are_read_back(
     }
     installation = Installation(tmp_path / "data", environment)
     try:
-        installation.run(ADD)
+        installation.run(ADD_PERSON)
         installation.web()
         with httpx.Client(base_url=installation.url, follow_redirects=True, timeout=30) as browser:
-            _sign_in(browser)
+            sign_in(browser)
             assert "handoffaudit_written" in browser.cookies
             eventually(lambda: _reads(replica, browser) > 0)
             # The replica stops replaying, so that only the primary knows what is written from now on.
@@ -140,7 +110,7 @@ def test_pages_read_from_a_replica_and_ones_own_writes_are_read_back(
         replica.remove()
 
 
-def _sign_in(browser: httpx.Client) -> None:
+def sign_in(browser: httpx.Client) -> None:
     browser.get("/sign-in/")
     sent = {
         "csrfmiddlewaretoken": browser.cookies["csrftoken"],

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ SERVE = """
 import sys
 from granian.constants import HTTPModes, Interfaces
 from granian.server import Server
-Server("handoffaudit.wsgi:application", address="127.0.0.1", port=int(sys.argv[1]), interface=Interfaces.WSGI,
+Server("handoffaudit.wsgi:application", address=sys.argv[2], port=int(sys.argv[1]), interface=Interfaces.WSGI,
        workers=1, blocking_threads=32, http=HTTPModes.http1, websockets=False, workers_kill_timeout=2).serve()
 """
 WORKER = [
@@ -129,10 +129,13 @@ class Installation:
         self.processes.append(process)
         return process
 
-    def web(self) -> subprocess.Popen[bytes]:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        process = self.start([sys.executable, "-c", SERVE, str(port)])
+    def web(
+        self, address: str = "127.0.0.1", within: Sequence[str] = (), port: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a web process. `within` is the start of a command that runs the rest elsewhere."""
+        port = port or free_port()
+        self.url = f"http://{address}:{port}"
+        process = self.start([*within, sys.executable, "-c", SERVE, str(port), address])
         eventually(self.answers, what=self.log())
         return process
 
@@ -142,8 +145,8 @@ class Installation:
         except httpx.TransportError:
             return False
 
-    def worker(self) -> subprocess.Popen[bytes]:
-        return self.start([*WORKER, "--queues", "structural", "--concurrency", "2"])
+    def worker(self, within: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        return self.start([*within, *WORKER, "--queues", "structural", "--concurrency", "2"])
 
     def asker(self) -> subprocess.Popen[bytes]:
         """Start a worker of the queue of LLM checks."""
@@ -188,18 +191,20 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 class OwnRedis:
     """A Redis server that a test may stop."""
 
-    def __init__(self) -> None:
-        self.port = free_port()
+    def __init__(self, address: str = "127.0.0.1", within: Sequence[str] = ()) -> None:
+        self.address, self.port = address, free_port()
+        self._within = within
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = ["redis-server", "--port", str(self.port), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]
+        command = [*self._within, "redis-server", "--port", str(self.port), "--bind", self.address]
+        command += ["--save", "", "--appendonly", "no", "--protected-mode", "no"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         eventually(self.answers)
 
     def answers(self) -> bool:
         with socket.socket() as tried:
-            return tried.connect_ex(("127.0.0.1", self.port)) == 0
+            return tried.connect_ex((self.address, self.port)) == 0
 
     def stop(self) -> None:
         if self.process is not None:

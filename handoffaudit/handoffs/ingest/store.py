@@ -328,7 +328,7 @@ def _store(
         last = tried == CLASH_TRIES - 1
         try:
             with write_turn(), transaction.atomic():
-                # Nearly all ids are new, and a look-up costs half as much as the insert, so the first try has none.
+                # Nearly all ids are new, so the first try saves the look-up.
                 known = store_many(handoffs, sender, _find_existing(handoffs) if tried else {})
                 _store_results(handoffs, known, sender, grade)
                 if wakes:

@@ -55,8 +55,8 @@ _ROWS: Final[tuple[tuple[type[Model], str], ...]] = (
     (BlockedText, "handoff"),
     (Handoff, "id"),
 )
-# Rows of these models name a handoff, and stay: they have a retention of their own, or describe a later task.
-KEEPS: Final = ("FileReport", "HookEvent", "ModelCall", "HandedOut")
+# Rows of these models name a handoff, and stay: they have a retention of their own, describe a later task, or are copies.
+KEEPS: Final = ("FileReport", "HookEvent", "ModelCall", "HandedOut", "PolicyCase")
 
 
 def models() -> list[type[Model]]:

@@ -18,6 +18,7 @@ from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.alert_rules import AlertRule, Watched
 from tests.diagnostics.support import decided
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, payload, submit, to_itself
+from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 TYPE = "research_result"
@@ -107,10 +108,11 @@ def test_strictness_counts_the_same_final_attempts_as_compliance(
     [row] = [row for row in page.context["rows"] if row.name == TYPE]
     figures = row.effect.stopping
     assert (figures.total, figures.stopped, figures.judged.accepted) == (of_type["total"], 5, of_type["accepted"])
-    assert f"blocked {of_type['stopped']} of {of_type['total']}" in page.text
+    text = text_of(page.text)
+    assert f"blocked {of_type['stopped']} of {of_type['total']}" in text
     # Superseded attempts stand beside it, as a plain number.
     assert figures.attempts == attempts == 12
-    assert "1 approved, 12 attempts" in page.text
+    assert "1 approved, 12 attempts" in text
     listed = client.get(row.effect.stopped_address).context["handoffs"]
     assert len(listed) == figures.stopped
 

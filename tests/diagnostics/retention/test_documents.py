@@ -20,6 +20,7 @@ from handoffaudit.policy.models import Kind
 from handoffaudit.policy.retention import Data
 from tests.diagnostics.retention.support import age, days_ago, keep, newest_run, run_all
 from tests.handoffs.support import circular, held, judged, payload, submit, to_itself
+from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 ADA = Actor.key("ada")
@@ -121,7 +122,7 @@ def test_pages_say_when_and_by_which_rule(as_admin: Client, gone: Handoff) -> No
     for query in ("", "?view=raw", "?find=x", "?at=/data", "?open=all"):
         page = as_admin.get(address + query)
         assert page.status_code == 200
-        assert "by retention, which keeps documents for 30 days" in page.text
+        assert "by retention, which keeps documents for 30 days" in text_of(page.text)
         assert left.sha256 in page.text
     part = as_admin.get(address, headers={"HX-Request": "true", "HX-Target": "document"})
     assert "by retention" in part.text

@@ -55,7 +55,7 @@ _ROWS: Final[tuple[tuple[type[Model], str], ...]] = (
     (BlockedText, "handoff"),
     (Handoff, "id"),
 )
-# Rows of these models name a handoff, and stay: they have a retention of their own, describe a later task, or are copies.
+# Rows of these models name a handoff and stay: they have a retention of their own, describe later tasks, or are a copy.
 KEEPS: Final = ("FileReport", "HookEvent", "ModelCall", "HandedOut", "PolicyCase")
 
 

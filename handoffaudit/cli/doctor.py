@@ -46,7 +46,7 @@ class Result:
 
 @dataclass(slots=True)
 class Installation:
-    """The installation under examination. `wrong` names the settings whose values were refused and set aside.
+    """The installation that doctor checks. `wrong` names the settings whose values were refused and set aside.
 
     `folder_works` says that this user can use the data folder and what is stored there.
     """

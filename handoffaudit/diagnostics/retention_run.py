@@ -245,7 +245,7 @@ def _detach(found: Sequence[Partition]) -> bool:
             return False
         if Terms(rule, now, legal_holds.share(tenant)).keeps_some(tenant, low, high):
             return False
-        # The handoffs leave soon after their documents, so that nobody opens them without.
+        # A run that removes the handoffs follows, so that handoffs without documents stay for a short time only.
         if not RetentionRun.objects.filter(tenant=tenant, kind=Data.HANDOFFS.value, finished_at=None).exists():
             _begin(tenant, rule, now)
     return partitions.detach(found, lambda: not needs_some([one.pk for one in tenants], low, high))

@@ -50,7 +50,7 @@ SECONDS: Final = 1.0
 
 
 class Basis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was known before the handoff was judged: its chain, the results of tools, and the facts of its trace."""
+    """The chain, tool results and facts of the trace that were known when the handoff was judged."""
 
     history: History = History()
     evidence: tuple[Source, ...] = ()

@@ -5,13 +5,15 @@ WORKDIR /source
 RUN python -m venv /venv
 COPY requirements.lock ./
 RUN /venv/bin/pip install --no-cache-dir --require-hashes --requirement requirements.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE .git_archival.txt ./
 COPY handoffaudit ./handoffaudit
 COPY templates ./templates
 COPY static ./static
 COPY docs ./docs
-RUN pip install --no-cache-dir "hatchling>=1.27" \
-    && python -m hatchling build --target wheel --directory /wheels \
+# The version of the image, such as 0.1.0: the tags of git are not copied. An archive of git names its version itself.
+ARG VERSION=""
+RUN pip install --no-cache-dir "hatchling>=1.27" "hatch-vcs>=0.5" \
+    && SETUPTOOLS_SCM_PRETEND_VERSION_FOR_HANDOFFAUDIT="$VERSION" python -m hatchling build --target wheel --directory /wheels \
     && /venv/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
 # What the lock file has keeps its version.
 RUN if [ -n "$EXTRAS" ]; then \

@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small and short: shows that it works, not how fast")
     parser.add_argument("--write", action="store_true", help="also write the table to benchmarks/results.md")
     parser.add_argument("--rows", type=int, help="the larger number of handoffs for the pages")
+    parser.add_argument("--by-server", action="store_true", help="let PostgreSQL make the rows of `pages`: 10 million")
     parser.add_argument("--database", choices=["postgresql", "sqlite"], action="append", help="only this one")
     parser.add_argument("--filled", metavar="NAME", default="", help="database that `browser` fills once and keeps")
     asked = parser.parse_args()
@@ -33,7 +34,7 @@ def main() -> None:
         asked.names, asked.write = [], True
     if unknown := set(asked.names) - set(SUITES):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
-    options = replace(QUICK if asked.quick else Options(), filled=asked.filled)
+    options = replace(QUICK if asked.quick else Options(), filled=asked.filled, by_server=asked.by_server)
     if asked.rows:
         options = replace(options, rows=(options.rows[0], asked.rows))
     if asked.database:
@@ -62,7 +63,8 @@ def main() -> None:
             if asked.quick
             else "in full"
         )
-        RESULTS.write_text(f"# Results\n\nWritten by `python -m benchmarks all`, {how}. {text}")
+        what = " ".join(asked.names) or ALL
+        RESULTS.write_text(f"# Results\n\nWritten by `python -m benchmarks {what}`, {how}. {text}")
     if any(row.what.endswith(" failed") for row in rows):
         sys.exit(1)
 

@@ -108,15 +108,20 @@ def visit(browser: "Browser", address: str, cookie: str, times: int) -> Seen:
     )
 
 
+# A page asks often until some minutes after the last sign of a person, and then more and more slowly.
+_UNTIL_IDLE = 8 * 60
+
+
 def watch(browser: "Browser", address: str, cookie: str, seconds: int) -> Watched:
-    """Watch an idle tab; its clock runs fast, and its requests are real."""
+    """Watch a tab that its person left 8 minutes ago; its clock runs fast, and its requests are real."""
     sizes: list[dict[str, int]] = []
     with _context(browser, address, cookie) as context:
         page = context.new_page()
         page.clock.install()
         page.goto(address, wait_until="load")
-        page.on("requestfinished", lambda request: sizes.append(dict(request.sizes())))
-        for _ in range(seconds):
+        for second in range(_UNTIL_IDLE + seconds):
+            if second == _UNTIL_IDLE:
+                page.on("requestfinished", lambda request: sizes.append(dict(request.sizes())))
             page.clock.run_for(1000)
             page.wait_for_timeout(15)
         page.close()

@@ -21,6 +21,7 @@ from psycopg.types.json import Jsonb
 from benchmarks.behind import Behind
 from benchmarks.documents import submissions
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import file_stats
 from handoffaudit.handoffs import counts, db, verdicts
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, prepare, read_submission
 from handoffaudit.handoffs.ingest.store import BODY, EVENT
@@ -28,6 +29,7 @@ from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.results import FINDING, VERDICT
 from handoffaudit.policy import kinds
 from handoffaudit.validation.layers.base import History
+from handoffaudit.validation.times import hour_of
 from handoffaudit.validation.verdict import verdict_to_dict
 
 CHUNK = 10_000
@@ -52,6 +54,16 @@ ERRORS = {
     "integrity.payload_hash_mismatch": 5,
 }
 HOLDS = {"chain.needs_approval": 700, "chain.circular_with_reason": 300}
+# One long trace among the newest handoffs, which have documents.
+LONG_TRACE, LONG_TRACE_LENGTH, LONG_TRACE_ENDS = "trace-of-60-handoffs", 60, 300
+PHASES = ["plan", "research", "write", "review", "fix", "publish"]
+# What became of handoff files: source, reason and fallback, with weights.
+FILES = {
+    ("handoff_json", "", ""): 85,
+    ("text_fallback", "file_missing", "text_fallback_ok"): 6,
+    ("text_fallback", "schema_invalid", "text_fallback_ok"): 5,
+    ("text_fallback", "json_parse_error", "text_fallback_fail"): 4,
+}
 SEVERITIES = dict.fromkeys(WARNINGS, "warning") | dict.fromkeys(ERRORS, "error")
 
 FIELDS = Handoff._meta.concrete_fields  # noqa: SLF001 -- Django's documented API
@@ -139,8 +151,10 @@ class _Filler:
             state = State.ACCEPTED.value
         codes = self._codes(state)
         verdict = uuid.UUID(int=pk.int ^ 1) if state != State.RECEIVED else None
-        if index % 8 == 0:
-            self.trace = f"trace-{self.random.getrandbits(64):016x}"
+        from_end = self.number - index - LONG_TRACE_ENDS
+        if index % 8 == 0 or from_end in (0, LONG_TRACE_LENGTH):
+            is_long = 0 < from_end <= LONG_TRACE_LENGTH
+            self.trace = LONG_TRACE if is_long else f"trace-{self.random.getrandbits(64):016x}"
         values = self.defaults | self._values(index, pk, at, state, codes) | {"verdict": verdict}
         self._beside(index, pk, at, values, rows)
         stored = values | {"codes": Jsonb(codes)} if db.is_postgresql() else values
@@ -226,12 +240,33 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
 def fill(tenant: Tenant, rows: int) -> dict[str, Any]:
     """Fill an empty tenant; a filled tenant does not change.
 
-    Return `shown`, ids and states of some of the newest handoffs that have a document, and `trace`, the id of a trace.
+    Return `shown`, ids and states of some of the newest handoffs that have a document, and `trace` and `long_trace`,
+    the ids of traces with 8 and with 60 handoffs.
     """
     handoffs = Handoff.objects.filter(tenant=tenant).order_by("-id")
     if not handoffs.exists():
         _Filler(tenant, rows).fill()
+    if not file_stats.has_any(tenant):
+        _fill_files(tenant, rows)
     newest = handoffs.exclude(verdict=None)[:NEWEST].values_list("id", "state")
     shown = random.Random(20260215).sample(list(newest), min(60, len(newest)))  # noqa: S311 -- the same in every run
     trace = handoffs.exclude(trace_id="").values_list("trace_id", flat=True)[min(100, len(newest) - 1)]
-    return {"shown": [(str(pk), state) for pk, state in shown], "trace": trace}
+    return {"shown": [(str(pk), state) for pk, state in shown], "trace": trace, "long_trace": LONG_TRACE}
+
+
+def _fill_files(tenant: Tenant, rows: int) -> None:
+    """Count as many handoff files as there are handoffs. Each agent works in three phases, in one runtime."""
+    picked, first = random.Random(20260215), hour_of(timezone.now()) - timedelta(days=DAYS)  # noqa: S311 -- the same in every run
+    found: file_stats.HealthDeltas = Counter()
+    for source, reason, fallback in picked.choices(list(FILES), list(FILES.values()), k=rows):
+        agent = int(len(AGENTS) * picked.random() ** 2)
+        phase = PHASES[(agent + picked.randrange(3)) % len(PHASES)]
+        hour = first + timedelta(hours=picked.randrange(DAYS * 24 + 1))
+        place = (AGENTS[agent], phase, "claude" if agent % 2 else "codex")
+        found[file_stats.HealthKey(hour, *place, source, reason, fallback)] += 1
+    every = sorted(found.items())
+    for start in range(0, len(every), CHUNK):
+        with transaction.atomic():
+            file_stats.count_health(tenant.pk, Counter(dict(every[start : start + CHUNK])))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")

@@ -53,23 +53,33 @@ def grounded(*, text_size: int, context_size: int, number: int = 0) -> bytes:
     return _submission({"text": half + text_of(text_size - len(half), number * 50 + 500)}, {"page": context})
 
 
-def one_text(size: int) -> bytes:
-    return _submission({"text": text_of(size * 2 // 3)}, {"page": text_of(size // 3, 40)})
+def one_text(size: int, first: int) -> bytes:
+    return _submission({"text": text_of(size * 2 // 3, first)}, {"page": text_of(size // 3, first + 40)})
 
 
-def many_fields(size: int) -> bytes:
+def many_fields(size: int, first: int) -> bytes:
     names = (f"field_{number}" for number in count())
-    known = iter(text_of(size * 2 // 3).split("\n"))
-    return _submission(dict(zip(names, known, strict=False)), {"page": text_of(size // 3, 40)})
+    known = iter(text_of(size * 2 // 3, first).split("\n"))
+    return _submission(dict(zip(names, known, strict=False)), {"page": text_of(size // 3, first + 40)})
 
 
-def many_numbers(size: int) -> bytes:
-    values: dict[str, object] = {f"n{number}": number * 1.5 for number in range(size // 18)}
-    return _submission(values, {"page": text_of(1000)})
+def many_numbers(size: int, first: int) -> bytes:
+    values: dict[str, object] = {f"n{number}": (first + number) * 1.5 for number in range(size // 18)}
+    return _submission(values, {"page": text_of(1000, first)})
 
 
-SHAPES: dict[str, Callable[[int], bytes]] = {
+SHAPES: dict[str, Callable[[int, int], bytes]] = {
     "one long text": one_text,
     "many fields": many_fields,
     "many numbers": many_numbers,
 }
+
+
+def of_size(make: Callable[[int, int], bytes], size: int) -> list[bytes]:
+    """Return documents of one size that have about 256 KiB together, or one longer document.
+
+    So documents of all sizes are made of the same sentences: a single short one would hold only the first, which have
+    few values.
+    """
+    number = max(1, 256 * 1024 // size)
+    return [make(size, place * len(_sentences()) // number) for place in range(number)]

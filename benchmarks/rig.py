@@ -97,14 +97,14 @@ def recount() -> dict[str, int]:
     return {"rows": difference.rows, "wrong": difference.wrong}
 
 
-def fill_by_server(rows: int) -> dict[str, Any]:
-    """Let PostgreSQL make rows that are older than 60 days, and return the seconds that it took."""
+def fill_by_server(rows: int, days: float = 30.0, oldest: float = 90.0, every: int = 1, waiting: int = 0) -> Any:
+    """Let PostgreSQL make rows, which are older than 60 days by default, and return the seconds that it took."""
     import time
 
     from benchmarks.server_rows import fill as filled
 
     began = time.perf_counter()
-    filled(_tenant(), rows)
+    filled(_tenant(), rows, days=days, oldest=oldest, every=every, waiting=waiting)
     return {"seconds": time.perf_counter() - began}
 
 

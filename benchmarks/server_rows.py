@@ -3,6 +3,9 @@
 Documents and verdicts are those of the bundled samples, in turn. The counts are made by a recount.
 """
 
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -15,6 +18,10 @@ from handoffaudit.handoffs import partitions, recount
 
 # One handoff in so many has a document and a verdict.
 WITH_DOCUMENT: Final = 1
+# The newest handoffs have documents in any case, because the pages show these.
+NEWEST: Final = 500
+# An empty table with fewer rows is filled with its indexes.
+FEW: Final = 100_000
 _ID: Final = """
     (lpad(to_hex(({first})::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3)
         || '8' || substr(md5('h' || i), 1, 15))::uuid
@@ -25,8 +32,9 @@ _HANDOFFS: Final = """
         version, received_at, judged_at, size_bytes, content_hash, data_hash, verdict, score, codes, token_count,
         chain_length, tries
     )
-    SELECT id, %(tenant)s, 'filled-' || i, 'payload', 'type-' || i %% 8, 'agent-' || i %% 40, 'agent-' || i %% 37,
-        'trace-' || i / 8, i %% 8, CASE WHEN i %% 10 = 0 THEN 'rejected' ELSE 'accepted' END,
+    SELECT id, %(tenant)s, %(name)s || i, 'payload', 'type-' || i %% 8, 'agent-' || i %% 40, 'agent-' || i %% 37,
+        'trace-' || i / 8, i %% 8,
+        CASE WHEN i %% 10 > 0 THEN 'accepted' WHEN i > %(rows)s - %(waiting)s THEN 'held' ELSE 'rejected' END,
         2, at, at, 3000, md5('c' || i) || md5('d' || i), md5('e' || i) || md5('f' || i), id, 1.0,
         CASE WHEN i %% 10 = 0 THEN '["chain.circular"]'::jsonb ELSE '[]'::jsonb END, 700, 3, 1
     FROM filled
@@ -34,10 +42,10 @@ _HANDOFFS: Final = """
 _BESIDE: Final = (
     """INSERT INTO handoffs_handoffbody (handoff_id, original, context, evidence)
        SELECT id, original, context, evidence FROM filled JOIN sampled ON number = i %% %(samples)s
-       WHERE i %% %(every)s = 0""",
+       WHERE i %% %(every)s = 0 OR i > %(rows)s - %(newest)s""",
     """INSERT INTO handoffs_verdict (id, tenant_id, handoff_id, outcome, policy_version, validated_at, content)
        SELECT id, %(tenant)s, id, 'accepted', 1, at, verdict FROM filled JOIN sampled ON number = i %% %(samples)s
-       WHERE i %% %(every)s = 0""",
+       WHERE i %% %(every)s = 0 OR i > %(rows)s - %(newest)s""",
     """INSERT INTO handoffs_finding (tenant_id, handoff_id, code, severity, layer, field_path)
        SELECT %(tenant)s, id, 'chain.circular', 'error', 'chain', 'call_chain' FROM filled WHERE i %% 10 = 0""",
     """INSERT INTO handoffs_event (tenant_id, handoff_id, at, actor_kind, actor, from_state, to_state, reason)
@@ -50,6 +58,14 @@ _BESIDE: Final = (
     """INSERT INTO diagnostics_attribution (tenant_id, trace_id, handoff, at, agent, code, field_path, value, caused)
        SELECT %(tenant)s, 'trace-' || i / 8, id, at, 'agent-' || i %% 40, 'chain.circular', 'call_chain', '', true
        FROM filled WHERE i %% 10 = 0""",
+)
+
+_TABLES: Final = (
+    "handoffs_handoff",
+    "handoffs_finding",
+    "handoffs_event",
+    "diagnostics_tracedhandoff",
+    "diagnostics_attribution",
 )
 
 
@@ -68,15 +84,46 @@ def _make_weeks(begin: datetime) -> None:
             monday += partitions.WEEK
 
 
-def fill(tenant: Tenant, rows: int, *, days: float = 30.0, oldest: float = 90.0, every: int = WITH_DOCUMENT) -> None:
-    """Add handoffs of `days` days, of which the first is `oldest` days old. PostgreSQL only."""
+@contextmanager
+def _without_indexes(cursor: Any, tables: tuple[str, ...]) -> Iterator[None]:
+    """Drop the indexes of empty tables, and build them at the end, which takes a fraction of the time."""
+    cursor.execute(
+        """SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index
+           LEFT JOIN pg_constraint ON conindid = indexrelid
+           WHERE indrelid = ANY(%s::regclass[]) AND conindid IS NULL""",
+        [list(tables)],
+    )
+    found = cursor.fetchall()
+    for name, _ in found:
+        cursor.execute(f"DROP INDEX {name}")
+    yield
+    cursor.execute("SET maintenance_work_mem = '512MB'")
+    for _, definition in found:
+        cursor.execute(definition)
+
+
+def fill(
+    tenant: Tenant,
+    rows: int,
+    *,
+    days: float = 30.0,
+    oldest: float = 90.0,
+    every: int = WITH_DOCUMENT,
+    waiting: int = 0,
+) -> None:
+    """Add handoffs of `days` days, of which the first is `oldest` days old. PostgreSQL only.
+
+    One handoff of `every` has a document. Of the newest `waiting` handoffs, those with a finding are held.
+    """
     begin = timezone.now() - timedelta(days=oldest)
     step = timedelta(days=days) / max(rows, 1)
     samples = list(_samples(tenant))
-    if not tenant.handoff_set.exists():
+    is_new = not tenant.handoff_set.exists()
+    if is_new:
         _make_weeks(begin)
     values: dict[str, Any] = {"tenant": tenant.pk, "rows": rows, "samples": len(samples), "every": every}
-    values |= {"begin": begin, "step": step}
+    values["name"] = f"filled-{secrets.token_hex(4)}-"
+    values |= {"begin": begin, "step": step, "waiting": waiting, "newest": NEWEST}
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS filled; DROP TABLE IF EXISTS sampled")
         cursor.execute(
@@ -92,8 +139,9 @@ def fill(tenant: Tenant, rows: int, *, days: float = 30.0, oldest: float = 90.0,
                 SELECT i, %(begin)s + i * %(step)s AS at FROM generate_series(1, %(rows)s) AS i) AS numbered""",
             values,
         )
-        for statement in (_HANDOFFS, *_BESIDE):
-            cursor.execute(statement, values)
+        with _without_indexes(cursor, _TABLES if is_new and rows > FEW else ()):
+            for statement in (_HANDOFFS, *_BESIDE):
+                cursor.execute(statement, values)
         cursor.execute("DROP TABLE filled; DROP TABLE sampled")
         cursor.execute("VACUUM ANALYZE")
     recount.recount()

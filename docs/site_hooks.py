@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = {
     "evals/README.md": "evals.md",
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/results.md": "benchmark-results.md",
     "tests/upgrade/fixtures/README.md": "upgrade-fixtures.md",
     "handoffaudit/samples/README.md": "samples.md",
 }

@@ -19,8 +19,8 @@ from django.db import connection
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem
 
-from handoffaudit import otel
-from handoffaudit.logging import bind_task, clear_ids
+from handoffaudit import observability
+from handoffaudit.observability import bind_task, clear_ids
 
 # The header of a message with the ids of the requests that caused it.
 REQUEST_IDS = "handoffaudit_request_ids"
@@ -70,6 +70,8 @@ class Transport(filesystem.Transport):
 
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
+# Celery would run Django's checks in each worker and ignore what they find. They load all pages, which take 25 MB.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("handoffaudit")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -96,7 +98,7 @@ def have_connections(sender: Any, **_: Any) -> None:
 
 @worker_init.connect  # type: ignore[untyped-decorator]
 def start_traces(**_: Any) -> None:
-    otel.start("worker")
+    observability.start_traces("worker")
 
 
 # The span of the task that a thread runs.
@@ -108,11 +110,11 @@ def begin_task(task: Any, **_: Any) -> None:
     """Let each log line of the task name the task and the requests that caused it."""
     given = (task.request.headers or {}).get(REQUEST_IDS)
     bind_task(task.name, given if isinstance(given, list) else ())
-    _spans.begun = otel.begin_task(task.name)
+    _spans.begun = observability.begin_task_span(task.name)
 
 
 @task_postrun.connect  # type: ignore[untyped-decorator]
 def end_task(state: str | None = None, **_: Any) -> None:
-    otel.end_task(getattr(_spans, "begun", None), failed=state == "FAILURE")
+    observability.end_task_span(getattr(_spans, "begun", None), failed=state == "FAILURE")
     _spans.begun = None
     clear_ids()

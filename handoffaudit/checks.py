@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
+from django.http.request import split_domain_port
 
 from handoffaudit.accounts import Refused, single_sign_on
 from handoffaudit.process import PREFIX
@@ -35,7 +36,8 @@ def debug_in_public(**_: object) -> list[CheckMessage]:
         return []
     return [
         Error(
-            "HANDOFFAUDIT_DEBUG is on while other machines may call this server: error pages show them its insides.",
+            "HANDOFFAUDIT_DEBUG is on while other machines may call this server: error pages show them source code and"
+            " variables.",
             hint="Unset HANDOFFAUDIT_DEBUG.",
             id="handoffaudit.E001",
         )
@@ -85,7 +87,7 @@ def public_url_is_usable(**_: object) -> list[CheckMessage]:
     if not any(_fits(parts.hostname, host) for host in settings.ALLOWED_HOSTS):
         return [
             Error(
-                f"HANDOFFAUDIT_PUBLIC_URL names {parts.hostname}, which HANDOFFAUDIT_ALLOWED_HOSTS does not have:"
+                f"HANDOFFAUDIT_PUBLIC_URL names {parts.hostname}, which HANDOFFAUDIT_ALLOWED_HOSTS does not list:"
                 " every request would be refused.",
                 hint=f"Add {parts.hostname} to HANDOFFAUDIT_ALLOWED_HOSTS.",
                 id="handoffaudit.E004",
@@ -98,6 +100,22 @@ def _fits(name: str, pattern: str) -> bool:
     if pattern.startswith("."):
         return name.endswith(pattern) or name == pattern[1:]
     return pattern in {"*", name, f"[{name}]"}
+
+
+@register(TAG)
+def hosts_are_names(**_: object) -> list[CheckMessage]:
+    """Find entries that equal no name in a request, because Django takes the port from the name before it compares."""
+    return [
+        Error(
+            f"HANDOFFAUDIT_ALLOWED_HOSTS has {host!r}, which is not the name of a host: it matches no request.",
+            hint="Write the name alone, without scheme, port and path: audit.example.com, .example.com (with all names"
+            " below it), or [::1].",
+            id="handoffaudit.E024",
+        )
+        # A comma too many does no harm beside a name.
+        for host in list(filter(None, settings.ALLOWED_HOSTS)) or [""]
+        if host != "*" and (not host or split_domain_port(host) != (host.lower(), ""))
+    ]
 
 
 @register(TAG)
@@ -227,7 +245,7 @@ def _role_flaws() -> Iterator[CheckMessage]:
         return
     if settings.OIDC_DEFAULT_ROLE and not settings.OIDC_ALLOWED_DOMAINS:
         yield Warning(
-            "HANDOFFAUDIT_OIDC_DEFAULT_ROLE lets everybody in whom the provider knows.",
+            "With HANDOFFAUDIT_OIDC_DEFAULT_ROLE, everybody with an account at the provider can sign in.",
             hint="Name your domains in HANDOFFAUDIT_OIDC_ALLOWED_DOMAINS, unless only your people have accounts there.",
             id="handoffaudit.W015",
         )
@@ -240,9 +258,9 @@ def _role_flaws() -> Iterator[CheckMessage]:
 
 
 def known_names() -> set[str]:
-    """Return the names of all settings of the product, which `docs/settings.md` lists."""
+    """Return the names of all settings that `docs/settings.md` lists, with and without the prefix."""
     page: Path = settings.WEB / "docs" / "settings.md"
-    return set(re.findall(rf"`({PREFIX}[A-Z_]+)`", page.read_text()))
+    return set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", page.read_text()))
 
 
 @register(TAG)
@@ -261,12 +279,12 @@ def unknown_names(**_: object) -> list[CheckMessage]:
 
 
 def _suggest(name: str, known: set[str]) -> str:
-    # The prefix, which all names share, would make all of them similar.
-    ends = [one.removeprefix(PREFIX) for one in sorted(known)]
-    close = difflib.get_close_matches(name.removeprefix(PREFIX), ends, n=1, cutoff=0.7)
+    # The prefix, which most names share, would make all of them similar.
+    ends = {one.removeprefix(PREFIX): one for one in sorted(known)}
+    close = difflib.get_close_matches(name.removeprefix(PREFIX), ends, n=1)
     if not close:
         return f"Unset {name}. The page Settings of the help lists all names."
-    return f"Use {PREFIX}{close[0]}, or unset {name}."
+    return f"Use {ends[close[0]]}, or unset {name}."
 
 
 @register(TAG)

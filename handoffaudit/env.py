@@ -99,7 +99,8 @@ def web_address(name: str) -> str:
     """Return a URL with its scheme, or an empty text if none is set."""
     value = os.environ.get(name, "").strip()
     if value and not value.startswith(("http://", "https://")):
-        raise ImproperlyConfigured(f"{name} is {value!r}: write it with its scheme, e.g. https://{value}.")
+        host = value.rpartition("://")[2]
+        raise ImproperlyConfigured(f"{name} is {value!r}: write it with http or https, e.g. https://{host}.")
     return value
 
 
@@ -111,7 +112,7 @@ def token(name: str) -> str:
     value = os.environ.get(name, "").strip()
     if value and (len(value) < LEAST_TOKEN or not value.isascii() or not value.isprintable() or " " in value):
         raise ImproperlyConfigured(
-            f"{name} has {len(value)} characters: set it to {LEAST_TOKEN} ASCII characters or more, without spaces,"
+            f"{name} is too short, or no ASCII: set it to {LEAST_TOKEN} ASCII characters or more, without spaces,"
             " e.g. to what this prints: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
     return value
@@ -192,6 +193,20 @@ def databases(folder: Path) -> dict[str, dict[str, Any]]:
         shared = {name: found["default"][name] for name in ("CONN_MAX_AGE", "DISABLE_SERVER_SIDE_CURSORS")}
         found["replica"] = replica | shared | {"OPTIONS": _postgresql_options(pool), "TEST": {"MIRROR": "default"}}
     return found
+
+
+def broker_options(redis_url: str, queue_folder: Path) -> dict[str, Any]:
+    """Return Celery's options of Redis, or of the queue in the data folder if there is no Redis."""
+    if redis_url:
+        # A wake-up must not wait for a broker that is away or silent: a request may send one.
+        return {"visibility_timeout": 120, "socket_connect_timeout": 1, "socket_timeout": 2, "max_retries": 0}
+    return {
+        "data_folder_in": str(queue_folder / "messages"),
+        "data_folder_out": str(queue_folder / "messages"),
+        "control_folder": str(queue_folder / "control"),
+        # Without this, kombu polls once a second.
+        "polling_interval": 0.05,
+    }
 
 
 def _parse_database(name: str, url: str) -> dict[str, Any]:

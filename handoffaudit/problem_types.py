@@ -97,6 +97,12 @@ _TYPES = (
         "Nothing to repair", 409, "Only rejected handoffs can be repaired.", "Look at the state of the handoff."
     ),
     ProblemType(
+        "The case can't be removed",
+        409,
+        "The handoff of the case is under a legal hold.",
+        "Lift the hold first, or keep the case.",
+    ),
+    ProblemType(
         "The id is taken",
         409,
         "A handoff with this id and other content is stored.",

@@ -3,14 +3,14 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import redis
 from django.conf import settings
 from django.core.cache.backends.locmem import LocMemCache
 from django.core.cache.backends.redis import RedisCache
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+
+if TYPE_CHECKING:
+    import redis
 
 CONNECT_SECONDS = 1.0
 
@@ -19,8 +19,12 @@ ANSWER_SECONDS = 2.0
 PAUSE_SECONDS = 1.0
 
 
-def connect(*, answer_seconds: float | None = ANSWER_SECONDS) -> redis.Redis:
+def connect(*, answer_seconds: float | None = ANSWER_SECONDS) -> "redis.Redis":
     """Return a client of `REDIS_URL` with short timeouts and without retries."""
+    import redis  # noqa: PLC0415 -- 6 MB, which an installation without Redis saves
+    from redis.backoff import NoBackoff  # noqa: PLC0415
+    from redis.retry import Retry  # noqa: PLC0415
+
     return redis.Redis.from_url(
         settings.REDIS_URL,
         socket_connect_timeout=CONNECT_SECONDS,
@@ -70,9 +74,11 @@ class FallbackCache(RedisCache):
 
     def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
         if not self._breaker.is_open:
+            from redis import RedisError  # noqa: PLC0415
+
             try:
                 found = getattr(super(), name)(*arguments, **named)
-            except redis.RedisError:
+            except RedisError:
                 self._breaker.fail()
             else:
                 self._breaker.succeed()

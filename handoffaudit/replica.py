@@ -18,17 +18,20 @@ import structlog
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from psycopg_pool import PoolTimeout
 
 log = structlog.get_logger(__name__)
 
 ALIAS: Final = "replica"
+# Who is signed in, and where that person is a member, may not lag: a person who was removed must not read on.
+_IDENTITY: Final = frozenset({"sessions.session", "accounts.person", "accounts.membership"})
 COOKIE: Final = "handoffaudit_written"
 # No replica may lag for longer than a browser carries its position.
 COOKIE_SECONDS: Final = 60
 MOST_LAG_SECONDS: Final = 10.0
-# A process asks the replica for its position this often.
+# A process asks the replica for its position this often. While one thread asks, the other threads use the last answer,
+# and, if it is older than the second value, the primary.
 KNOWN_SECONDS: Final = 0.5
+OLDEST_SECONDS: Final = 1.5
 _SAFE: Final = ("GET", "HEAD")
 _LSN: Final = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})\Z", re.ASCII)
 
@@ -44,10 +47,12 @@ _reads: ContextVar[_Reads | None] = ContextVar("reads", default=None)
 
 
 class Router:
-    """Sends reads to the replica inside `prefer`, and everything else to the primary."""
+    """Sends reads to the replica inside `prefer`, and everything else to the primary, also sign-in and membership."""
 
     def db_for_read(self, model: Any, **hints: Any) -> str:
         reads = _reads.get()
+        if model._meta.label_lower in _IDENTITY:  # noqa: SLF001 -- Django's documented API
+            return DEFAULT_DB_ALIAS
         if reads is None or reads.has_written or connections[DEFAULT_DB_ALIAS].in_atomic_block:
             return DEFAULT_DB_ALIAS
         return ALIAS
@@ -117,7 +122,7 @@ def _remember(response: HttpResponse) -> HttpResponse:
         with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
             cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
             written = str(cursor.fetchone()[0])
-    except (DatabaseError, PoolTimeout):
+    except DatabaseError:
         return response
     response.set_cookie(
         COOKIE, written, max_age=COOKIE_SECONDS, httponly=True, samesite="Lax", secure=bool(settings.HTTPS)
@@ -149,11 +154,13 @@ class _Position:
         return position is not None and position <= replayed
 
     def _ask(self) -> int | None:
-        with self._asking:
-            if time.monotonic() - self._asked_at >= KNOWN_SECONDS:
+        if time.monotonic() - self._asked_at >= KNOWN_SECONDS and self._asking.acquire(blocking=False):
+            try:
                 self._replayed = self._read()
                 self._asked_at = time.monotonic()
-            return self._replayed
+            finally:
+                self._asking.release()
+        return self._replayed if time.monotonic() - self._asked_at < OLDEST_SECONDS else None
 
     def _read(self) -> int | None:
         try:
@@ -164,7 +171,7 @@ class _Position:
                         ELSE COALESCE(EXTRACT(EPOCH FROM now() - pg_last_xact_replay_timestamp()), 0) END"""
                 )
                 replayed, lag = cursor.fetchone()
-        except (DatabaseError, PoolTimeout) as error:
+        except DatabaseError as error:
             self._tell(f"the replica does not answer: {error}")
             return None
         if replayed is None or float(lag) > MOST_LAG_SECONDS:

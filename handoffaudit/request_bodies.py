@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from handoffaudit import logging
+from handoffaudit import observability
 
 log = structlog.get_logger(__name__)
 
@@ -321,7 +321,7 @@ def drop(environ: dict[str, Any]) -> None:
 def refuse(start_response: Callable[..., Any], status: str, said: str, *headers: tuple[str, str]) -> Iterable[bytes]:
     """Answer with a problem document before Django sees the request."""
     number, _, title = status.partition(" ")
-    members = f'"status":{number},"detail":"{said}","request_id":"{logging.current_id()}"'
+    members = f'"status":{number},"detail":"{said}","request_id":"{observability.current_id()}"'
     body = f'{{"type":"about:blank","title":"{title}",{members}}}'.encode()
     start_response(status, [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body))), *headers])
     return [body]

@@ -7,6 +7,7 @@ from csp.constants import NONE, SELF
 
 from handoffaudit.env import (
     amount,
+    broker_options,
     check_prices,
     checkpoint_places,
     choice,
@@ -27,7 +28,7 @@ from handoffaudit.env import (
     uses_pgbouncer,
     web_address,
 )
-from handoffaudit.logging import configure_logs
+from handoffaudit.observability import configure_logs
 
 VERSION = importlib.metadata.version("handoffaudit")
 PACKAGE = Path(__file__).resolve().parent
@@ -37,7 +38,7 @@ WEB = PACKAGE / "_web" if (PACKAGE / "_web").is_dir() else PACKAGE.parent
 DATA_FOLDER = data_folder()
 SECRET_KEY = secret_key(DATA_FOLDER)
 DEBUG = env.bool("HANDOFFAUDIT_DEBUG", False)
-ALLOWED_HOSTS = env.list("HANDOFFAUDIT_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+ALLOWED_HOSTS = env.list("HANDOFFAUDIT_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"], subcast=str.strip)
 PUBLIC_URL = env.str("HANDOFFAUDIT_PUBLIC_URL", "").rstrip("/")
 HTTPS = PUBLIC_URL.startswith("https://")
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
@@ -55,7 +56,6 @@ INSTALLED_APPS = [
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "django_htmx",
-    "template_partials",
     "ninja",
     "handoffaudit.accounts",
     "handoffaudit.policy",
@@ -107,6 +107,8 @@ TEMPLATES = [
                     ],
                 )
             ],
+            # The application of this library would load Django's admin.
+            "libraries": {"partials": "template_partials.templatetags.partials"},
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
@@ -160,8 +162,8 @@ OIDC_ISSUER = web_address("HANDOFFAUDIT_OIDC_ISSUER")
 OIDC_CLIENT_ID = env.str("HANDOFFAUDIT_OIDC_CLIENT_ID", "")
 OIDC_CLIENT_SECRET = env.str("HANDOFFAUDIT_OIDC_CLIENT_SECRET", "")
 OIDC_NAME = env.str("HANDOFFAUDIT_OIDC_NAME", "SSO")
-OIDC_SCOPES = env.list("HANDOFFAUDIT_OIDC_SCOPES", ["openid", "profile", "email"])
-OIDC_ALLOWED_DOMAINS: list[str] = env.list("HANDOFFAUDIT_OIDC_ALLOWED_DOMAINS", [])
+OIDC_SCOPES = env.list("HANDOFFAUDIT_OIDC_SCOPES", ["openid", "profile", "email"], subcast=str.strip)
+OIDC_ALLOWED_DOMAINS: list[str] = env.list("HANDOFFAUDIT_OIDC_ALLOWED_DOMAINS", [], subcast=str.strip)
 OIDC_VERIFIED_CLAIM = env.str("HANDOFFAUDIT_OIDC_VERIFIED_CLAIM", "email_verified")
 OIDC_ROLE_CLAIM = env.str("HANDOFFAUDIT_OIDC_ROLE_CLAIM", "")
 OIDC_ROLES = lists_by_name("HANDOFFAUDIT_OIDC_ROLES")
@@ -244,7 +246,7 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 # What each worker does every SWEEP_SECONDS, in this order.
 PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
-    "handoffaudit.handoffs.telemetry.assembly.look_for_traces",
+    "handoffaudit.handoffs.span_assembly.look_for_traces",
     "handoffaudit.handoffs.partitions.look",
     "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
@@ -307,18 +309,7 @@ DEFAULT_FROM_EMAIL = mail_sender("HANDOFFAUDIT_EMAIL_FROM", "handoffaudit@localh
 QUEUE_FOLDER = DATA_FOLDER / "queue"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
 CELERY_BROKER_TRANSPORT = None if REDIS_URL else "handoffaudit.celery:Transport"
-CELERY_BROKER_TRANSPORT_OPTIONS = (
-    # A wake-up must not wait for a broker that is away.
-    {"visibility_timeout": 120, "socket_connect_timeout": 1, "max_retries": 0}
-    if REDIS_URL
-    else {
-        "data_folder_in": str(QUEUE_FOLDER / "messages"),
-        "data_folder_out": str(QUEUE_FOLDER / "messages"),
-        "control_folder": str(QUEUE_FOLDER / "control"),
-        # Without this, kombu polls once a second.
-        "polling_interval": 0.05,
-    }
-)
+CELERY_BROKER_TRANSPORT_OPTIONS = broker_options(REDIS_URL, QUEUE_FOLDER)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A worker judges handoffs without the broker, and reconnects however long the broker was away.
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None

@@ -1,9 +1,14 @@
-"""Checks of an SQLite database file for damage, bounded in time."""
+"""An SQLite database file: checks for damage, bounded in time, and the writes of several threads in one transaction."""
 
 import contextlib
 import sqlite3
+import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 REMEDY = (
     "restore a backup: stop the server, put the backup in the place of that file, remove the files that end in -wal and"
@@ -42,3 +47,100 @@ def is_damage(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+@contextlib.contextmanager
+def write_transaction(opened: sqlite3.Connection) -> Iterator[None]:
+    """Write in one transaction on a connection that has none. Django's own would take as long as the writes."""
+    opened.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        opened.execute("COMMIT")
+    except BaseException:
+        opened.rollback()
+        raise
+
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(eq=False, slots=True)
+class _Write(Generic[_Item, _Answer]):
+    """An item that a thread wants to write; once it is written, `answers` has one answer."""
+
+    item: _Item
+    answers: list[_Answer] = field(default_factory=list)
+    error: Exception | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self.answers) or self.error is not None
+
+
+class SharedWrites(Generic[_Item, _Answer]):
+    """Writes of several threads that share one transaction, because each commit costs as much as some writes.
+
+    A thread adds its item and waits for its turn to write. A thread with the turn writes all items that wait, so the
+    threads behind it find their items written. `write` commits the items and returns an answer for each. `turn` is the
+    lock of the writers. `concerns_all` says of an error whether all items failed for it; after any other error, each
+    item is written alone, so that only the thread with the faulty item gets the error.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[_Item]], Sequence[_Answer]],
+        turn: AbstractContextManager[object],
+        concerns_all: type[Exception],
+    ) -> None:
+        self._write = write
+        self._turn = turn
+        self._concerns_all = concerns_all
+        self._waiting: list[_Write[_Item, _Answer]] = []
+        self._guard = threading.Lock()
+        self._writing = threading.Lock()
+
+    def add(self, item: _Item) -> _Answer:
+        """Write an item and return its answer after the commit. Raise the error of the write or of the turn."""
+        mine: _Write[_Item, _Answer] = _Write(item)
+        with self._guard:
+            self._waiting.append(mine)
+        try:
+            with self._turn:
+                if not mine.is_done:
+                    self._write_waiting()
+        except Exception:
+            if self._withdraw(mine):
+                raise
+        if mine.error is not None:
+            raise mine.error
+        return mine.answers[0]
+
+    def _withdraw(self, mine: "_Write[_Item, _Answer]") -> bool:
+        """Return whether an item without a turn was not written. If another thread writes it, wait for the end."""
+        with self._guard:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+                return True
+        with self._writing:
+            return not mine.is_done
+
+    def _write_waiting(self) -> None:
+        with self._writing:
+            with self._guard:
+                some, self._waiting = self._waiting, []
+            self._try(some)
+
+    def _try(self, some: "Sequence[_Write[_Item, _Answer]]") -> None:
+        try:
+            answers = self._write([one.item for one in some])
+        except Exception as error:  # noqa: BLE001 -- raised by the thread that added the item
+            is_shared = len(some) == 1 or isinstance(error, self._concerns_all)
+            for one in some:
+                if is_shared:
+                    one.error = error
+                else:
+                    self._try([one])
+        else:
+            for one, answer in zip(some, answers, strict=True):
+                one.answers.append(answer)

@@ -5,7 +5,7 @@ from django.urls import include, path
 from handoffaudit.api.app import api
 from handoffaudit.api.health import alive, metrics, ready
 from handoffaudit.dashboard import security, sign_in
-from handoffaudit.dashboard.help import public_pages
+from handoffaudit.dashboard.diagnostics import codes
 from handoffaudit.dashboard.sign_in import home
 
 urlpatterns = [
@@ -15,7 +15,7 @@ urlpatterns = [
     path("readyz", ready, name="readyz"),
     path("metrics", metrics, name="metrics"),
     path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
-    path("help/", include(public_pages.urlpatterns)),
+    path("help/", include(codes.public_urls)),
     path("", include(sign_in.sign_in_urls)),
     path("", include(security.urlpatterns)),
 ]

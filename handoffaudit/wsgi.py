@@ -1,7 +1,12 @@
-"""The WSGI application. API requests skip the middleware of pages, which would halve the rate of submissions."""
+"""The WSGI application, and its connections to PostgreSQL.
+
+API requests skip the middleware of pages, which would halve the rate of submissions.
+"""
 
 import os
-from collections.abc import Callable, Hashable, Iterable
+import select
+import time
+from collections.abc import Callable, Generator, Hashable, Iterable
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
@@ -9,30 +14,33 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
 import django
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
-from handoffaudit import otel, request_bodies  # noqa: E402 -- needs the apps loaded
+from handoffaudit import database_faults, observability, request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
-from handoffaudit.database_faults import fault_of, limit_lock_waits  # noqa: E402
-from handoffaudit.handoffs import totals  # noqa: E402
-from handoffaudit.handoffs.db import limit_waits, release_connection, replace_closed  # noqa: E402
-from handoffaudit.handoffs.totals import Total  # noqa: E402
-from handoffaudit.logging import ID_HEADER, begin_request  # noqa: E402
+from handoffaudit.database_faults import POOL_SECONDS, Cause, fault_of, limit_lock_waits  # noqa: E402
+from handoffaudit.handoffs import counts  # noqa: E402
+from handoffaudit.handoffs.counts import Total  # noqa: E402
+from handoffaudit.handoffs.db import is_postgresql, release_connection  # noqa: E402
+from handoffaudit.observability import ID_HEADER, begin_request  # noqa: E402
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
 from handoffaudit.validation.telemetry import otlp  # noqa: E402
 
 API_PREFIX = "/api/v1/"
-# Addresses at which programs of others post, with the address of the call that answers them.
+# Addresses to which other programs post by default, each with the address of the API call that answers.
 ALIASES = {"/v1/traces": TELEMETRY, "/v1/traces/ingest": "/api/v1/openai-agents/traces"}
 API_PAGES = ("/api/v1/docs",)
 # Forms are small. Without a limit, Django would hold large forms in memory and files of any size on the disk, for
 # anybody.
 MAX_FORM_BYTES = 1024 * 1024
+# After this time without an answer to a query, another connection checks whether the server still works.
+SILENT_SECONDS = 0.8
 
 
 class ApiHandler(WSGIHandler):
@@ -45,11 +53,11 @@ class ApiHandler(WSGIHandler):
         problems = ProblemMiddleware(answer)
         self._exception_middleware: list[Any] = [problems.process_exception]
         self._middleware_chain = convert_exception_to_response(problems)
-        # The addresses without parameters, such as those of submissions.
+        # The matches of addresses without parameters, such as the address of submissions.
         self._resolved: dict[str, Any] = {}
 
     def resolve_request(self, request: HttpRequest) -> Any:
-        """Return the view of an address. Django would match the patterns of all addresses one after another."""
+        """Return the match of an address, remembered because Django tries the patterns of all addresses in turn."""
         match = self._resolved.get(request.path_info)
         if match is None:
             match = super().resolve_request(request)
@@ -67,9 +75,84 @@ class ApiHandler(WSGIHandler):
         return response
 
 
+def _watch(connection: Any, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Forward the messages between psycopg and its generator, and close the connection if the server is away.
+
+    psycopg sends 0 after every 0.1 seconds without data.
+    """
+    silent_since, is_away = 0.0, False
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if ready:
+                silent_since, is_away = 0.0, False
+            elif not silent_since:
+                silent_since = time.monotonic()
+            elif is_away:
+                connection.close()
+                import psycopg  # noqa: PLC0415 -- not needed with SQLite
+
+                raise psycopg.OperationalError("the server does not answer")
+            elif time.monotonic() - silent_since >= SILENT_SECONDS:
+                fault = database_faults.server.look()
+                # The connection closes only after the next wait, because the answer may have arrived during the
+                # check.
+                is_away = fault is not None and fault.cause == Cause.AWAY
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+def make_watched_connection() -> type:
+    """Return the class of connections that close themselves if the server stops answering.
+
+    A server that hangs keeps its connections open, and the kernel of its machine still acknowledges data, so the
+    network shows no error. The connection of a slow query stays open, because the server answers on another connection.
+    """
+    import psycopg  # noqa: PLC0415 -- not needed with SQLite
+
+    class WatchedConnection(psycopg.Connection[Any]):
+        def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
+            return super().wait(_watch(self, gen), *args, **more)
+
+        def set_autocommit(self, value: bool) -> None:  # noqa: FBT001 -- psycopg's signature
+            # Django sets the value each time that it takes a connection from the pool.
+            if value != self.autocommit:
+                super().set_autocommit(value)
+
+    return WatchedConnection
+
+
+def limit_waits() -> None:
+    """Limit how long this process waits for PostgreSQL; call in processes that answer requests."""
+    if is_postgresql() and (pool := connection.settings_dict["OPTIONS"].get("pool")):
+        pool |= {"connection_class": make_watched_connection(), "timeout": POOL_SECONDS}
+
+
+def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:
+    """Replace the connection by the next one of the pool if the server closed it, for example in a restart.
+
+    An idle connection becomes readable only when the server closes it, so the check of a working connection needs no
+    round trip.
+    """
+    if connection.vendor != "postgresql":
+        return
+    import psycopg  # noqa: PLC0415 -- not needed with SQLite
+
+    poll = select.poll()
+    try:
+        poll.register(connection.connection.fileno(), select.POLLIN)
+        if poll.poll(0):
+            connection.connection.execute("")
+    except psycopg.OperationalError:
+        connection.close()
+        connection.connect()
+
+
 _api = ApiHandler()
 _pages = WSGIHandler()
-otel.start("web")
+observability.start_traces("web")
 freeze_startup_objects()
 limit_waits()
 connection_created.connect(replace_closed)
@@ -83,7 +166,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
         return start_response(status, [*headers, (ID_HEADER, request_id)], *rest)
 
-    with otel.trace_request(environ, start) as traced:
+    with observability.trace_request(environ, start) as traced:
         return _answer(environ, traced)
 
 
@@ -98,7 +181,7 @@ def _answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iter
         and announced.isdecimal()
         and int(announced) > MAX_FORM_BYTES
     ):
-        said = f"The form is too large; {MAX_FORM_BYTES:,} bytes are the most."
+        said = f"The form is too large: the limit is {MAX_FORM_BYTES:,} bytes."
         return request_bodies.refuse(start_response, "413 Content Too Large", said)
     handler = _api if for_api else _pages
     if announced == "0":
@@ -114,7 +197,7 @@ def _answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iter
         with request_bodies.read_by_view(environ, sender, is_form=not for_api):
             return handler(environ, start_response)
     except request_bodies.TooManyBodiesError as error:
-        totals.add(Total.REFUSALS, "too-many-bodies")
+        counts.add_total(Total.REFUSALS, "too-many-bodies")
         busy, said, retry = "503 Service Unavailable", f"{error}. Try again.", ("Retry-After", "1")
         if path != TELEMETRY:
             return request_bodies.refuse(start_response, busy, said, retry)
@@ -125,7 +208,7 @@ def _answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iter
 
 
 def _sender_of(environ: dict[str, Any], for_api: bool) -> Hashable | None:  # noqa: FBT001 -- private
-    """Return the sender whose places a body takes: a key, or an address for a form. None without a valid key."""
+    """Return the sender for the limit of bodies: the id of a valid key or, for a form, the address; else None."""
     if not for_api:
         return str(environ.get("REMOTE_ADDR", ""))
     key = _key_of(environ)

@@ -206,8 +206,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the wakes and stops of the webhook worker instead of starting threads that would outlive the test."""
     asked: list[str] = []
-    stand_in = SimpleNamespace(wake=lambda: asked.append("wake"), stop=lambda: asked.append("stop"))
-    monkeypatch.setattr("handoffaudit.diagnostics.status.webhook_worker", stand_in)
+    stand_in = SimpleNamespace(wake_senders=lambda: asked.append("wake"), stop_senders=lambda: asked.append("stop"))
+    monkeypatch.setattr("handoffaudit.diagnostics.status.delivery", stand_in)
     return asked
 
 
@@ -215,13 +215,13 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def _no_late_totals() -> Iterator[None]:
     """Keep the totals of the metrics in memory. The thread that stores them would outlive the test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("handoffaudit.handoffs.totals.schedule", lambda: None)
+        patch.setattr("handoffaudit.handoffs.counts._schedule", lambda: None)
         yield
 
 
 @pytest.fixture(autouse=True)
 def _no_earlier_totals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handoffaudit.handoffs.totals._pending", Counter())
+    monkeypatch.setattr("handoffaudit.handoffs.counts._pending_totals", Counter())
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,12 @@ GERUNDS = {"grounding", "logging", "masking", "paging", "pricing", "routing", "t
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60
 # These bounds follow the package down. A change that needs a higher one needs another place for its code.
-MOST_MODULES = 437
+MOST_MODULES = 398
 MOST_SHARED_IN_A_PACKAGE = 6
+PACKAGES_WITH_CODE = {
+    "accounts", "cli", "drawing/agent_map", "handoffs/models", "llm", "validation", "validation/formats",
+    "validation/layers", "validation/layers/grounding", "validation/library", "validation/repair",
+}  # fmt: skip
 PATHS = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|html|md|json|toml)|(?:[a-z_]+/)+)`")
 
 
@@ -42,8 +46,17 @@ def test_modules_are_named_as_nouns() -> None:
 
 
 def test_the_number_of_modules_does_not_grow() -> None:
-    """Each format is a module of its own, so the modules of the formats are not counted."""
-    assert len([path for path in MODULES if path.parent.name != "formats"]) <= MOST_MODULES
+    """Nobody searches for an `__init__`, which holds the docstring of its package, so it is not counted.
+
+    Some packages have code in it: the interface or the entry point of the package. No other may get code.
+    """
+    assert len([path for path in MODULES if path.name != "__init__.py"]) <= MOST_MODULES
+    with_code = {
+        path.parent.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        if path.name == "__init__.py" and len(ast.parse(path.read_text()).body) > 1
+    }
+    assert with_code <= PACKAGES_WITH_CODE
 
 
 def test_a_basename_means_one_thing_in_a_package() -> None:

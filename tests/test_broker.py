@@ -1,13 +1,17 @@
 """Tests of the message folder: each reader gets whole messages, and each message is read once."""
 
+import socket
 import threading
+import time
 from pathlib import Path
 from queue import Empty
 
 import pytest
 from kombu import Connection, Queue
+from kombu.exceptions import OperationalError
 
-from handoffaudit.celery import Transport
+from handoffaudit.celery import Transport, app
+from handoffaudit.env import broker_options
 
 MESSAGES = 400
 READERS = 4
@@ -62,3 +66,16 @@ def test_a_queue_is_bound_while_another_process_writes_its_file(connected: Conne
         Queue("semantic", channel=own.channel(), routing_key="semantic").declare()
         own.channel()._queue_bind("semantic", "semantic", "", "semantic")
     assert "semantic" in half.read_text()
+
+
+def test_a_message_does_not_wait_for_a_redis_that_is_silent(tmp_path: Path) -> None:
+    """The test divides the timeouts by 20. Without them, the message would wait forever."""
+    given = broker_options("redis://silent", tmp_path)
+    assert given["socket_timeout"] + given["socket_connect_timeout"] <= 3
+    options = given | {name: given[name] / 20 for name in ("socket_timeout", "socket_connect_timeout")}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        begun = time.monotonic()
+        with Connection(url, transport_options=options) as connection, pytest.raises((OSError, OperationalError)):
+            app.send_task("x", connection=connection, ignore_result=True, retry=False)
+    assert time.monotonic() - begun < 60

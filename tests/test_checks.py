@@ -40,6 +40,12 @@ UNSAFE = [
     ("E003", {"PUBLIC_URL": "audit.example.com"}),
     ("E003", {"PUBLIC_URL": "https://audit.example.com/path", **PROXY}),
     ("E004", {"PUBLIC_URL": "https://audit.example.com", **PROXY}),
+    ("E024", {"ALLOWED_HOSTS": ["localhost", "https://audit.example.com"]}),
+    ("E024", {"ALLOWED_HOSTS": ["audit.example.com:8000"]}),
+    ("E024", {"ALLOWED_HOSTS": ["audit.example.com/path"]}),
+    ("E024", {"ALLOWED_HOSTS": ["*.example.com"]}),
+    ("E024", {"ALLOWED_HOSTS": ["::1"]}),
+    ("E024", {"ALLOWED_HOSTS": ["", ""]}),
     ("W005", {"ALLOWED_HOSTS": ["*"]}),
     ("W006", {"PUBLIC_URL": "http://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
     ("W008", {"REDIS_URL": "redis://localhost"}),
@@ -61,6 +67,7 @@ SOUND = [
     {"DATABASES": POSTGRES, "REDIS_URL": "redis://localhost"},
     {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": [".example.com"], **PROXY},
     {"PUBLIC_URL": "http://localhost:8000"},
+    {"ALLOWED_HOSTS": ["localhost", "127.0.0.1", "[::1]", "Audit.example.com", ".example.com"]},
     OIDC,
     OIDC | {"PASSWORD_SIGN_IN": False, "OIDC_DEFAULT_ROLE": "viewer@acme", "OIDC_ALLOWED_DOMAINS": ["example.com"]},
     OIDC | {"OIDC_ISSUER": "http://localhost:8080/realms/acme"},
@@ -73,7 +80,13 @@ def found(monkeypatch, **changed) -> list[str]:
     monkeypatch.setattr(checks, "settings", given)
     monkeypatch.setattr(single_sign_on, "settings", given)
     every = [
-        *(checks.debug_in_public, checks.weak_secret_key, checks.public_url_is_usable, checks.any_host),
+        *(
+            checks.debug_in_public,
+            checks.weak_secret_key,
+            checks.public_url_is_usable,
+            checks.any_host,
+            checks.hosts_are_names,
+        ),
         *(checks.public_without_https, checks.several_processes_on_sqlite, checks.redis_with_sqlite),
         *(checks.postgresql_without_redis, checks.single_sign_on_is_usable, checks.unknown_names),
         *(checks.proxy_without_public_url, checks.https_without_proxy),
@@ -99,12 +112,24 @@ def test_several_web_processes_on_sqlite_are_found(monkeypatch):
     assert found(monkeypatch, DATABASES=POSTGRES, REDIS_URL="redis://localhost") == []
 
 
+def test_a_host_that_matches_no_request_is_named(monkeypatch):
+    monkeypatch.setattr(
+        checks, "settings", type("Settings", (), {"ALLOWED_HOSTS": ["localhost", "audit.example.com:8000"]})
+    )
+    (message,) = checks.hosts_are_names()
+    assert "'audit.example.com:8000'" in message.msg
+    assert "without scheme, port and path" in message.hint
+
+
 def test_unknown_names_are_found_with_the_closest_known_name(monkeypatch):
-    monkeypatch.setenv("HANDOFFAUDIT_SECRETKEY", "x")
-    monkeypatch.setenv("HANDOFFAUDIT_SPAGHETTI", "x")
-    monkeypatch.setenv("HANDOFFAUDIT_TEST_SPAGHETTI", "x")
+    for end in ("SECRETKEY", "SPAGHETTI", "TEST_SPAGHETTI", "DATABASE_URL", "REDIS_URL", "DATA_DIR"):
+        monkeypatch.setenv(f"HANDOFFAUDIT_{end}", "x")
+    monkeypatch.setenv("HANDOFFAUDIT_VERSION", "0.1.0")
     monkeypatch.setattr(checks, "settings", type("Settings", (), SAFE))
     assert [(one.id, one.hint.partition(",")[0]) for one in checks.unknown_names()] == [
+        ("handoffaudit.W020", "Use DATABASE_URL"),
+        ("handoffaudit.W020", "Use HANDOFFAUDIT_DATA"),
+        ("handoffaudit.W020", "Use REDIS_URL"),
         ("handoffaudit.W020", "Use HANDOFFAUDIT_SECRET_KEY"),
         ("handoffaudit.W020", "Unset HANDOFFAUDIT_SPAGHETTI. The page Settings of the help lists all names."),
     ]

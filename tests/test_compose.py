@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from handoffaudit.checks import known_names
 from handoffaudit.process import drop_empty
 
 ROOT = Path(__file__).parent.parent
@@ -41,13 +42,19 @@ def test_every_documented_setting_reaches_the_container(service: str) -> None:
     assert {name for name, value in found["environment"].items() if value is not None} == DECIDED
 
 
+def test_every_build_argument_can_be_set() -> None:
+    build = COMPOSE["services"]["asker"]["build"]
+    named = re.findall(r'^ARG ([A-Z]+)=""$', (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert build["args"] == {name: f"${{HANDOFFAUDIT_{name}:-}}" for name in named}
+    assert {f"HANDOFFAUDIT_{name}" for name in named} <= known_names()
+
+
 def test_a_build_argument_installs_what_the_other_providers_need() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {"bedrock", "vertex"} <= set(extras)
     assert 'ARG EXTRAS=""' in dockerfile
     assert "[$EXTRAS]" in dockerfile
-    assert COMPOSE["services"]["asker"]["build"]["args"] == {"EXTRAS": "${HANDOFFAUDIT_EXTRAS:-}"}
 
 
 def test_what_the_wheel_needs_reaches_the_build_of_the_image() -> None:

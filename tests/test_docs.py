@@ -18,9 +18,8 @@ import pytest
 
 from handoffaudit.cli.main import command
 from handoffaudit.validation import formats, pipeline
-from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.layers import History, Subject
+from handoffaudit.validation.layers import CATALOGUE, History, Subject
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.tokenizers import default_counter
@@ -190,6 +189,18 @@ def test_the_readme_names_every_page():
 def test_the_checks_have_ids_of_their_own():
     ids = re.findall(r'id="handoffaudit\.([EW]\d+)"', (ROOT / "handoffaudit" / "checks.py").read_text())
     assert len(ids) == len(set(ids)) > 0
+
+
+@pytest.mark.parametrize(
+    ("page", "label", "template"),
+    [
+        ("diagnostics.md", "vs previous period", "diagnostics/reasons.html"),
+        ("handoff.md", "Only findings", "handoff/document.html"),
+    ],
+)
+def test_a_label_in_the_docs_is_that_of_the_page(page: str, label: str, template: str) -> None:
+    assert f"*{label}*" in (DOCS / page).read_text()
+    assert label in (ROOT / "templates" / "dashboard" / template).read_text()
 
 
 if __name__ == "__main__":

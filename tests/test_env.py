@@ -10,7 +10,9 @@ from handoffaudit.env import amount, check_prices, web_address
 @pytest.mark.parametrize("value", ["localhost", "gateway.example.com:8080", "ftp://example.com"])
 def test_an_address_without_its_scheme_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", value)
-    with pytest.raises(ImproperlyConfigured, match=r"ANTHROPIC_BASE_URL is .*: write it with its scheme"):
+    with pytest.raises(
+        ImproperlyConfigured, match=r"ANTHROPIC_BASE_URL is .*: write it with http or https, e.g. https://\w+\b(?!:/)"
+    ):
         web_address("ANTHROPIC_BASE_URL")
 
 

@@ -10,7 +10,7 @@ SCRIPT = """
 import logging, uuid
 from pathlib import Path
 import structlog
-from handoffaudit.logging import configure_logs
+from handoffaudit.observability import configure_logs
 
 configure_logs(FORM, "INFO")
 key = "sk-" + "ant-api03-" + "a1B2" * 10

@@ -1,13 +1,17 @@
 """Tests of reads from a replica: positions in the write-ahead log, and which database a query goes to."""
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.test import Client
 
 from handoffaudit import env, replica
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import Membership, Person, Tenant
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,40 @@ def test_reads_go_to_the_replica_until_the_first_write() -> None:
     finally:
         replica._reads.reset(token)
     assert router.db_for_read(Tenant) == "default"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sign_in_and_membership_are_read_from_the_primary() -> None:
+    router, token = replica.Router(), replica._reads.set(replica._Reads())
+    try:
+        assert {router.db_for_read(model) for model in (Session, Person, Membership)} == {"default"}
+        assert router.db_for_read(Tenant) == "replica"
+    finally:
+        replica._reads.reset(token)
+
+
+def test_nobody_waits_while_a_thread_asks_a_replica_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other threads use the last answer for a moment, and then the primary."""
+    now = 100.0
+    monkeypatch.setattr(replica, "time", SimpleNamespace(monotonic=lambda: now))
+    position, asked, answered = replica._Position(), threading.Event(), threading.Event()
+    monkeypatch.setattr(position, "_read", lambda: 5)
+    assert position.covers("0/5")
+
+    def ask() -> None:
+        asked.set()
+        answered.wait(60)
+
+    monkeypatch.setattr(position, "_read", ask)
+    now += replica.KNOWN_SECONDS
+    thread = threading.Thread(target=position.covers, args=[""])
+    thread.start()
+    assert asked.wait(60)
+    assert position.covers("0/5")
+    now += replica.OLDEST_SECONDS
+    assert not position.covers("0/5")
+    answered.set()
+    thread.join(60)
 
 
 @pytest.mark.django_db

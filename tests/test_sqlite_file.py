@@ -1,13 +1,18 @@
-"""Tests that damage of an SQLite file is found in bounded time, and that nothing else is reported as damage."""
+"""Tests of SQLite files: damage is found in bounded time, and threads share transactions."""
 
 import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from django.db import DatabaseError
 
 from handoffaudit import database_faults, sqlite_file
-from handoffaudit.sqlite_file import find_damage, is_damage
+from handoffaudit.database_faults import LockTimeout
+from handoffaudit.sqlite_file import SharedWrites, find_damage, is_damage, write_transaction
 
 
 @pytest.fixture
@@ -73,3 +78,114 @@ def test_readiness_looks_at_the_file_once_in_a_while(file: Path, monkeypatch) ->
     assert not looks.is_there()
     looks._look_at = 0
     assert looks.is_there()
+
+
+def add_at_once(write: Callable[[Sequence[int]], list[int]], items: Sequence[int]) -> list[Future[int]]:
+    """Add all items while another writer has the turn, so that one thread finds all of them."""
+    turn = threading.Lock()
+    writes = SharedWrites(write, turn, LockTimeout)
+    with ThreadPoolExecutor(len(items)) as pool, turn:
+        added = [pool.submit(writes.add, item) for item in items]
+        while len(writes._waiting) < len(items):
+            time.sleep(0.001)
+    return added
+
+
+def test_threads_share_a_transaction_and_each_gets_its_own_answer() -> None:
+    written: list[list[int]] = []
+
+    def write(items: Sequence[int]) -> list[int]:
+        written.append(sorted(items))
+        return [-item for item in items]
+
+    assert [one.result() for one in add_at_once(write, [1, 2, 3, 4])] == [-1, -2, -3, -4]
+    assert written == [[1, 2, 3, 4]]
+
+
+def test_a_faulty_write_fails_alone_and_a_locked_file_concerns_all() -> None:
+    def refuse_two(items: Sequence[int]) -> list[int]:
+        if 2 in items:
+            raise ValueError
+        return list(items)
+
+    answers = add_at_once(refuse_two, [1, 2, 3])
+    assert [type(one.exception()) for one in answers] == [type(None), ValueError, type(None)]
+    tried: list[int] = []
+
+    def find_locked(items: Sequence[int]) -> list[int]:
+        tried.append(len(items))
+        raise LockTimeout
+
+    assert [type(one.exception()) for one in add_at_once(find_locked, [1, 2, 3])] == [LockTimeout] * 3
+    assert tried == [3]
+
+
+class Turn:
+    """A lock of writers that refuses one of two writers, if `is_busy` at once, or else while the other one writes."""
+
+    def __init__(self, *, is_busy: bool) -> None:
+        self.first = threading.Lock()
+        self.is_busy = is_busy
+        self.begun, self.refused = threading.Event(), threading.Event()
+
+    def __enter__(self) -> None:
+        if self.is_busy:
+            self.is_busy = False
+            raise LockTimeout
+        if self.first.acquire(blocking=False):
+            return
+        assert self.begun.wait(30)
+        self.refused.set()
+        raise LockTimeout
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_write_without_a_turn_is_withdrawn_and_not_written_later() -> None:
+    written: list[int] = []
+
+    def write(items: Sequence[int]) -> list[int]:
+        written.extend(items)
+        return list(items)
+
+    writes = SharedWrites(write, Turn(is_busy=True), LockTimeout)
+    with pytest.raises(LockTimeout):
+        writes.add(1)
+    assert (writes.add(2), written) == (2, [2])
+
+
+def test_a_write_that_another_thread_began_is_answered_though_its_own_turn_never_came() -> None:
+    turn, batches = Turn(is_busy=False), []
+
+    def write(items: Sequence[int]) -> list[int]:
+        batches.append(len(items))
+        turn.begun.set()
+        assert turn.refused.wait(30)
+        return list(items)
+
+    writes = SharedWrites(write, turn, LockTimeout)
+    with ThreadPoolExecutor(2) as pool:
+        # Neither thread enters the turn before both items wait.
+        with writes._writing:
+            added = [pool.submit(writes.add, item) for item in (1, 2)]
+            while len(writes._waiting) < 2:
+                time.sleep(0.001)
+        assert [one.result() for one in added] == [1, 2]
+    assert batches == [2]
+
+
+def test_a_failed_transaction_leaves_nothing(file: Path) -> None:
+    with sqlite3.connect(file, isolation_level=None) as database:
+
+        def write_half() -> None:
+            with write_transaction(database):
+                database.execute("DELETE FROM notes")
+                database.execute("SELECT * FROM nothing")
+
+        with pytest.raises(sqlite3.OperationalError, match="nothing"):
+            write_half()
+        with write_transaction(database):
+            database.execute("INSERT INTO notes VALUES ('y')")
+        assert database.execute("SELECT count(*) FROM notes").fetchone() == (201,)
+    database.close()

@@ -15,8 +15,6 @@ from benchmarks.places import Place
 from benchmarks.report import Row, number
 
 KILOBYTES, FIRST_BYTE, DEPTH = 100, 100, 2
-IDLE_MINUTES = 10
-VISITS = 5
 
 
 def browser(options: Options) -> Iterator[Row]:
@@ -33,17 +31,18 @@ def _of(at: "AbstractContextManager[Place]", options: Options) -> Iterator[Row]:
         cookie = rig.ask(place, "session")
         about = f"{place.name}, {number(options.rows[1])} handoffs"
         with servers.product(place) as web, servers.floor(place) as bare, chromium() as tabs:
-            floor = visit(tabs, f"http://127.0.0.1:{bare.port}/page", "", VISITS)
+            floor = visit(tabs, f"http://127.0.0.1:{bare.port}/page", "", options.visits)
             for name, path in _pages(filled).items():
-                seen = visit(tabs, f"http://127.0.0.1:{web.port}/t/default/{path}", cookie, VISITS)
+                seen = visit(tabs, f"http://127.0.0.1:{web.port}/t/default/{path}", cookie, options.visits)
                 yield _row(f"{name}, {about}", seen, floor)
-            idle = watch(tabs, f"http://127.0.0.1:{web.port}/t/default/handoffs/", cookie, IDLE_MINUTES * 60)
+            minutes = options.idle_minutes
+            idle = watch(tabs, f"http://127.0.0.1:{web.port}/t/default/handoffs/", cookie, minutes * 60)
             yield Row(
                 what=f"an idle viewer of the list, {about}",
-                figure=f"{idle.requests / IDLE_MINUTES:.1f} requests a minute over {IDLE_MINUTES} minutes; each "
+                figure=f"{idle.requests / minutes:.1f} requests a minute over {minutes} minutes; each "
                 f"{idle.sent:,.0f} bytes out, {idle.received:,.0f} bytes back, headers included",
                 goal="≤ 2 a minute",
-                met=idle.requests / IDLE_MINUTES <= 2,
+                met=idle.requests / minutes <= 2,
             )
             yield _asked(web.port, bare.port, cookie, filled, options, about)
 

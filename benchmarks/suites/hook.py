@@ -16,7 +16,6 @@ from benchmarks.options import Options
 from benchmarks.report import Row
 
 GOAL = 0.15
-TIMES = 21
 SCRIPT = Path(sys.executable).with_name("handoffaudit")
 EVENT = {
     "hook_event_name": "PostToolUse",
@@ -27,7 +26,7 @@ EVENT = {
 ANSWER = json.dumps({"status": "PASSED", "blocked": False, "exit_code": 0, "reason": ""}).encode()
 
 
-def hook(_: Options) -> Iterator[Row]:
+def hook(options: Options) -> Iterator[Row]:
     """Time the console script and Python alone in turn; the gate answers immediately."""
     with tempfile.TemporaryDirectory() as folder, _gate() as url:
         environment = {"HANDOFFAUDIT_URL": url, "HANDOFFAUDIT_KEY": "ha_benchmark", "HANDOFFAUDIT_HOOK_SPOOL": folder}
@@ -37,7 +36,7 @@ def hook(_: Options) -> Iterator[Row]:
             ("of a delegation, the server away", "Agent", {"HANDOFFAUDIT_URL": "http://127.0.0.1:9"}),
         ):
             text = json.dumps(EVENT | {"tool_name": tool}).encode()
-            took, bare = _turns([str(SCRIPT), "hook"], environment | more, text)
+            took, bare = _turns(options.calls, [str(SCRIPT), "hook"], environment | more, text)
             yield Row(
                 f"`handoffaudit hook`, an event {what}",
                 f"{took:.3f} s",
@@ -48,9 +47,9 @@ def hook(_: Options) -> Iterator[Row]:
             )
 
 
-def _turns(command: list[str], environment: dict[str, str], text: bytes) -> tuple[float, float]:
+def _turns(calls: int, command: list[str], environment: dict[str, str], text: bytes) -> tuple[float, float]:
     ours, bare = [], []
-    for _ in range(TIMES):
+    for _ in range(calls):
         bare.append(_seconds([sys.executable, "-c", "pass"], {}, b""))
         ours.append(_seconds(command, environment, text))
     return median(ours), median(bare)

@@ -1,6 +1,12 @@
-"""Benchmark of the embedded server's memory: after its start, and after many handoffs."""
+"""Benchmark of the embedded server's memory at rest, and after many handoffs.
 
+Measured is the proportional share (PSS) of all processes: a page that several share counts once, so the sum is what the
+machine loses.
+"""
+
+import json
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +16,8 @@ from benchmarks.options import Options
 from benchmarks.report import Row, number
 from benchmarks.watching import WAITING
 
-GOAL_MB = 350
+REST_GOAL_MIB = 250
+GOAL_MIB = 350
 BATCH = 500
 DRAIN_SECONDS = 600.0
 
@@ -20,7 +27,7 @@ def memory(options: Options) -> Iterator[Row]:
         rig.migrate(place)
         headers = (("Authorization", f"Bearer {rig.ask(place, 'key')}"),)
         with servers.up(place) as web, watching.database(place) as ask:
-            time.sleep(1.0)
+            _wait_for_worker(web.port)
             fresh = proportional(web.pid)
             batches = Load(
                 web.port,
@@ -39,24 +46,35 @@ def memory(options: Options) -> Iterator[Row]:
                     raise TimeoutError("the handoffs were not judged in time")
                 time.sleep(0.5)
             found = proportional(web.pid)
-            most = sum(_peak(pid) for pid in _family(web.pid))
     yield Row(
-        f"embedded: supervisor, web and worker after {number(options.handoffs)} handoffs (PSS)",
-        f"{found:.0f} MB; sum of peaks {most:.0f} MB",
-        f"{fresh:.0f} MB before the first",
-        f"{found / fresh:.2f}",
-        f"≤ {GOAL_MB} MB",
-        found <= GOAL_MB,
+        "embedded, at rest: all processes (PSS)",
+        f"{fresh:.0f} MiB",
+        goal=f"≤ {REST_GOAL_MIB} MiB",
+        met=fresh <= REST_GOAL_MIB,
+    )
+    yield Row(
+        f"embedded, after {number(options.handoffs)} handoffs: all processes (PSS)",
+        f"{found:.0f} MiB",
+        ratio=f"{found / fresh:.2f}",
+        goal=f"≤ {GOAL_MIB} MiB",
+        met=found <= GOAL_MIB,
     )
 
 
+def _wait_for_worker(port: int) -> None:
+    """Wait until the worker reports that it is ready, because it loads modules until then."""
+    until = time.monotonic() + servers.READY_SECONDS
+    while time.monotonic() < until:
+        with urllib.request.urlopen(f"http://localhost:{port}/readyz") as answer:
+            if json.load(answer)["workers"]["worker"] == "ok":
+                return time.sleep(1.0)
+        time.sleep(0.2)
+    raise TimeoutError("no worker was seen in time")
+
+
 def proportional(pid: int) -> float:
-    """Return the memory of a process and its descendants in megabytes; shared pages count once."""
+    """Return the memory of a process and its descendants in MiB; shared pages count once."""
     return sum(_field(Path(f"/proc/{one}/smaps_rollup"), "Pss:") for one in _family(pid)) / 1024
-
-
-def _peak(pid: int) -> float:
-    return _field(Path(f"/proc/{pid}/status"), "VmHWM:") / 1024
 
 
 def _field(path: Path, name: str) -> int:

@@ -1,9 +1,13 @@
-"""Benchmark of pages for a signed-in person: with few and many handoffs, against an empty view of the server."""
+"""Benchmark of pages for a signed-in person: with few and many handoffs, against an empty view of the server.
+
+If PostgreSQL fills the databases itself, ingest into the full database is compared with ingest into the other one.
+"""
 
 import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 from urllib.parse import urlencode
 
 from benchmarks import load, places, rig, servers
@@ -14,7 +18,12 @@ from benchmarks.report import Row, number
 
 GROWTH = 1.3
 P95 = 100
-ROUNDS = 3
+# A trace with more than 50 handoffs draws and reads all of them.
+LONG_TRACE, LONG_P95 = "a trace of 60 handoffs", 300
+INGEST_SHARE = 0.85
+BATCH, CONNECTIONS = 500, 4
+# Rows by the server: a month, with documents for one handoff in twenty.
+BY_SERVER = {"days": 30.0, "oldest": 30.0, "every": 20, "waiting": 2_000}
 LISTS = {
     "list": {},
     "list by state": {"state": "held"},
@@ -31,12 +40,65 @@ LISTS = {
     "list of overdue": {"flag": "overdue"},
     "list of shadowed (none)": {"flag": "shadowed"},
 }
-# With few handoffs these show less than a full page, so that only their own time says something.
+# Pages below the tenant that need no id.
+PLAIN = {
+    "overview, 24 hours": "",
+    "overview, 30 days": "?period=30d",
+    "review": "review/",
+    "review, searched by code": "review/?q=chain.circular",
+    "findings": "groups/",
+    "overturned, 30 days": "diagnostics/noise/?period=30d",
+    "a rule code, 30 days": "diagnostics/codes/chain.circular/?period=30d",
+    "agents, 30 days": "agents/?period=30d",
+    "agents, 30 days, by rate": "agents/?period=30d&sort=accepted",
+    "one agent, 30 days": "agents/agent-10/?period=30d",
+    "declared routes": "declared/",
+    "roles": "roles/",
+    "traces": "traces/",
+    "traces, the oldest first": "traces/?sort=oldest",
+    "traces, the latest start first": "traces/?sort=-started",
+    "traces, the earliest start first": "traces/?sort=started",
+    "compliance, 7 days": "diagnostics/compliance/?period=7d",
+    "compliance, 30 days": "diagnostics/compliance/?period=30d",
+    "handoff files, 7 days": "diagnostics/?period=7d",
+    "handoff files, 30 days": "diagnostics/?period=30d",
+    "file reports": "diagnostics/files/",
+    "logs": "diagnostics/logs/",
+    "strictness": "strictness/",
+    "rules": "rules/",
+    "schemas": "schemas/",
+    "prompts": "prompts/",
+    "cases": "cases/",
+    "people": "settings/",
+    "API keys": "settings/keys/",
+    "webhooks": "settings/webhooks/",
+    "alerts": "diagnostics/alerts/",
+    "alert rules": "settings/alerts/",
+    "LLM": "diagnostics/model/",
+    "retention": "settings/retention/",
+    "audit log": "settings/audit/",
+    "preferences": "preferences/",
+    "connect": "connect/",
+    "search": "search/?q=agent-1",
+    "help": "help/",
+    "help, a guide": "help/guide/commands/",
+    "help, rule codes": "help/codes/",
+    "help, problems": "help/problems/",
+    "help, API": "help/api/",
+}
+# With few handoffs these show less than a full page or sum less than a full sample, so that only their own time says
+# something.
 SPARSE = {
     "list by source and target",
     "list by a rare code",
     "list by rare code and state",
     "list by code and type",
+    "agents, 30 days",
+    "agents, 30 days, by rate",
+    "one agent, 30 days",
+    "findings",
+    "traces, the oldest first",
+    "traces, the latest start first",
 }
 
 
@@ -46,13 +108,14 @@ class Filled:
 
     pages: dict[str, tuple[str, ...]]
     cookie: str
+    key: str
     times: dict[str, list[float]] = field(default_factory=dict)
 
 
 def pages(options: Options) -> Iterator[Row]:
     if "postgresql" in options.databases:
         yield from _compared(places.postgresql("few"), places.postgresql("many"), options)
-    if "sqlite" in options.databases:
+    if "sqlite" in options.databases and not options.by_server:
         yield from _compared(places.sqlite(), places.sqlite(), options)
 
 
@@ -60,46 +123,74 @@ def _compared(
     few_at: "AbstractContextManager[Place]", many_at: "AbstractContextManager[Place]", options: Options
 ) -> Iterator[Row]:
     with few_at as few_place, many_at as many_place:
-        few, many = (_fill(place, rows) for place, rows in zip((few_place, many_place), options.rows, strict=True))
+        pairs = zip((few_place, many_place), options.rows, strict=True)
+        few, many = (_fill(place, rows, options) for place, rows in pairs)
         with (
             servers.product(few_place) as few_web,
             servers.product(many_place) as many_web,
             servers.floor(few_place) as bare,
         ):
-            for _ in range(ROUNDS):
-                _measure(few, few_web.port, options.requests)
-                _measure(many, many_web.port, options.requests)
+            for _ in range(options.page_rounds):
+                _measure(few, few_web.port, options)
+                _measure(many, many_web.port, options)
             empty = load.send(_gets(bare.port, ("/empty",), "", options.requests)).only(200)
+            rates = _ingest((few, many), (few_web.port, many_web.port), options) if options.by_server else None
         yield from _rows(few_place.name, few, many, empty.percentile(0.5), options.rows)
+    if rates:
+        yield _ingest_row(*rates, options.rows)
 
 
-def _fill(place: Place, rows: int) -> Filled:
+def _ingest(filled: tuple[Filled, Filled], ports: tuple[int, int], options: Options) -> tuple[float, float]:
+    """Return handoffs per second in batches into both databases, measured in turn without workers."""
+    found: tuple[list[float], list[float]] = ([], [])
+    for _ in range(options.rounds):
+        for which, port in enumerate(ports):
+            headers = (("Authorization", f"Bearer {filled[which].key}"),)
+            one = Load(port, "/api/v1/handoffs/batch", headers=headers, connections=CONNECTIONS, batch=BATCH)
+            found[which].append(load.send(replace(one, seconds=options.seconds)).only(200).per_second)
+    return median(found[0]), median(found[1])
+
+
+def _ingest_row(few: float, many: float, sizes: tuple[int, int]) -> Row:
+    return Row(
+        what=f"batches of {BATCH}, PostgreSQL, {number(sizes[1])} handoffs",
+        figure=f"{number(many)}/s",
+        floor=f"{number(sizes[0])}: {number(few)}/s",
+        ratio=f"{many / few:.2f}",
+        goal=f"≥ {INGEST_SHARE:g}",
+        met=many / few >= INGEST_SHARE,
+    )
+
+
+def _fill(place: Place, rows: int, options: Options) -> Filled:
     rig.migrate(place)
+    if options.by_server:
+        rig.ask(place, "fill_by_server", rows=rows, **BY_SERVER)
     filled = rig.ask(place, "fill", rows=rows)
     base = "/t/default"
     found = {name: (f"{base}/handoffs/?{urlencode(query)}",) for name, query in LISTS.items()}
+    found |= {name: (f"{base}/{path}",) for name, path in PLAIN.items()}
     shown = [pk for pk, _ in filled["shown"]]
     waits = [pk for pk, state in filled["shown"] if state in ("held", "rejected")] or shown
     found |= {
         "list by trace": (f"{base}/handoffs/?{urlencode({'trace': filled['trace']})}",),
         "list, new rows count": tuple(f"{base}/handoffs/new/?after={pk}" for pk in shown),
-        "overview, 24 hours": (f"{base}/",),
-        "overview, 30 days": (f"{base}/?period=30d",),
         "handoff": tuple(f"{base}/handoffs/{pk}/" for pk in shown),
-        "review": (f"{base}/review/",),
-        "review, searched by code": (f"{base}/review/?q=chain.circular",),
         "review, one open": tuple(f"{base}/review/{pk}/" for pk in waits),
+        "one trace": (f"{base}/traces/{filled['trace']}/",),
+        LONG_TRACE: (f"{base}/traces/{filled['long_trace']}/",),
     }
-    return Filled(found, rig.ask(place, "session"))
+    return Filled(found, rig.ask(place, "session"), rig.ask(place, "key"))
 
 
-def _measure(filled: Filled, port: int, requests: int) -> None:
+def _measure(filled: Filled, port: int, options: Options) -> None:
     names = list(filled.pages)
     # No page always runs right after the same other one.
     random.shuffle(names)
     for name in names:
         load.send(_gets(port, filled.pages[name], filled.cookie, 3)).only(200)
-        sent = load.send(_gets(port, filled.pages[name], filled.cookie, max(5, requests // ROUNDS)))
+        most = max(5, options.requests // options.page_rounds)
+        sent = load.send(_gets(port, filled.pages[name], filled.cookie, most))
         filled.times.setdefault(name, []).extend(sent.only(200).latencies)
 
 
@@ -112,14 +203,15 @@ def _rows(database: str, few: Filled, many: Filled, empty: float, sizes: tuple[i
         small, large = (sorted(filled.times[name]) for filled in (few, many))
         growth = _at(large, 0.5) / _at(small, 0.5)
         p95 = _at(large, 0.95)
+        most = LONG_P95 if name == LONG_TRACE else P95
         before = f"p50 {_at(small, 0.5):.1f}, p95 {_at(small, 0.95):.1f} ms"
         yield Row(
             what=f"{name}, {database}, {number(sizes[1])} handoffs",
             figure=f"p50 {_at(large, 0.5):.1f}, p95 {p95:.1f} ms",
             floor=f"{number(sizes[0])}: {before}; empty view {empty:.1f} ms",
             ratio=f"{growth:.2f}",
-            goal=f"p95 < {P95} ms" if name in SPARSE else f"≤ {GROWTH}, p95 < {P95} ms",
-            met=p95 < P95 and (name in SPARSE or growth <= GROWTH),
+            goal=f"p95 < {most} ms" if name in SPARSE else f"≤ {GROWTH}, p95 < {most} ms",
+            met=p95 < most and (name in SPARSE or growth <= GROWTH),
         )
 
 

@@ -13,7 +13,7 @@ from benchmarks.report import Row
 
 UP_GOAL = 5.0
 HELP_GOAL = 0.3
-TIMES = 5
+MOST_CALLS = 5
 
 
 def start(options: Options) -> Iterator[Row]:
@@ -29,9 +29,9 @@ def start(options: Options) -> Iterator[Row]:
                 f"≤ {UP_GOAL:g} s",
                 figure <= UP_GOAL,
             )
-        nothing = _command(place, "-c", "pass")
+        nothing = _command(place, options, "-c", "pass")
         for arguments, goal in ((("--help",), HELP_GOAL), (("key", "list"), 0.0)):
-            took = _command(place, "-m", "handoffaudit", *arguments)
+            took = _command(place, options, "-m", "handoffaudit", *arguments)
             yield Row(
                 f"`handoffaudit {' '.join(arguments)}`",
                 f"{took:.2f} s",
@@ -54,9 +54,9 @@ def _ready_of_floor(place: Place) -> float:
         return time.monotonic() - began
 
 
-def _command(place: Place, *arguments: str) -> float:
+def _command(place: Place, options: Options, *arguments: str) -> float:
     took = []
-    for _ in range(TIMES):
+    for _ in range(min(MOST_CALLS, options.calls)):
         began = time.monotonic()
         command = [sys.executable, *arguments]
         subprocess.run(

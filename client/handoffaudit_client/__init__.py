@@ -7,6 +7,4 @@ from handoffaudit_client.async_client import AsyncClient
 from handoffaudit_client.client import Client
 from handoffaudit_client.verdict import Finding, Verdict
 
-__version__ = "0.1.0"
-
-__all__ = ["AsyncClient", "Client", "Finding", "Verdict", "__version__"]
+__all__ = ["AsyncClient", "Client", "Finding", "Verdict"]

@@ -3,10 +3,9 @@
 import re
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-import jwt
 import requests
 import structlog
 import urllib3
@@ -28,6 +27,9 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from handoffaudit.accounts import Refused, single_sign_on
 from handoffaudit.accounts.single_sign_on import ASK_ADMINISTRATOR, LONGEST_EMAIL, PROVIDER, Identity
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
 
 # Signatures with the provider's public keys. Without HS256, nobody who knows the client secret can sign a token.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -121,6 +123,8 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
     def _verify(self, id_token: Any, client_id: str, nonce: str) -> dict[str, Any]:
         """Return the claims of an ID token. Raise `ProviderError` unless the token is right in every respect."""
+        import jwt  # noqa: PLC0415 -- with all kinds of keys, which only sign-in with OpenID Connect needs
+
         if not isinstance(id_token, str):
             raise ProviderError("The token endpoint's answer has no ID token.")
         try:
@@ -284,7 +288,9 @@ def _check_endpoint(name: str, address: Any, issuer: str) -> None:
         raise ProviderError(f"The discovery document has no usable {name}: {str(address)[:200]!r}.")
 
 
-def _signing_keys(found: Mapping[str, Any]) -> list[jwt.PyJWK]:
+def _signing_keys(found: Mapping[str, Any]) -> "list[PyJWK]":
+    import jwt  # noqa: PLC0415 -- as above
+
     try:
         return [key for key in jwt.PyJWKSet.from_dict(dict(found)).keys if key.public_key_use in (None, "sig")]
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError) as error:

@@ -75,7 +75,7 @@ def parse_grant(text: str) -> tuple[str, Role]:
 
 
 def read_values(claims: Mapping[str, Any], name: str) -> set[str]:
-    """Return the values of a claim that is a text or a list of texts; a claim of another type has no values.
+    """Return the values of a claim that is a text or a list of texts; an absent claim has none.
 
     The name may be a path with dots, such as `realm_access.roles`, unless the claim itself has dots in its name.
     """
@@ -88,7 +88,8 @@ def read_values(claims: Mapping[str, Any], name: str) -> set[str]:
         return {value}
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return set(value[:MOST_VALUES])
-    log.warning("sign_in.oidc_claim_unusable", claim=name, type=type(value).__name__)
+    if value is not None:
+        log.warning("sign_in.oidc_claim_unusable", claim=name, type=type(value).__name__)
     return set()
 
 
@@ -142,7 +143,7 @@ def _check_email(email: str) -> None:
             remedy="verify the address at the provider, then sign in again.",
         )
     domain = email.rpartition("@")[2].lower()
-    allowed = [one.strip().lower() for one in settings.OIDC_ALLOWED_DOMAINS]
+    allowed = [one.lower() for one in settings.OIDC_ALLOWED_DOMAINS]
     if allowed and domain not in allowed:
         raise Refused(f"E-mail addresses of {domain!r} may not sign in here", remedy=ASK_ADMINISTRATOR)
 

@@ -19,8 +19,7 @@ from handoffaudit.handoffs.filters import SOURCE, TARGET
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
 from handoffaudit.policy import kinds
-from handoffaudit.policy.agent_roles import DeclaredRoleModel
-from handoffaudit.policy.agents import DeclaredRoutesModel
+from handoffaudit.policy.agents import DeclaredRoleModel, DeclaredRoutesModel
 from handoffaudit.validation.agents import AgentRole
 
 router = Router(tags=["Agents"])
@@ -115,9 +114,9 @@ class AgentsOut(Answer):
     since: Second = Field(validation_alias=at("window.since"), description="Start of the period, in whole hours.")
     until: Second = Field(validation_alias=at("window.until"), description="End of the period (exclusive).")
     edges: list[EdgeOut] = Field(
-        validation_alias="listed", description="Agents with the most handoffs first, at most 1,000."
+        validation_alias="listed", description=f"Routes with the most handoffs first, at most {MOST_LISTED:,}."
     )
-    agents: list[AgentOut] = Field(description="Routes with the most handoffs first, at most 1,000.")
+    agents: list[AgentOut] = Field(description=f"Agents with the most handoffs first, at most {MOST_LISTED:,}.")
     never_seen: list[WayOut] = Field(description="Declared routes without handoffs in the period; at most 1,000.")
     nameless: int = Field(
         validation_alias=at("edges.nameless"), description="Number of handoffs that did not name both agents."

@@ -103,7 +103,7 @@ def _why(secret: str) -> tuple[str, str]:
     if key is None:
         return "unknown here", ""
     past = key.expires_at is not None and key.expires_at <= timezone.now()
-    return "revoked" if key.revoked_at else "past its end" if past else "refused", f"{key.name} of {key.tenant.slug}"
+    return "revoked" if key.revoked_at else "expired" if past else "refused", f"{key.name} of {key.tenant.slug}"
 
 
 _rate = RequestRate()
@@ -167,7 +167,7 @@ class KeyWith(HttpBearer):
             raise Problem(
                 403,
                 "The key may not do this",
-                f"This needs the scope {' or '.join(self.scopes)}; the key {identity.name!r} has "
+                f"This call needs the scope {' or '.join(self.scopes)}; the key {identity.name!r} has "
                 f"{', '.join(sorted(identity.scopes))}.",
                 scope=self.scope.value,
             )
@@ -180,8 +180,20 @@ class KeyWith(HttpBearer):
         return Caller(identity)
 
 
+# Checking the free space takes a tenth of the time of a submission, so the result is used for this long. Much less is
+# written in this time than must stay free.
+ROOM_KNOWN_SECONDS: Final = 0.1
+
+_room_known_until = 0.0
+
+
 def _check_room() -> None:
+    global _room_known_until  # noqa: PLW0603 -- one for the process
+    if (now := time.monotonic()) < _room_known_until:
+        return
+    _room_known_until = now + ROOM_KNOWN_SECONDS
     if missing := database_faults.describe_shortage():
+        _room_known_until = 0.0
         log.error("handoffs are refused: the disk is nearly full", detail=missing)
         raise Problem(
             503,

@@ -16,11 +16,11 @@ from handoffaudit import problem_types
 from handoffaudit.accounts import Refused
 from handoffaudit.database_faults import Fault, fault_of, page
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs import totals
+from handoffaudit.handoffs import counts
+from handoffaudit.handoffs.counts import Total
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review.base import ReviewError, Stale, WrongInput
-from handoffaudit.handoffs.totals import Total
-from handoffaudit.logging import current_id
+from handoffaudit.observability import current_id
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
@@ -321,7 +321,7 @@ def _count_refusal(response: HttpResponse) -> None:
     if response.get("Content-Type") == CONTENT_TYPE:
         document = orjson.loads(response.content)
         if not (response.status_code == HTTPStatus.UNPROCESSABLE_ENTITY and "state" in document):
-            totals.add(Total.REFUSALS, problem_types.name_of(document["title"], response.status_code))
+            counts.add_total(Total.REFUSALS, problem_types.name_of(document["title"], response.status_code))
 
 
 def _as_rpc_status(request: HttpRequest, response: HttpResponse) -> HttpResponse:

@@ -18,9 +18,9 @@ from handoffaudit.api.serializers import Answer, Extended, Stored, answer, codes
 from handoffaudit.diagnostics import file_reports, retention_run
 from handoffaudit.diagnostics.file_reports import FileFilters
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.policy.handoff_files import FIELD, HandoffFilesModel, HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
+from handoffaudit.policy.strictness import STRICT_FILES, HandoffFilesModel, HandoffFilesPolicy
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.formats import schema
 
@@ -77,7 +77,7 @@ class ReportOut(ListedOut):
     handoff_id: str = Field(description="The sender's id of the handoff.")
     policy: Annotated[dict[str, Any], Stored] = Field(
         description="The handoff file policy applied to the report, with its version.",
-        examples=[{FIELD: False, "version": 0}],
+        examples=[{STRICT_FILES: False, "version": 0}],
     )
     why: str = Field(description="What was found, in one sentence.")
     issues: Annotated[list[IssueOfFileOut], Stored] = Field(description="The findings in the file or the report.")
@@ -97,7 +97,7 @@ class ReportsQuery(PageQuery):
     pass
 
 
-STRICT = HandoffFilesModel.model_fields[FIELD].description
+STRICT = HandoffFilesModel.model_fields[STRICT_FILES].description
 
 
 class FilePolicyOut(policies.PolicyOut):
@@ -175,7 +175,7 @@ def get_policy(request: HttpRequest) -> HttpResponse:
     openapi_extra=examples.policy_example("Text blocks do not count any more.", strict_handoff_files=True),
 )
 def put_policy(request: HttpRequest, change: FilePolicyIn) -> HttpResponse:
-    return _policy(policies.save_policy(request, file_policy, change, [{FIELD: change.strict_handoff_files}]))
+    return _policy(policies.save_policy(request, file_policy, change, [{STRICT_FILES: change.strict_handoff_files}]))
 
 
 def _policy(table: Table[HandoffFilesPolicy]) -> HttpResponse:

@@ -16,12 +16,13 @@ from handoffaudit.api.errors import NOTE, Problem
 from handoffaudit.api.requests import NEXT, PageQuery, check_names, with_filters
 from handoffaudit.api.schemas import HandoffsOut, ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Moment, Text, answer, at
-from handoffaudit.diagnostics import group_queries, group_store
+from handoffaudit.diagnostics import group_members, group_store
+from handoffaudit.diagnostics.group_members import MOST_WAITING
 from handoffaudit.diagnostics.group_queries import GroupFilters, list_groups, list_one
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.validation.catalogue import entry_of
+from handoffaudit.validation.layers import entry_of
 
 router = Router(tags=["Findings"])
 
@@ -127,7 +128,7 @@ class GroupOut(Answer):
     handoffs: int = Field(validation_alias=at("group.number"), description="Number of handoffs in the group.")
     waiting: int = Field(description="Number of these handoffs that wait for review.")
     more_wait: bool = Field(
-        description="`waiting` is a minimum: only the newest 10,000 handoffs of each state are counted."
+        description=f"`waiting` is a minimum: only the newest {MOST_WAITING:,} handoffs of each state are counted."
     )
     first_seen: Moment = Field(validation_alias=at("group.first_seen"), description="When the first handoff arrived.")
     last_seen: Moment = Field(validation_alias=at("group.last_seen"), description="When the last handoff arrived.")
@@ -140,7 +141,7 @@ class GroupOut(Answer):
     )
     regressed_at: Moment | None = Field(
         validation_alias=at("group.regressed_at"),
-        description="When the group returned; null once a person has opened it.",
+        description="When the group returned; null once a person has acknowledged it.",
     )
     links: Annotated[GroupLinksOut, BeforeValidator(_links)] = Field(
         validation_alias=at("group.pk"), description="Addresses of the group."
@@ -262,11 +263,11 @@ def unmute(request: HttpRequest, group: GroupId) -> HttpResponse:
 
 def _get_group(tenant: Tenant, group: int) -> FindingGroup:
     try:
-        return group_queries.get_group(tenant, group)
+        return group_members.get_group(tenant, group)
     except FindingGroup.DoesNotExist:
         raise Http404(f"There is no finding group {group}.") from None
 
 
 def _answer(tenant: Tenant, group: FindingGroup) -> HttpResponse:
-    trend = [{"day": day, "handoffs": number} for day, number in group_queries.trend(group)]
+    trend = [{"day": day, "handoffs": number} for day, number in group_members.trend(group)]
     return answer(GroupInFullOut, Extended(list_one(tenant, group), trend=trend), context=tenant)

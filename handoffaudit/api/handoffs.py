@@ -42,7 +42,7 @@ from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import ANOTHER_AGENT, Receipt, expand, read_submission
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.policy.kinds import load_config
 from handoffaudit.validation.diff import Difference
 from handoffaudit.validation.submission import Submission
@@ -197,7 +197,7 @@ class EventsOut(Answer):
     "/handoffs",
     auth=READ,
     operation_id="list_handoffs",
-    summary="List handoffs, newest first",
+    summary="List handoffs",
     response={200: HandoffsOut, 400: ProblemOut},
 )
 def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse:
@@ -233,7 +233,7 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
         approval=approvals.state_of(handoff) if handoff.state == State.APPROVED else None,
         superseded_by=_later_attempt(handoff),
         proposal=decisions.find_proposal(handoff),
-        passed_on=assignments.reassignment_of(handoff),
+        passed_on=activity.reassignment_of(handoff),
         verdict=queries.current_verdict(handoff),
         **serializers.documents_of(handoff),
     )
@@ -242,7 +242,7 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
 
 def _later_attempt(handoff: Handoff) -> Extended | Handoff | None:
     """Return the attempt that took the handoff's place, with its document if the policy returns repaired documents."""
-    later = queries.later_attempt(handoff)
+    later = attempts.later_attempt(handoff)
     if later is None or not later.repaired:
         return later
     wants_document = load_config(handoff.tenant_id).policy_for(handoff.handoff_type).return_repaired

@@ -15,7 +15,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
-import redis
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -35,10 +34,10 @@ from handoffaudit.database_faults import Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.diagnostics.retention_run import MARK
 from handoffaudit.diagnostics.status import describe_silence, evaluate_without_workers, expected_workers, silent_workers
-from handoffaudit.handoffs import db, partitions, stats, totals
+from handoffaudit.handoffs import counts, db, partitions, stats
+from handoffaudit.handoffs.counts import OVER_BOUNDS, TIME_BOUNDS, Total
 from handoffaudit.handoffs.models import CheckKind, Delivery, Handoff, ModelCheck, State
 from handoffaudit.handoffs.stats import COUNTED_LIVE
-from handoffaudit.handoffs.totals import BOUNDS, OVER, Total
 from handoffaudit.redis_client import connect
 
 log = structlog.get_logger(__name__)
@@ -141,10 +140,12 @@ def _queue() -> str:
         return (
             "ok" if Path(settings.QUEUE_FOLDER).is_dir() else "the queue's folder is missing: start `handoffaudit up`"
         )
+    from redis import RedisError  # noqa: PLC0415 -- not needed without Redis
+
     try:
         with connect() as client:
             client.ping()
-    except redis.RedisError:
+    except RedisError:
         return "can't be reached: check REDIS_URL and the Redis server"
     return "ok"
 
@@ -219,7 +220,7 @@ def _counter(name: str, text: str, values: Mapping[str, float], label: str = "")
 
 
 def _read_totals() -> Iterator[Metric]:
-    found = totals.read()
+    found = counts.read_totals()
     stored = dict.fromkeys(("new", "known", "unreadable"), 0) | found[Total.SUBMISSIONS]
     yield _counter(
         "submissions", "Submissions that were stored, or stored before with the same content.", stored, "result"
@@ -237,7 +238,7 @@ def _read_totals() -> Iterator[Metric]:
 def _verdict_times(found: Mapping[Total, Mapping[str, int]]) -> Metric:
     numbers, below = found[Total.VERDICT_TIMES], 0
     buckets = []
-    for bound in (*map(str, BOUNDS), OVER):
+    for bound in (*map(str, TIME_BOUNDS), OVER_BOUNDS):
         below += numbers.get(bound, 0)
         buckets.append((bound, float(below)))
     seconds = found[Total.VERDICT_MILLISECONDS].get("", 0) / 1000

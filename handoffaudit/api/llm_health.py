@@ -35,7 +35,7 @@ class CallTallyOut(Answer):
     )
     cached: int = Field(description="Calls answered from earlier answers, without cost.")
     cost_usd: float = Field(description="Estimated cost in US dollars.")
-    tokens_in: int = Field(description="Tokens sent.")
+    tokens_in: int = Field(description="Tokens sent, without those that the provider read from its cache.")
     tokens_out: int = Field(description="Tokens received.")
     tokens_cached: int = Field(description="Tokens sent that the provider read from its cache.")
 
@@ -51,7 +51,7 @@ class LatencyOut(Answer):
 class ModelLineOut(CallTallyOut):
     name: str = Field(description="The use, or the LLM.")
     latency_ms: LatencyOut | None = Field(
-        validation_alias="latency", description="Response times; null if no call was answered."
+        validation_alias="latency", description="Response times, also of failed calls; null if no call was sent."
     )
 
 
@@ -117,7 +117,8 @@ class ModelHealthOut(CallTallyOut):
     provider: str = Field(description="The LLM provider.")
     status: StatusOut = Field(description="The current state.")
     latency_ms: LatencyOut | None = Field(
-        validation_alias=at("latencies.overall"), description="Response times; null if no call was answered."
+        validation_alias=at("latencies.overall"),
+        description="Response times, also of failed calls; null if no call was sent.",
     )
     by_use: list[ModelLineOut] = Field(description="Calls by use.")
     by_model: list[ModelLineOut] = Field(description="Calls by LLM.")

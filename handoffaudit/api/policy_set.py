@@ -266,14 +266,17 @@ def keep_case(request: HttpRequest, asked: KeepIn) -> HttpResponse:
     auth=KeyWith(Scope.REVIEW),
     operation_id="remove_policy_case",
     summary="Remove a case",
-    response={204: None, 404: ProblemOut},
+    response={204: None, 404: ProblemOut, 409: ProblemOut},
 )
 def remove_case(request: HttpRequest, case: CaseId) -> HttpResponse:
+    """Remove a case. A case of a handoff under a legal hold stays."""
     who = caller(request)
     try:
         policy_cases.remove(tenant=who.tenant, case=case, actor=who.named)
     except PolicyCase.DoesNotExist:
         raise Http404(f"There is no case {case}.") from None
+    except Refused as refused:
+        raise Problem(409, "The case can't be removed", refused.message) from None
     return HttpResponse(status=204)
 
 

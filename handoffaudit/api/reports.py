@@ -27,10 +27,12 @@ from handoffaudit.diagnostics.compliance_export import (
     as_text,
 )
 from handoffaudit.diagnostics.compliance_report import build_report, list_week_rates, parse_expected_pairs
-from handoffaudit.diagnostics.file_stats import Change, FileTally
+from handoffaudit.diagnostics.file_stats import GIVEN, FileTally
 from handoffaudit.diagnostics.reasons import Matrix, Row, load_reasons
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs import export
 from handoffaudit.handoffs.periods import Window, window_of
+from handoffaudit.handoffs.rates import ShareChange
 from handoffaudit.trust import bundle, signatures
 
 router = Router()
@@ -62,7 +64,7 @@ class ChangeOfShareOut(Answer):
     before: Text = Field(description="The previous share in words.")
 
 
-def _fewer_is_better(change: Change) -> Extended:
+def _fewer_is_better(change: ShareChange) -> Extended:
     """Return the change with the direction of a share that should fall."""
     return Extended(change, direction=change.fewer)
 
@@ -76,7 +78,7 @@ class ReasonOut(ReasonShareOut):
         validation_alias=at("change.now.percent"),
         description="Percent of all expected files; null if no file was expected.",
     )
-    reason: str = Field(description="file_missing, json_parse_error or schema_invalid.")
+    reason: str = Field(description=f"{', '.join(GIVEN[:-1])} or {GIVEN[-1]}.")
     change: Annotated[ChangeOfShareOut, BeforeValidator(_fewer_is_better)] = Field(
         description="Change vs the previous period."
     )
@@ -129,7 +131,9 @@ class CodeNoiseOut(Answer):
 class NoiseOut(Answer):
     decisions: int = Field(validation_alias=at("decisions.total"), description="Decisions of reviewers in the period.")
     approved: int = Field(validation_alias=at("decisions.part"), description="Of these, approvals.")
-    codes: list[CodeNoiseOut] = Field(description="Rule codes with the highest overturn rate first.")
+    codes: list[CodeNoiseOut] = Field(
+        description="Noisy rule codes first, then those with the most overturned decisions."
+    )
     sampled: bool = Field(description="Only the newest decisions are covered.")
 
 
@@ -252,12 +256,12 @@ def get_evidence(request: HttpRequest, query: Query[EvidenceQuery]) -> HttpRespo
         subject = bundle.find_subject(who.tenant, query.model_dump())
         key = signatures.load_key(settings.DATA_FOLDER)
         with_audit = Scope.ADMIN in who.key.scopes
-        parts = bundle.Download(bundle.build(subject, key, by=f"key {who.key.name}", with_audit=with_audit))
+        parts = export.Download(bundle.build(subject, key, by=f"key {who.key.name}", with_audit=with_audit))
     except bundle.NothingFound as error:
         raise Problem(404, "Not found", str(error)) from error
     except bundle.TooLarge as error:
         raise Problem(413, "Bundle too large", str(error), limit=bundle.MOST_HANDOFFS) from error
-    except (bundle.Busy, signatures.WrongKey) as error:
+    except (export.Busy, signatures.WrongKey) as error:
         raise Problem(503, "No bundle now", str(error), headers={"Retry-After": "60"}) from error
     name = bundle.file_name(subject)
     return StreamingHttpResponse(

@@ -204,8 +204,6 @@ LINKS: Final = (
     "with a rule code to get the address of its documentation, readable without an account."
 )
 
-PHASE: Final = "The phase of the run."
-
 Reference = Annotated[
     str,
     Path(

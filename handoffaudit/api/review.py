@@ -20,7 +20,7 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, comments, decisions, queue, undo
+from handoffaudit.handoffs.review import activity, decisions, queue, undo
 from handoffaudit.handoffs.review.base import MAX_NOTE, NoReviewer
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
@@ -105,7 +105,7 @@ def review(request: HttpRequest, reference: Reference, asked: ReviewIn) -> HttpR
     """
     who = caller(request)
     handoff = _decide(who.tenant, reference, asked, who.actor)
-    proposal, passed_on = decisions.find_proposal(handoff), assignments.reassignment_of(handoff)
+    proposal, passed_on = decisions.find_proposal(handoff), activity.reassignment_of(handoff)
     return answer(ReviewedOut, Extended(handoff, proposal=proposal, passed_on=passed_on), context=who.tenant)
 
 
@@ -120,7 +120,7 @@ def _decide(tenant: Tenant, reference: str, asked: ReviewIn, actor: Actor) -> Ha
     if asked.decision is Step.REOPEN:
         return undo.reopen(**common)
     if asked.decision is Step.PASS_ON:
-        return assignments.reassign(**common, to=_reviewer(tenant, asked.to))
+        return activity.reassign(**common, to=_reviewer(tenant, asked.to))
     return decisions.decide_handoff(**common, decision=Decision(asked.decision))
 
 
@@ -139,9 +139,7 @@ def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
     """
     if not name:
         return None
-    found = next(
-        (one for one in assignments.list_reviewers(tenant) if one.get_username().lower() == name.lower()), None
-    )
+    found = next((one for one in activity.list_reviewers(tenant) if one.get_username().lower() == name.lower()), None)
     if found is None:
         raise NoReviewer(name)
     return found
@@ -176,7 +174,7 @@ def assign(request: HttpRequest, reference: Reference, asked: AssignmentIn) -> H
     The assignment ends with the next change of the state. Repeating the call without a note changes nothing.
     """
     who = caller(request)
-    handoff = assignments.assign(
+    handoff = activity.assign(
         tenant=who.tenant,
         reference=reference,
         note=asked.note,
@@ -184,7 +182,7 @@ def assign(request: HttpRequest, reference: Reference, asked: AssignmentIn) -> H
         to=_reviewer(who.tenant, asked.to),
         seen_version=asked.seen_version,
     )
-    proposal, passed_on = decisions.find_proposal(handoff), assignments.reassignment_of(handoff)
+    proposal, passed_on = decisions.find_proposal(handoff), activity.reassignment_of(handoff)
     return answer(ReviewedOut, Extended(handoff, proposal=proposal, passed_on=passed_on), context=who.tenant)
 
 
@@ -229,7 +227,7 @@ class CommentsQuery(Schema):
 def list_comments(request: HttpRequest, reference: Reference, query: Query[CommentsQuery]) -> HttpResponse:
     check_names(request, CommentsQuery)
     handoff = queries.get(caller(request).tenant, reference)
-    found = comments.list_page(handoff, cursor=query.cursor, limit=query.limit)
+    found = activity.list_comments(handoff, cursor=query.cursor, limit=query.limit)
     return answer(CommentsOut, found)
 
 
@@ -247,7 +245,7 @@ def add_comment(request: HttpRequest, reference: Reference, asked: CommentIn) ->
     The same text sent again within a minute is stored once.
     """
     who = caller(request)
-    made = comments.add(tenant=who.tenant, reference=reference, text=asked.text, actor=who.actor)
+    made = activity.add_comment(tenant=who.tenant, reference=reference, text=asked.text, actor=who.actor)
     return answer(CommentOut, made, 201)
 
 
@@ -325,8 +323,8 @@ def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
 def _with_reviewers(handoffs: Sequence[Handoff]) -> list[Extended]:
     proposals, passed, held = (
         decisions.list_proposals(handoffs),
-        assignments.list_reassignments(handoffs),
-        assignments.list_holders(handoffs),
+        activity.list_reassignments(handoffs),
+        activity.list_holders(handoffs),
     )
     return [
         Extended(one, proposal=proposals.get(one.pk), passed_on=passed.get(one.pk), held_by=held.get(one.pk))

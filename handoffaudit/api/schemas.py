@@ -392,5 +392,5 @@ class ChangeOut(Answer):
 
 
 class HandoffsOut(Answer):
-    items: list[SummaryOut] = Field(description="The handoffs, newest first.")
+    items: list[SummaryOut] = Field(description="The handoffs in the order of `sort`, by default the newest first.")
     next: str | None = Field(description="The cursor of the next page; null for the last page")

@@ -12,7 +12,7 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import read_body
 from handoffaudit.api.serializers import Answer
-from handoffaudit.handoffs.telemetry.store import store_export
+from handoffaudit.handoffs.span_store import store_export
 from handoffaudit.validation.telemetry import otlp
 
 router = Router(tags=["Handoffs"])

@@ -110,8 +110,8 @@ class ShareOut(Answer):
 
 class SuspectOut(Answer):
     number: Number = Field(validation_alias="step", description="The number of the handoff.")
-    signs: list[str] = Field(description="value, warned, failed, assumed.")
-    values: list[str] = Field(description="Inherited ungrounded values.")
+    signs: list[str] = Field(description="value, warned, failed, assumed, by_hand.")
+    values: list[str] = Field(description="Ungrounded values that the handoff introduced.")
 
 
 class TraceOut(Answer):

@@ -32,7 +32,7 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 CONNECT_SECONDS = 5
 
-# A start looks for damage this long, which is enough for some gigabytes that are cached in memory.
+# A command that starts looks for damage for at most this long: enough for some gigabytes that are cached in memory.
 DAMAGE_SECONDS = 5.0
 
 
@@ -62,10 +62,10 @@ def refuse_damaged() -> None:
 
 
 def refuse_emptied() -> None:
-    """Raise `Stop` for an SQLite file of 0 bytes that had tables before. A first start that was killed may start again.
+    """Raise `Stop` for an SQLite file of 0 bytes that had tables before, but not after a first start that was killed.
 
-    The lock of the migration has a text once the tables are made. Folders of older versions show their use by their
-    static files. SQLite writes its log after the head of the file.
+    The file had tables if the lock of the migration has a text, if SQLite's log (`-wal`) has content, or if the data
+    folder has static files, which older versions kept there.
     """
     if connection.vendor != "sqlite":
         return
@@ -75,8 +75,8 @@ def refuse_emptied() -> None:
     had_content = (one.is_file() and one.stat().st_size for one in (_migrate_lock(), Path(f"{file}-wal")))
     if any(had_content) or (settings.DATA_FOLDER / "static").is_dir():
         raise Stop(
-            f"The database {file} has 0 bytes, but the data folder was in use before: {REMEDY} To begin anew instead,"
-            " remove that file and those beside it."
+            f"The database {file} has 0 bytes, but the data folder was in use before: {REMEDY} To start with an empty"
+            " database instead, remove that file and the files that end in -wal and -shm beside it."
         )
 
 
@@ -101,7 +101,7 @@ def suggest_remedy() -> str:
 
 
 def refuse_unknown() -> None:
-    """Raise `Stop` for a database that a newer version migrated, or that a version before 0.1.0 left half-way."""
+    """Raise `Stop` for a database that a newer version migrated, or with only some migrations from before 0.1.0."""
     ours = {app.split(".")[-1] for app in settings.INSTALLED_APPS if app.startswith("handoffaudit.")}
     applied = {key for key in MigrationRecorder(connection).applied_migrations() if key[0] in ours}
     there = MigrationLoader(None).disk_migrations
@@ -140,7 +140,7 @@ def migrate() -> None:
 
 
 def _migrate_lock() -> Path:
-    """Return the lock of the migration in the data folder. The file has a text once an SQLite file has its tables."""
+    """Return the lock of the migration in the data folder. It has a text once the SQLite database has its tables."""
     folder: Path = settings.DATA_FOLDER
     return folder / "migrate.lock"
 
@@ -148,7 +148,7 @@ def _migrate_lock() -> Path:
 def create_tables() -> None:
     """Create the tables of an empty SQLite database from the models, and record every migration as applied.
 
-    This takes a tenth of the time of the migrations, which a first start would wait for. It is one transaction.
+    A first start would otherwise wait for the migrations, which take ten times as long. Everything is one transaction.
     """
     migrations = MigrationLoader(None).disk_migrations
     applied = {*migrations, *(key for migration in migrations.values() for key in migration.replaces)}

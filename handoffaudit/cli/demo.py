@@ -67,8 +67,8 @@ def check_python(python: str) -> None:
         raise Stop(f"{python} can't be started ({error.strerror}): give another --python.") from error
     if not is_complete:
         raise Stop(
-            f"{python} lacks pydantic-ai-slim or handoffaudit-client: install them with pip, or name a Python that has"
-            " them with --python."
+            f"{python} lacks pydantic-ai-slim or handoffaudit-client. Install the extra demo, such as by"
+            " pip install 'handoffaudit[demo]', or name a Python that has both with --python."
         )
 
 
@@ -99,7 +99,7 @@ def run_crew(supervisor: Supervisor, address: str, command: list[str]) -> None:
 
 def call_cli(*arguments: str) -> str:
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "handoffaudit", *arguments], stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-P", "-m", "handoffaudit", *arguments], stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode:
         raise Stop("The demonstration can't be prepared: see the messages above.", 1)

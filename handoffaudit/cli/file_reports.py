@@ -132,7 +132,7 @@ def _send_report(to: "Receiver", made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flush(url: str | None, key: str | None, folder: Path, *, any_key: bool) -> NoReturn:
-    from handoffaudit.cli.hooks.spool import flush_spool
+    from handoffaudit.cli.hook_spool import flush_spool
     from handoffaudit.cli.report_receivers import report_server
 
     sys.exit(flush_spool(report_server(url, key), folder, any_key=any_key))

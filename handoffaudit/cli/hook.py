@@ -1,25 +1,92 @@
-"""`handoffaudit hook`: asks a server's gate about one event of an agent host."""
+"""Commands that agent hosts start: `hook` asks a server's gate about one event, and `mcp` serves tools."""
 
 import contextlib
 import io
 import json
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.hooks.event import BadEvent, Event, read_event
-from handoffaudit.cli.terminal import data_folder, example
+from handoffaudit.cli.terminal import data_folder, example, key_option, url_option
 
 if TYPE_CHECKING:
-    from handoffaudit.cli.hooks.gate import Decision
-    from handoffaudit.cli.hooks.server import Server
+    from handoffaudit.cli.hook_gate import Decision
+    from handoffaudit.cli.hook_server import Server
     from handoffaudit.validation.phase_rules import PhaseRule
 
 MIB = 1024 * 1024
+DELEGATION_TOOLS = frozenset({"Task", "SubagentTask", "AgentTask", "Agent"})
+
+LONGEST_BYTES = 8 * MIB
+
+_OF_SUBAGENTS = ("SubagentStart", "SubagentStop")
+
+
+class BadEvent(Exception):
+    """The input is not an event; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of an agent host: `text` as received; `tool` and `name` are empty if the event has none."""
+
+    text: str
+    name: str
+    tool: str
+    sent_back_before: bool = False
+
+    @property
+    def of_a_delegation(self) -> bool:
+        """Return whether the server is always asked about the event, because the event is part of a delegation."""
+        return self.name in _OF_SUBAGENTS or (
+            self.name in ("PreToolUse", "PostToolUse") and self.tool in DELEGATION_TOOLS
+        )
+
+    @property
+    def has_tool_result(self) -> bool:
+        """Return whether the event has the result of a tool that delegates nothing."""
+        return self.name == "PostToolUse" and not self.of_a_delegation
+
+    @property
+    def takes_rules(self) -> bool:
+        """Return whether phase rules apply: an action is done, or a task is about to be delegated."""
+        return self.name in ("PostToolUse", "SubagentStop") or (self.name == "PreToolUse" and self.of_a_delegation)
+
+
+def read_event(stream: BinaryIO) -> Event:
+    """Return the single event in the stream. Raises `BadEvent`."""
+    raw = stream.read(LONGEST_BYTES + 1)
+    if len(raw) > LONGEST_BYTES:
+        raise BadEvent(f"it is longer than {LONGEST_BYTES // MIB} MiB")
+    try:
+        text = raw.decode("utf-8-sig")
+        plain = json.loads(text) if text.strip() else None
+    except (ValueError, RecursionError) as error:
+        raise BadEvent(f"it is not JSON ({error})") from error
+    if plain is None:
+        raise BadEvent("there is nothing on standard input")
+    if not isinstance(plain, dict):
+        raise BadEvent("it is not a JSON object")
+    return _parse_event(text, plain)
+
+
+def _parse_event(text: str, plain: dict[str, Any]) -> Event:
+    name, tool = _read_text(plain, "hook_event_name"), _read_text(plain, "tool_name")
+    call = plain.get("tool")
+    if "hook_event_name" not in plain and isinstance(call, dict):
+        # This is a delegation in the format of other hosts, which report the call once its result is there.
+        name, tool = "PostToolUse", _read_text(call, "name")
+    return Event(text, name, tool, bool(plain.get("stop_hook_active")))
+
+
+def _read_text(plain: dict[str, Any], field: str) -> str:
+    value = plain.get(field)
+    return value if isinstance(value, str) else ""
 
 
 class WrongCall(click.UsageError):
@@ -46,13 +113,8 @@ class HookCommand(click.Command):
     cls=HookCommand,
     epilog=example("handoffaudit hook --block-exit 2 < event.json", "handoffaudit hook --flush"),
 )
-@click.option("--url", metavar="URL", envvar="HANDOFFAUDIT_URL", help="The server, e.g. https://audit.example.com.")
-@click.option(
-    "--key",
-    metavar="KEY",
-    envvar="HANDOFFAUDIT_KEY",
-    help="API key for the server; prefer the variable HANDOFFAUDIT_KEY.",
-)
+@url_option
+@key_option
 @click.option(
     "--timeout",
     type=click.FloatRange(1, 600),
@@ -133,7 +195,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
         raise Stop("--any-key needs --flush.", wrong)
     folder = spool or data_folder() / "hooks"
     if flush:
-        from handoffaudit.cli.hooks.spool import flush_spool
+        from handoffaudit.cli.hook_spool import flush_spool
 
         sys.exit(flush_spool(_find_server(url, key, wrong), folder, any_key=any_key))
     event = _read_event(wrong)
@@ -158,8 +220,8 @@ def command(  # noqa: PLR0913 (click hands over each option)
 
 
 def _send_result(event: Event, server: "Server", folder: Path, most: int) -> None:
-    from handoffaudit.cli.hooks.gate import Gate
-    from handoffaudit.cli.hooks.spool import NO_WAIT_SECONDS, Spool
+    from handoffaudit.cli.hook_gate import Gate
+    from handoffaudit.cli.hook_spool import NO_WAIT_SECONDS, Spool
 
     # Results may fill only half of the spool, so that there is room for delegations.
     spool = Spool(folder / server.name, most // 2)
@@ -181,8 +243,8 @@ def _decide(
     most: int,
     hybrid: bool,
 ) -> "Decision":
-    from handoffaudit.cli.hooks.gate import Gate
-    from handoffaudit.cli.hooks.spool import Spool
+    from handoffaudit.cli.hook_gate import Gate
+    from handoffaudit.cli.hook_spool import Spool
 
     # When the agent host ends the hook, the hook must still end the processes that its rules started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -214,30 +276,30 @@ def _read_event(wrong: int) -> Event | None:
 def _read_rules(path: Path | None, wrong: int) -> "tuple[PhaseRule, ...]":
     if path is None:
         return ()
-    from handoffaudit.cli.hooks.user_rules import load_rules
+    from handoffaudit.cli.hook_rules import load_rules
 
     return load_rules(path.expanduser(), wrong)
 
 
 def _find_server(url: str | None, key: str | None, wrong: int) -> "Server":
-    from handoffaudit.cli.hooks.server import check_server
+    from handoffaudit.cli.hook_server import check_server
 
     return check_server(url, key, wrong)
 
 
 def _tell(event: Event, decision: "Decision", block_exit: int, *, emit: bool) -> int:
-    from handoffaudit.cli.hooks import gate
+    from handoffaudit.cli import hook_gate
 
     # Do not block an agent that was sent back already, because the agent would never end.
     blocked = decision.blocked and not event.sent_back_before
     if emit:
-        output = {} if event.sent_back_before else gate.host_output(event, decision)
+        output = {} if event.sent_back_before else hook_gate.host_output(event, decision)
         if output:
             click.echo(json.dumps(output))
         return 0
     if not blocked:
         return 0
-    click.echo(gate.blocking_reason(decision), err=True)
+    click.echo(hook_gate.blocking_reason(decision), err=True)
     return block_exit
 
 
@@ -245,3 +307,29 @@ def _warn(message: str) -> None:
     # The reader of standard error may be gone, which is no reason to stop.
     with contextlib.suppress(OSError):
         click.echo(f"Warning: {' '.join(message.split())}", err=True)
+
+
+MCP_EXTRA = "handoffaudit[mcp]"
+
+
+@click.command(name="mcp", epilog=example("claude mcp add handoffaudit -- handoffaudit mcp"))
+@url_option
+@key_option
+def mcp(url: str | None, key: str | None) -> None:
+    """Serve the tools of a running server to an MCP host, such as Claude Code or Cursor.
+
+    The host starts this command, and speaks with it over standard input and output. The tools submit and check
+    handoffs, wait for verdicts, list blocked handoffs and explain rule codes.
+    """
+    from handoffaudit.cli.hook_server import check_server
+
+    found = check_server(url, key, 2)
+    try:
+        from handoffaudit.cli.mcp_tools import create_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise Stop(f"The MCP SDK is missing or too old: install it with pip install '{MCP_EXTRA}'.") from error
+    # The SDK reads standard input in a thread, which would keep the process until the next line comes.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    create_server(found.url, found.key).run("stdio")

@@ -17,7 +17,16 @@ import orjson
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import Piece, Source, is_json
-from handoffaudit.cli.terminal import ProgressBar, data_option, example, json_option, require_key, tenant_option
+from handoffaudit.cli.terminal import (
+    ProgressBar,
+    data_option,
+    example,
+    json_option,
+    require_key,
+    send_key_option,
+    send_url_option,
+    tenant_option,
+)
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -240,10 +249,8 @@ class Receiver(Protocol):
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @tenant_option
 @data_option
-@click.option("--url", metavar="URL", help="Send the data to this server, e.g. https://audit.example.com.")
-@click.option(
-    "--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="API key for --url; prefer the variable HANDOFFAUDIT_KEY."
-)
+@send_url_option
+@send_key_option
 @json_option
 def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
     """Import handoffs from files, and report what was accepted and what was refused.

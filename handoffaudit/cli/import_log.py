@@ -14,7 +14,16 @@ import click
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import STANDARD_INPUT, Source
 from handoffaudit.cli.import_receivers import Server, describe_refusal
-from handoffaudit.cli.terminal import ProgressBar, data_option, example, json_option, require_key, tenant_option
+from handoffaudit.cli.terminal import (
+    ProgressBar,
+    data_option,
+    example,
+    json_option,
+    require_key,
+    send_key_option,
+    send_url_option,
+    tenant_option,
+)
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
@@ -24,8 +33,8 @@ if TYPE_CHECKING:
 # Parts are compressed while they are created, so speed matters more than size.
 _LEVEL = 1
 
-# The server stores a part of this size before it answers. Even with one more block, a part stays below the size that
-# the server unpacks at any ratio: lines that are all alike shrink to less than a hundredth.
+# The server stores a part of this size before it answers. Even with one more block, a part is smaller than 8 MiB. Up to
+# this size, the server does not check the ratio, which equal lines would exceed.
 PART_BYTES = 7 * 1024 * 1024
 
 PART_LINES = 200_000
@@ -112,7 +121,7 @@ class ServerLogReceiver(Server):
             body = gzip.compress(part, _LEVEL)
             status, said = self.post(f"/logs?{query}", body, "text/plain", Content_Encoding="gzip")
             if status != 202:
-                raise Stop(f"{self._url} does not take the log ({describe_refusal(status, said)}).", 1)
+                raise Stop(f"{self._url} refused the log ({describe_refusal(status, said)}).", 1)
             done.imports.append(said["id"])
             done.lines += said["lines"]
             done.known += said["known"]
@@ -151,10 +160,8 @@ class Receiver(Protocol):
 @click.option("--source", metavar="NAME", help="Name of the log. Default: the file's full path.")
 @tenant_option
 @data_option
-@click.option("--url", metavar="URL", help="Send the data to this server, e.g. https://audit.example.com.")
-@click.option(
-    "--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="API key for --url; prefer the variable HANDOFFAUDIT_KEY."
-)
+@send_url_option
+@send_key_option
 @json_option
 def command(
     files: tuple[str, ...], source: str | None, tenant: str, url: str | None, key: str | None, *, as_json: bool

@@ -216,7 +216,7 @@ class Tools:
 
     async def explain_code(self, code: Name) -> CodeOut:
         """Explain a rule code of a finding: what is wrong, why it matters, how to fix it, with an example."""
-        from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES, entry_of, example_of
+        from handoffaudit.validation.layers import CATALOGUE, FAMILIES, entry_of, example_of
         from handoffaudit.validation.text import nearest
 
         if code not in CATALOGUE and code.partition(".")[0] not in FAMILIES:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import find_tenant, start_django, start_with_database
@@ -150,6 +151,8 @@ def test(file: str, cases_file: str | None, tenant: str, url: str | None, key: s
     Without --url, the cases of --cases are judged without a database: kinds of policies that FILE does not name are as
     shipped. Exits with 0 if no case fails, with 1 if one does, and with 2 if FILE is invalid or there is no case.
     """
+    if cases_file and not url:
+        _refuse_options("tenant", "data")
     read = _read(file)
     cases, lines = _load(cases_file, read_cases, MOST_BYTES_OF_CASES) if cases_file else (None, [])
     try:
@@ -169,6 +172,16 @@ def test(file: str, cases_file: str | None, tenant: str, url: str | None, key: s
     sys.exit(1 if any(one["status"] == "failed" for one in results) else 0)
 
 
+def _refuse_options(*names: str) -> None:
+    """Refuse options of the command line that this use of the command would ignore."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            said = f"--{name} has no effect with --cases, because the cases of a file are judged without a database."
+            remedy = "Leave it out, or leave out --cases to judge the stored cases of a tenant."
+            raise click.UsageError(f"{said} {remedy}")
+
+
 def _show_results(results: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"items": results}))
@@ -182,8 +195,10 @@ def _show_results(results: Sequence[Mapping[str, Any]], *, as_json: bool) -> Non
             click.echo(f"  {differs} {fix}")
         for note in one["notes"]:
             click.echo(f"  {note}")
+    from handoffaudit.validation.text import pluralize
+
     unasked = sum(one["status"] == "passed" and any("LLM" in note for note in one["notes"]) for one in results)
-    said = f"{len(results)} cases: {numbers['passed']} passed, {numbers['failed']} failed"
+    said = f"{pluralize(len(results), 'case')}: {numbers['passed']} passed, {numbers['failed']} failed"
     said += f", {numbers['needs_llm']} not tested because they need the LLM" if numbers["needs_llm"] else ""
     click.echo(said + (f". The LLM was not asked about {unasked} that passed." if unasked else "."), err=True)
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.file_lookup import LookedUpFile
-from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
-from handoffaudit.cli.hooks.spool import Entry, Held, Spool, SpoolFull, count_other_keys, send_waiting
+from handoffaudit.cli.hook_server import Rejected, Server, Undelivered
+from handoffaudit.cli.hook_spool import Entry, Held, Spool, SpoolFull, count_other_keys, send_waiting
 from handoffaudit.cli.terminal import usual_data_folder
-from handoffaudit.validation.formats.block import MARK
+from handoffaudit.validation.formats.file_report import MARK
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
@@ -281,7 +281,7 @@ def choose_receiver(
 
 
 def report_server(url: str | None, key: str | None) -> ReportServer:
-    from handoffaudit.cli.hooks.server import check_server
+    from handoffaudit.cli.hook_server import check_server
 
     found = check_server(url, key, 2)
     return ReportServer(found.url, found.key)

@@ -13,6 +13,7 @@ from handoffaudit.cli.terminal import ProgressLine, data_option, example, json_o
 if TYPE_CHECKING:
     from handoffaudit.diagnostics.models import Erasure
     from handoffaudit.diagnostics.retention_run import Count
+    from handoffaudit.policy.retention import Retention
 
 reason_option = click.option("--reason", required=True, metavar="TEXT", help="The reason, for the audit log.")
 
@@ -47,10 +48,8 @@ def show(tenant: str, *, as_json: bool) -> None:
         click.echo(json.dumps({"items": rows}))
         return
     for one in found:
-        kept = "forever" if one.rule.days is None else f"{one.rule.days:,} days"
-        others = f" ({len(one.rule.types)} types with other terms)" if one.rule.types else ""
         goes = f", the next run deletes {_number(one.goes)}" if one.goes is not None else ""
-        click.echo(f"{one.rule.name.value:<14}  kept {kept}{others}, {_number(one.there)} stored{goes}")
+        click.echo(f"{one.rule.name.value:<14}  kept {_terms(one.rule)}, {_number(one.there)} stored{goes}")
 
 
 @command.command(name="preview", epilog=example("handoffaudit retention preview handoffs 365"))
@@ -76,7 +75,7 @@ def preview(kind: str, days: int, tenant: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"name": kind, "days": days, "goes": goes.number, "more": goes.more}))
     else:
-        click.echo(f"The first run would delete {_number(goes)} rows of {kind}.")
+        click.echo(f"The first run would delete {_number(goes)} {_unit(kind)} of {kind}.")
 
 
 @command.command(name="holds", epilog=example("handoffaudit retention holds"))
@@ -196,6 +195,20 @@ def _work(one: "Erasure", while_state: str) -> "Erasure":
         progress.tell(lambda rows=rows: f"{one.state}: {rows:,} rows")  # type: ignore[misc]
     progress.finish()
     return one
+
+
+def _terms(rule: "Retention") -> str:
+    from handoffaudit.validation.text import pluralize
+
+    kept = "forever" if rule.days is None else pluralize(rule.days, "day")
+    return f"{kept} ({pluralize(len(rule.types), 'type')} with other terms)" if rule.types else kept
+
+
+def _unit(kind: str) -> str:
+    """Return the unit in which a kind of data is counted: lines for logs, rows for all other kinds."""
+    from handoffaudit.policy.retention import Data
+
+    return "lines" if kind == Data.LOGS else "rows"
 
 
 def _number(count: "Count") -> str:

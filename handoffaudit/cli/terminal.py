@@ -56,14 +56,28 @@ def usual_data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser().absolute() / "handoffaudit"
 
 
+url_option = click.option(
+    "--url", metavar="URL", envvar="HANDOFFAUDIT_URL", help="The server, e.g. https://audit.example.com."
+)
+
+key_option = click.option(
+    "--key",
+    metavar="KEY",
+    envvar="HANDOFFAUDIT_KEY",
+    help="API key for the server; prefer the variable HANDOFFAUDIT_KEY.",
+)
+
+send_url_option = click.option(
+    "--url", metavar="URL", help="Send the data to this server, e.g. https://audit.example.com."
+)
+
+send_key_option = click.option(
+    "--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="API key for --url; prefer the variable HANDOFFAUDIT_KEY."
+)
+
 _RECEIVER_OPTIONS = (
-    click.option("--url", metavar="URL", envvar="HANDOFFAUDIT_URL", help="The server, e.g. https://audit.example.com."),
-    click.option(
-        "--key",
-        metavar="KEY",
-        envvar="HANDOFFAUDIT_KEY",
-        help="API key for the server; prefer the variable HANDOFFAUDIT_KEY.",
-    ),
+    url_option,
+    key_option,
     click.option("--local", is_flag=True, help="Judge locally; store and send nothing."),
     click.option("--strict", is_flag=True, help="With --local: require the handoff file."),
     click.option(

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +14,9 @@ from handoffaudit.cli.terminal import data_folder, data_option, example, json_op
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
     from handoffaudit.trust.chain import Report
+
+# The exit code of verify-bundle for a bundle that is intact and says that it left something out.
+INCOMPLETE: Final = 3
 
 
 @click.command(
@@ -200,7 +203,8 @@ def evidence(
     from handoffaudit.cli.bootstrap import actor_name
     from handoffaudit.filter_fields import FilterError
     from handoffaudit.handoffs.models import Handoff
-    from handoffaudit.trust import bundle, signatures
+    from handoffaudit.trust import bundle, bundle_check, signatures
+    from handoffaudit.validation.text import pluralize
 
     try:
         subject = bundle.find_subject(find_tenant(tenant), {name: value for name, value in asked.items() if value})
@@ -218,7 +222,10 @@ def evidence(
         raise Stop(f"{output} can't be written ({error.strerror}).") from error
     except (bundle.TooLarge, bundle.NothingFound, FilterError, signatures.WrongKey, Handoff.DoesNotExist) as error:
         raise Stop(str(error)) from error
-    click.echo(f"{output}: {len(subject.handoffs):,} handoffs, {output.stat().st_size:,} bytes.", err=True)
+    count = pluralize(len(subject.handoffs), "handoff")
+    click.echo(f"{output}: {count}, {output.stat().st_size:,} bytes.", err=True)
+    for line in bundle_check.describe_left_out(subject.left_out):
+        click.echo(f"  left out: {line}", err=True)
 
 
 @click.command(name="verify-bundle", epilog=example("handoffaudit verify-bundle evidence.zip --key seal-key.pub"))
@@ -228,7 +235,8 @@ def evidence(
 def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
     """Check an evidence bundle offline. Exits with 1 if the bundle was changed or is signed with another key.
 
-    Without --key, the command trusts the key inside the bundle, which anybody can put there.
+    Exits with 3 if the bundle is intact and says that it left something out. Without --key, the command trusts the key
+    inside the bundle, which anybody can put there.
     """
     from handoffaudit.trust import bundle_check, signatures
 
@@ -244,19 +252,21 @@ def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
         sys.exit(1)
     found = {name: result.manifest[name] for name in ("tenant", "subject", "made_at", "made_by", "public_key")}
     found |= {name: getattr(result, name) for name in ("files", "seals", "entries", "problems", "notes")}
-    found |= {"intact": not result.problems, "sealed_rows": result.sealed}
+    left_out = result.manifest.get("left_out", {})
+    found |= {"intact": not result.problems, "sealed_rows": result.sealed, "left_out": left_out}
     if as_json:
         click.echo(json.dumps(found))
     else:
-        state = "broken" if result.problems else "intact"
+        state = "broken" if result.problems else "intact, but not complete" if left_out else "intact"
         click.echo(
             f"{file.name}: {state}, {result.files:,} files, {result.sealed:,} sealed rows, {result.seals:,} seals."
         )
         click.echo(_printable(f"  made at {found['made_at']} by {found['made_by']}"))
-        for line in (*result.problems, *(f"note: {note}" for note in result.notes)):
+        left_out_lines = (f"left out: {one}" for one in result.left_out)
+        for line in (*result.problems, *left_out_lines, *(f"note: {note}" for note in result.notes)):
             click.echo(_printable(f"  {line}"))
-    if result.problems:
-        sys.exit(1)
+    if result.problems or left_out:
+        sys.exit(1 if result.problems else INCOMPLETE)
 
 
 def _printable(line: str) -> str:

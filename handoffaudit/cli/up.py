@@ -22,7 +22,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable
-from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, hold_back_web
+from handoffaudit.cli.serve.processes import LOOK_SECONDS, STOP_SIGNALS, Child, Supervisor, load_modules
 from handoffaudit.cli.terminal import data_option, example
 
 # The children of a killed start release the port within this time.
@@ -53,6 +53,8 @@ def hold_folder(folder: Path, address: str) -> Iterator[None]:
         file.truncate(0)
         file.write(f"process {os.getpid()}, {address}\n")
         file.flush()
+        # A child that outlives this process must not hold the folder.
+        os.register_at_fork(after_in_child=file.close)
         yield
 
 
@@ -162,14 +164,13 @@ def serve(host: str, port: int, when_ready: Callable[[Supervisor], None] | None 
     with hold_folder(folder, address):
         check_port(host, port)
         set_environment(host)
-        web = Child("web", [host, str(port)])
-        children = [web, Child("worker", [])]
+        children = [Child("web", [host, str(port)]), Child("worker", [])]
         children += [Child("asker", [])] if has_llm_key() else []
         supervisor = Supervisor(children, tell=warn)
         obey_signals(supervisor)
         say("  Preparing the database and the static files …")
         try:
-            prepared = prepare(folder, web)
+            prepared = prepare()
             announce(address, folder, prepared["link"])
             supervisor.start()
             if wait_until_ready(supervisor, browser_host(host), port):
@@ -208,27 +209,18 @@ def obey_signals(supervisor: Supervisor) -> None:
     def stop(_: int, __: FrameType | None) -> None:
         supervisor.stopping = True
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         signal.signal(number, stop)
 
 
-def prepare(folder: Path, web: Child) -> dict[str, str | None]:
-    """Prepare the database and the static files, while the web process loads its modules."""
-    with hold_back_web(folder):
-        web.start()
-        try:
-            return run_preparation()
-        except BaseException:
-            web.kill()
-            raise
-
-
-def run_preparation() -> dict[str, str | None]:
-    done = subprocess.run(
-        [sys.executable, "-m", "handoffaudit.cli.serve.setup", "--json"], stdout=subprocess.PIPE, check=False
-    )
+def prepare() -> dict[str, str | None]:
+    """Prepare the database and the static files in a process that ends; load the children's modules meanwhile."""
+    command = [sys.executable, "-P", "-m", "handoffaudit.cli.serve.setup", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as setup:  # noqa: S603
+        load_modules()
+        answer, _ = setup.communicate()
     try:
-        prepared = json.loads(done.stdout)
+        prepared = json.loads(answer)
     except ValueError:
         raise Stop("The start failed: see the messages above.", 1) from None
     for line in prepared["warnings"]:
@@ -295,7 +287,7 @@ def load_sample(supervisor: Supervisor) -> None:
     say("  The sample stays in the tenant default. Use another folder for your own data, with --data.\n")
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
     for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.serve.setup", "--samples"]):
-        if not run_beside(supervisor, [sys.executable, "-m", *what]):
+        if not run_beside(supervisor, [sys.executable, "-P", "-m", *what]):
             warn("The sample was not loaded in full: start again with --sample, which takes up what is missing.")
         if supervisor.stopping:
             return

@@ -112,9 +112,9 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
     if check and agents:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()
-    from handoffaudit.diagnostics import attribution
+    from handoffaudit.diagnostics import attribution, file_reports
     from handoffaudit.diagnostics.models import Watermark
-    from handoffaudit.handoffs.recount import RecountLease
+    from handoffaudit.handoffs.recount import Difference, RecountLease
     from handoffaudit.handoffs.recount import recount as recount_counts
 
     lease = RecountLease(Watermark, "recount")
@@ -122,9 +122,10 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
     if held_until is None and not check:
         raise Stop("Another process corrects the counts: wait for its end, or for an hour if it was killed.")
     try:
-        found = recount_counts(repair=not check)
+        parts = [recount_counts(repair=not check), file_reports.recount_days(repair=not check)]
     finally:
         lease.release(held_until)
+    found = Difference(sum(one.rows for one in parts), sum(one.wrong for one in parts))
     gone_over = attribution.rebuild() if agents else None
     if as_json:
         result = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
@@ -215,7 +216,7 @@ def export(tenant: str, *, reviews: bool, **given: str | None) -> None:
 
 
 def _is_code(code: str) -> bool:
-    from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
+    from handoffaudit.validation.layers import CATALOGUE, FAMILIES
 
     return code in CATALOGUE or code.partition(".")[0] in FAMILIES
 

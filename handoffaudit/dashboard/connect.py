@@ -1,13 +1,13 @@
-"""The page Connect: lines to copy for each way to connect an agent, their key, and the first handoff as it arrives."""
+"""The page Connect: lines to copy for each way, their key, the first handoff as it arrives, and the sample tenant."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import path, reverse
@@ -16,11 +16,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import Refused, keys
 from handoffaudit.accounts.models import Key, Membership, Role, Tenant
-from handoffaudit.dashboard import live
+from handoffaudit.dashboard import help_guides, live
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.connect_ways import CLIENT, EXAMPLE_KEY, WAYS, Way, fill_example, find_way
-from handoffaudit.dashboard.help import guides
 from handoffaudit.dashboard.settings import accounts
+from handoffaudit.diagnostics import sample_tenants
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, ActorKind, Event, Handoff, State
@@ -137,7 +137,7 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "secret": secret,
         "placeholder": EXAMPLE_KEY,
         "snippets": found.way.fill(server, secret or EXAMPLE_KEY),
-        "guide": guides.guide(found.way.guide),
+        "guide": help_guides.guide(found.way.guide),
         "held": fill_example("connect/held.sh", server, secret or EXAMPLE_KEY),
         "client": CLIENT,
         "scopes": [(scope.value, accounts.MEANING[scope]) for scope in found.way.scopes],
@@ -214,10 +214,55 @@ def start(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return redirect("dashboard:connect", tenant=who.tenant.slug)
 
 
+@require_role(Role.ADMIN)
+@require_POST
+def make_sample(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Create a sample tenant for this person and redirect to its overview."""
+    try:
+        tenant = sample_tenants.create_sample(person=who.person, origin=who.tenant)
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect("dashboard:overview", tenant=who.tenant.slug)
+    return redirect("dashboard:overview", tenant=tenant.slug)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def remove_sample(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Remove the whole sample tenant and redirect to the tenant that the person came from."""
+    try:
+        origin = sample_tenants.remove_sample(tenant=who.tenant, person=who.person)
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect("dashboard:overview", tenant=who.tenant.slug)
+    messages.success(request, "The sample data is removed.")
+    return redirect("dashboard:overview", tenant=origin.slug) if origin else redirect("home")
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def sample_progress(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Answer the sample banner, which polls until the sample is complete."""
+    if not who.tenant.is_sample:
+        raise Http404("This tenant is not a sample tenant.")
+    answer = render_page(request, "components/sample_banner.html", {})
+    overview = reverse("dashboard:overview", args=[who.tenant.slug])
+    if (
+        sample_tenants.load_progress(who.tenant).done
+        and urlsplit(request.headers.get("HX-Current-URL", "")).path == overview
+    ):
+        # The overview says that the sample is on its way, or shows only a part of its numbers.
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
 urlpatterns = [
     path("connect/", page, name="connect"),
     path("connect/arrived/", arrived, name="connect_arrived"),
     path("connect/key/", make_key, name="connect_key"),
     path("connect/key/use/", use_key, name="connect_key_use"),
     path("start/", start, name="start"),
+    path("sample/", make_sample, name="sample"),
+    path("sample/remove/", remove_sample, name="sample_remove"),
+    path("sample/progress/", sample_progress, name="sample_progress"),
 ]

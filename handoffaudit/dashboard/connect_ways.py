@@ -210,7 +210,7 @@ WAYS: Final[Sequence[Way]] = (
         scopes=_SEND_AND_OBSERVE,
         packages=(CLIENT, "google-adk"),
         guide="connect-google-adk",
-        code=(Code("connect/google_adk.py", "Give the plug-in to the runner"),),
+        code=(Code("connect/google_adk.py", "Give the plug-in to the app"),),
         sees=(
             "Transfers to other agents, and agents that are called as tools.",
             "Data: the arguments of the agent tool; of a transfer the last text and the changes of the state.",

@@ -46,8 +46,8 @@ from handoffaudit.trust.bundle import Subject
 
 F = TypeVar("F", bound=FilterSet)
 
-# A download occupies one of the server's 32 threads until the reader has received the whole file. A reader who
-# stops reading takes a place only from the other downloads of the same person and tenant.
+# A download occupies one of the server's 32 threads until the reader has received the whole file. `MOST_READ` limits
+# the downloads that are being read. `MOST_AT_ONCE` limits all, with those whose reader has stopped reading.
 MOST_OF_PERSON = 2
 MOST_OF_TENANT = 4
 MOST_READ = 8
@@ -71,7 +71,7 @@ class TooMany(Exception):
 
 
 class Parts:
-    """The parts of a file; its place among the running downloads is released when it ends or is closed."""
+    """The parts of a file. The file counts as a running download until the parts end or `close` is called."""
 
     def __init__(self, person: int, tenant: int, parts: Iterator[bytes]) -> None:
         self._parts = parts
@@ -97,7 +97,7 @@ class Parts:
     def is_stalled(self) -> bool:
         """Return whether the reader has taken no part for `STALLED_SECONDS`.
 
-        A stalled download does not count against `MOST_READ`, so that other people need not wait for it.
+        A stalled download does not count against `MOST_READ`, so that other people can still download files.
         """
         return time.monotonic() - self._taken_at > STALLED_SECONDS
 
@@ -320,19 +320,19 @@ def period_evidence(request: HttpRequest, who: TenantMembership) -> HttpResponse
 
 
 def _download(request: HttpRequest, who: TenantMembership, back: str, find: Callable[[], Subject]) -> HttpResponseBase:
-    """Return the bundle, or redirect to the page with the reason why there is none."""
+    """Return the bundle. If it cannot be built, redirect to `back` with a message that says why."""
     try:
         subject = find()
         if request.method == "HEAD":
             return HttpResponse(content_type="application/zip")
         key = signatures.load_key(settings.DATA_FOLDER)
         made = bundle.build(subject, key, by=who.person.username, with_audit=who.may(Role.ADMIN))
-        parts = bundle.Download(made)
+        parts = handoffs_export.Download(made)
     except (Handoff.DoesNotExist, bundle.NothingFound) as error:
         raise Http404(str(error)) from error
     except FilterError as bad:
         return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
-    except (bundle.TooLarge, bundle.Busy, signatures.WrongKey) as error:
+    except (bundle.TooLarge, handoffs_export.Busy, signatures.WrongKey) as error:
         messages.error(request, f"No evidence bundle: {error}")
         return HttpResponseRedirect(back)
     answer = StreamingHttpResponse(parts, content_type="application/zip")

@@ -1,10 +1,10 @@
-"""The period of a diagnostics page, links to lists filtered by that period, and rule codes by name."""
+"""The period of a diagnostics page, links to lists of that period, the order of agents, and rule codes by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
 from django.http import HttpRequest
@@ -13,11 +13,14 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.dashboard.view_tabs import build_url, join_query
+from handoffaudit.diagnostics.agents import Agent
 from handoffaudit.diagnostics.file_stats import OTHER
-from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_fields import FilterError, Order, SortFilter
+from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.periods import OFFERED_PERIODS, Window, format_utc, window_of
-from handoffaudit.validation.catalogue import CATALOGUE
+from handoffaudit.validation.layers import CATALOGUE
 
 
 def names_of(code: str) -> tuple[str, str]:
@@ -88,8 +91,74 @@ def _remembered_window(request: HttpRequest, now: datetime) -> Window:
         return window_of({}, now)
 
 
+_NUMBERS: Final = ("fewest first", "most first")
+
+# The columns by which agents are sorted, and the words of both directions.
+_AGENT_COLUMNS: Final = {
+    "name": ("Agent", "A to Z", "Z to A"),
+    "sent": ("Sent", *_NUMBERS),
+    "received": ("Received", *_NUMBERS),
+    "accepted": ("Accepted", "lowest rate first", "highest rate first"),
+    "introduced": ("Introduced", *_NUMBERS),
+    "inherited": ("Inherited", *_NUMBERS),
+    "time": ("Median time", "shortest first", "longest first"),
+}
+
+AGENT_ORDERS: Final = {"most": Order("Most handoffs first")} | {
+    f"{sign}{column}": Order(f"{label}, {words[bool(sign)]}", (f"{sign}{column}",))
+    for column, (label, *words) in _AGENT_COLUMNS.items()
+    for sign in ("", "-")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOrder(FilterSet):
+    """The order of the table of agents: the name of a column, with `-` for descending."""
+
+    sort: str = declare(SortFilter("Order", orders=AGENT_ORDERS, usual="most"))
+
+
+_SORT_KEYS: Final[Mapping[str, Callable[[Agent], Any]]] = {
+    "name": lambda agent: agent.name.casefold(),
+    "sent": lambda agent: agent.handed_on,
+    "received": lambda agent: agent.received,
+    "accepted": lambda agent: agent.judged.share.value if agent.judged.share.total else None,
+    "introduced": lambda agent: agent.stats.caused,
+    "inherited": lambda agent: agent.stats.passed_on,
+    "time": lambda agent: agent.stats.median_seconds,
+}
+
+
+def sort_agents(agents: Sequence[Agent], order: Order) -> list[Agent]:
+    """Sort the agents; those without a value come last, and equal ones stay in their order."""
+    if not order.columns:
+        return list(agents)
+    key = _SORT_KEYS[order.columns[0].removeprefix("-")]
+    values = {agent.name: key(agent) for agent in agents}
+    known = [agent for agent in agents if values[agent.name] is not None]
+    known.sort(key=lambda agent: values[agent.name], reverse=order.is_descending)
+    return known + [agent for agent in agents if values[agent.name] is None]
+
+
+@dataclass(frozen=True, slots=True)
+class SortedPage:
+    """The address of a page with a period and a sorted table, for the heads of its columns."""
+
+    address: str
+    query: str
+    anchor: str
+
+    def href(self, query: str) -> str:
+        return f"{build_url(self.address, join_query(self.query, query))}#{self.anchor}"
+
+
 # Most addresses of a page contain the same few agents, rule codes and types.
 _quoted = lru_cache(maxsize=2048)(quote_plus)
+
+
+@lru_cache(maxsize=512)
+def _bounds_between(since: datetime, until: datetime) -> str:
+    return urlencode({"since": format_utc(since), "until": format_utc(until)})
 
 
 @dataclass(frozen=True)
@@ -123,7 +192,7 @@ class Links:
 
     def between(self, name: str, since: datetime, until: datetime, **filters: str) -> str:
         """Return the address of a list that is filtered by a part of the period."""
-        return self._address(name, filters, urlencode({"since": format_utc(since), "until": format_utc(until)}))
+        return self._address(name, filters, _bounds_between(since, until))
 
     def _to(self, name: str, filters: Mapping[str, str]) -> str:
         return self._address(name, filters, self._bounds)

@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
+from django.template.loader import render_to_string
 from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -15,14 +16,15 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics.codes import find_fix
 from handoffaudit.dashboard.filters import find_code
-from handoffaudit.dashboard.handoffs.attempts import Pair
+from handoffaudit.dashboard.handoffs.sections import Pair
 from handoffaudit.dashboard.navigation import open_item_url
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import join_query, redirect_to_default, redirect_without_blanks, tabs_of
-from handoffaudit.diagnostics import group_members, group_queries, group_store
+from handoffaudit.diagnostics import group_members, group_store
 from handoffaudit.diagnostics.group_members import MOST_WAITING, WEEK, Routes
 from handoffaudit.diagnostics.group_queries import (
     STATUSES,
@@ -40,7 +42,7 @@ from handoffaudit.filter_fields import FilterError, Params
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.validation.catalogue import entry_of
+from handoffaudit.validation.layers import entry_of
 
 # Each sign has a tone and an icon, so that a shape and a word convey it and not only the colour.
 SIGNS = {
@@ -68,14 +70,25 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A finding group as the list shows it; `lately` is how many of its handoffs arrived in the last 7 days."""
+class WaitingNumber:
+    """The number of handoffs of a group that wait for review; with `more_wait`, at least that many wait."""
 
     group: FindingGroup
-    routes: Routes
-    signs: list[Sign]
     waiting: int
     more_wait: bool
+
+    @property
+    def token(self) -> str:
+        """Return the text by which an open page asks whether its number changed."""
+        return f"{self.group.pk}.{self.waiting}{'+' if self.more_wait else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line(WaitingNumber):
+    """A finding group as the list shows it; `lately` is how many of its handoffs arrived in the last 7 days."""
+
+    routes: Routes
+    signs: list[Sign]
     spark: Drawing
     lately: int
 
@@ -92,13 +105,13 @@ class MuteOption:
 def line(listed: ListedGroup) -> Line:
     spark = draw_sparkline(listed.days, title="Handoffs per day, last 14 days", prefix=f"spark-{listed.group.pk}")
     signs = [Sign(*SIGNS[sign]) for sign in listed.signs]
-    return Line(listed.group, listed.routes, signs, listed.waiting, listed.more_wait, spark, sum(listed.days[-WEEK:]))
+    return Line(listed.group, listed.waiting, listed.more_wait, listed.routes, signs, spark, sum(listed.days[-WEEK:]))
 
 
 def group_name(tenant: Tenant, number: str) -> str:
     """Describe a finding group in one line; return its number if there is no such group."""
     try:
-        group = group_queries.get_group(tenant, int(number))
+        group = group_members.get_group(tenant, int(number))
     except FindingGroup.DoesNotExist:
         return number
     at = f" at {group.path_shape}" if group.path_shape else ""
@@ -126,7 +139,7 @@ UNFOLDED: Final = 3
 def get_group(who: TenantMembership, group: int) -> FindingGroup:
     """Return a finding group of the tenant, or raise Http404."""
     try:
-        return group_queries.get_group(who.tenant, group)
+        return group_members.get_group(who.tenant, group)
     except FindingGroup.DoesNotExist:
         raise Http404("There is no such finding group.") from None
 
@@ -135,21 +148,21 @@ def answer(
     request: HttpRequest, who: TenantMembership, group: FindingGroup, *, status: int = 200, **more: Any
 ) -> HttpResponse:
     """Render the page of a finding group; `more` holds the context of a refused form."""
-    newest = group_queries.newest_handoffs(who.tenant, group.pk)
-    trend = group_queries.trend(group)
+    newest = group_members.newest_handoffs(who.tenant, group.pk)
+    trend = group_members.trend(group)
     context: dict[str, Any] = {
         "group": group,
         "line": line(list_one(who.tenant, group)),
         "entry": entry_of(group.code),
         "fix": find_fix(who, group.code, newest[0].handoff_type if newest else ""),
-        "example": group_queries.find_example(group, newest),
+        "example": group_members.find_example(group, newest),
         "newest": newest,
         "pair": _pair_of(group, newest),
         "decided": group_members.count_decisions(who.tenant, group.pk),
         "looked_at": group_members.MOST_LOOKED_AT,
         "untils": mute_options(group.number),
         "muted": mute_label(group) if group.muted_at else "",
-        "review": f"{reverse('dashboard:review', args=[who.tenant.slug])}?group={group.pk}",
+        "review": _review_url(who, group),
         "handoffs": f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?group={group.pk}",
         "chart": _chart(trend, width=900, prefix="wide"),
         "narrow_chart": _chart(trend, width=340, prefix="narrow"),
@@ -173,7 +186,23 @@ def _pair_of(group: FindingGroup, newest: Sequence[Handoff]) -> Pair | None:
 @require_role(Role.VIEWER)
 @require_safe
 def group(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
-    return answer(request, who, get_group(who, group))
+    found = get_group(who, group)
+    return _newer_decisions(request, who, found) if live.is_asked(request) else answer(request, who, found)
+
+
+def _newer_decisions(request: HttpRequest, who: TenantMembership, group: FindingGroup) -> HttpResponse:
+    """Answer the poll of an open group: its number of waiting handoffs and its decisions, where they changed."""
+    (number,), decided = _waiting_numbers(who, [group]), group_members.count_decisions(who.tenant, group.pk)
+    context = {"group": group, "line": number, "decided": decided, "review": _review_url(who, group)}
+    context["looked_at"] = group_members.MOST_LOOKED_AT
+    current = {"waits": number.token, "button": number.token, "decided": decided.mark}
+    newer = [name for name, token in current.items() if request.GET.get(name, token) != token]
+    parts = [render_to_string(f"{GROUP_TEMPLATE}#{name}", context, request) for name in newer]
+    return _answer_live(request, who, parts)
+
+
+def _review_url(who: TenantMembership, group: FindingGroup) -> str:
+    return f"{reverse('dashboard:review', args=[who.tenant.slug])}?group={group.pk}"
 
 
 @require_role(Role.VIEWER)
@@ -183,8 +212,8 @@ def newest(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespo
     found = get_group(who, group)
     if not is_htmx(request):
         return HttpResponseRedirect(f"{reverse('dashboard:group', args=[who.tenant.slug, found.pk])}#newest")
-    handoffs = group_queries.newest_handoffs(who.tenant, found.pk, UNFOLDED)
-    context = {"group": found, "handoffs": handoffs, "example": group_queries.find_example(found, handoffs)}
+    handoffs = group_members.newest_handoffs(who.tenant, found.pk, UNFOLDED)
+    context = {"group": found, "handoffs": handoffs, "example": group_members.find_example(found, handoffs)}
     return render_page(request, "dashboard/groups/page.html#newest", context)
 
 
@@ -195,12 +224,6 @@ def _chart(trend: Any, *, width: int, prefix: str) -> Drawing:
     ]
     title = "Handoffs with this finding per day"
     return draw_stacked_bars(bars, order=("handoffs",), width=width, height=180, title=title, prefix=prefix)
-
-
-group_urls = [
-    path("groups/<int:group>/", group, name="group"),
-    path("groups/<int:group>/newest/", newest, name="group_newest"),
-]
 
 
 @require_role(Role.REVIEWER)
@@ -276,7 +299,9 @@ def _back(request: HttpRequest, who: TenantMembership) -> HttpResponseRedirect:
     return HttpResponseRedirect(address if is_own else reverse("dashboard:groups", args=[who.tenant.slug]))
 
 
-mute_urls = [
+group_urls = [
+    path("groups/<int:group>/", group, name="group"),
+    path("groups/<int:group>/newest/", newest, name="group_newest"),
     path("groups/codes/mute/", mute_code, name="code_mute"),
     path("groups/codes/unmute/", unmute_code, name="code_unmute"),
     path("groups/<int:group>/mute/", mute, name="group_mute"),
@@ -286,10 +311,14 @@ mute_urls = [
 
 TEMPLATE = "dashboard/groups/page.html"
 
+_LONGEST_ID: Final = 18
+
 
 @require_role(Role.VIEWER)
 @require_safe
 def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    if live.is_asked(request):
+        return _newer(request, who)
     if opening := redirect_to_default(request, who, "groups"):
         return opening
     cursor = request.GET.get("cursor", "")
@@ -326,6 +355,32 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return response
 
 
+def _newer(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Answer the poll of an open list: the numbers of waiting handoffs that changed."""
+    shown = set(request.GET.get("rows", "").split("~")[: live.MOST_ROWS])
+    ids = {token.partition(".")[0] for token in shown}
+    numbers = {int(pk) for pk in ids if pk.isascii() and pk.isdigit() and len(pk) <= _LONGEST_ID}
+    groups = list(FindingGroup.objects.filter(tenant=who.tenant, pk__in=numbers))
+    newer = [one for one in _waiting_numbers(who, groups) if one.token not in shown]
+    review = reverse("dashboard:review", args=[who.tenant.slug])
+    parts = [
+        render_to_string("dashboard/groups/page.html#waiting", {"line": one, "review_address": review}) for one in newer
+    ]
+    return _answer_live(request, who, parts)
+
+
+def _answer_live(request: HttpRequest, who: TenantMembership, parts: Sequence[str]) -> HttpResponse:
+    try:
+        return live.answer(request, who, parts)
+    except FilterError as bad:
+        return live.invalid_filter(bad)
+
+
+def _waiting_numbers(who: TenantMembership, groups: Sequence[FindingGroup]) -> list[WaitingNumber]:
+    waits = group_members.waiting_in(who.tenant, groups)
+    return [WaitingNumber(one, waits.numbers.get(one.pk, 0), waits.more) for one in groups]
+
+
 def _named(who: TenantMembership, filters: GroupFilters) -> GroupFilters:
     """Replace the title of a rule code in the filters with the rule code."""
     return replace(filters, code=find_code(who.tenant, filters.code) or filters.code)
@@ -337,6 +392,4 @@ def _form(asked: Params, who: TenantMembership) -> forms.Form:
     return GroupFilters.form(asked, code=known.codes, agent=agents, source=agents, target=agents)
 
 
-list_urls = [path("groups/", groups, name="groups")]
-
-urlpatterns = [*list_urls, *group_urls, *mute_urls]
+urlpatterns = [path("groups/", groups, name="groups"), *group_urls]

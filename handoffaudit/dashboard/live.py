@@ -3,17 +3,22 @@
 The page sends what it shows, so the server stores nothing about viewers. The script is `static/js/live.js`.
 """
 
+import re
 import uuid
 from collections.abc import Iterable
+from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.review.queue import MOST_WAITING
+from handoffaudit.dashboard.templatetags import ui
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, State
@@ -24,10 +29,27 @@ MOST_ROWS = 100
 # A person or a worker moves handoffs out of these states; handoffs in the other states hardly change.
 MOVING = (State.RECEIVED, State.VALIDATING, State.HELD, State.REJECTED)
 
+# The id of a handoff, the version that the page shows, and the place of the state on the page.
+_STATE_TOKEN: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-z]{1,18})")
+
 
 def token_of(handoff: Handoff) -> str:
     """Return the id and the version of a row that may still change; empty for a handoff that hardly will."""
     return f"{handoff.pk.hex}.{handoff.version}" if handoff.state in MOVING else ""
+
+
+def render_state(handoff: Handoff, place: object) -> SafeString:
+    """Render the state of a handoff as an element that each live answer can replace.
+
+    `place` distinguishes the places of a page that show the same handoff. It has digits and lower-case letters.
+    """
+    pk, version = handoff.pk.hex, handoff.version
+    return format_html(
+        '<span id="state-{}-{}" class="live-state" data-live-row="{}.{}.{}">{}</span>',
+        *(place, pk),
+        *(pk, version, place),
+        ui.state(handoff.state),
+    )
 
 
 def newer_rows(request: HttpRequest, who: TenantMembership) -> list[Handoff]:
@@ -42,6 +64,8 @@ def rows_shown(request: HttpRequest) -> dict[uuid.UUID, int]:
     text = request.GET.get("rows", "")
     shown: dict[uuid.UUID, int] = {}
     for token in text.split("~")[:MOST_ROWS] if text else ():
+        if _STATE_TOKEN.fullmatch(token):
+            continue
         pk, _, version = token.partition(".")
         try:
             shown[uuid.UUID(pk)] = int(version[:12])
@@ -73,7 +97,7 @@ def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "h
 
 def answer(request: HttpRequest, who: TenantMembership, parts: Iterable[str] = ()) -> HttpResponse:
     """Answer the changed parts of the page, each an element with the id of the element to replace; 204 for none."""
-    found = [*parts, *_menu(request, who)]
+    found = [*parts, *_states(request, who), *_menu(request, who)]
     return HttpResponse("".join(found)) if found else HttpResponse(status=204)
 
 
@@ -95,11 +119,25 @@ def invalid_filter(bad: FilterError) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer live updates for pages of which only the menu changes."""
+    """Answer live updates for pages of which only the menu and states change."""
     try:
         return answer(request, who)
     except FilterError as bad:
         return invalid_filter(bad)
+
+
+def _states(request: HttpRequest, who: TenantMembership) -> list[str]:
+    """Return the states of `render_state` that changed."""
+    tokens = request.GET.get("rows", "").split("~")[:MOST_ROWS]
+    shown = [match.groups() for token in tokens if (match := _STATE_TOKEN.fullmatch(token))]
+    if not shown:
+        return []
+    found = {one.pk.hex: one for one in queries.of_tenant(who.tenant).filter(pk__in={pk for pk, _, _ in shown})}
+    return [
+        render_state(found[pk], place)
+        for pk, version, place in shown
+        if pk in found and found[pk].version != int(version)
+    ]
 
 
 def _menu(request: HttpRequest, who: TenantMembership) -> list[str]:

@@ -1,20 +1,15 @@
 """The overview: handoffs by state, what waits, frequent findings, top agents; and first steps in an empty tenant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
-from django.urls import path, reverse
+from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Membership, Role, Tenant
 from handoffaudit.dashboard import connect, live
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
@@ -25,19 +20,18 @@ from handoffaudit.dashboard.review.queue import waiting
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.formats import percent
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.diagnostics import sample_tenants, status
+from handoffaudit.diagnostics import status
 from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
-from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.diagnostics.news import DAYS_OF_ROUTES, News, load_news
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing, Mark
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.models import WAITING_STATES, State
 from handoffaudit.handoffs.periods import PERIODS, Period, TimeBucket, choose_period, format_utc, window_of
-from handoffaudit.handoffs.rates import OutcomeCounts, Share
+from handoffaudit.handoffs.rates import OutcomeCounts, Share, ShareChange
 from handoffaudit.handoffs.review.queue import MOST_COUNTED
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.validation.text import pluralize
@@ -99,11 +93,16 @@ OFFERED = ("24h", "7d", "30d")
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The number of handoffs in a state; `difference` is to the previous period, None if that had no handoffs."""
+    """The number of handoffs in a state; `difference` is to the previous period, None if there is none."""
 
     state: str
     number: int
     difference: int | None
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the number counts all handoffs in the state now, whenever they came, without a difference."""
+        return self.state in WAITING_STATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,42 +118,27 @@ class Reason:
 def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     period, bad = choose_period(request.GET.get("period", "") or "24h", OFFERED)
     until = timezone.now()
-    # The period starts at the same hour as in the reports of that period.
-    since = window_of({"period": period.name}, until).since
+    # The period and the one before it are those of the reports.
+    window = window_of({"period": period.name}, until)
+    since = window.since
     unjudged = stats.count_unjudged(who.tenant)
-    before = stats.count_by_state(who.tenant, since - (hour_of(until) - since), since, stats.NONE_UNJUDGED)
+    before = stats.count_by_state(who.tenant, window.before_since, window.before_until, stats.NONE_UNJUDGED)
     figures = _stats(period, stats.count_by_state(who.tenant, since, until, unjudged), before)
     figures["since"] = format_utc(since)
-    if live.is_asked(request):
-        return _newer(request, who, figures)
-    for_review = waiting(who.tenant, MOST_COUNTED)
     waits = stats.count_waiting(who.tenant, unjudged)
+    if live.is_asked(request):
+        return _newer(request, who, figures, waits, (since, until))
     context: dict[str, Any] = figures | {
         "bad": bad,
         "periods": [PERIODS[name] for name in OFFERED],
-        "waiting": waits,
         "no_worker": status.missing_worker_message(who.tenant, waits.oldest_unjudged_at),
-        "for_review": for_review,
-        # Reassigned and muted handoffs wait, but the default view of Review leaves them out.
-        "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
+        **_attention(who, waits, since),
         "alerts": llm_health.open_alerts(who.tenant),
-        "model": status.load_status(who.tenant),
-        "first_checks": status.count_first_checks(who.tenant),
-        "unverified": status.count_unverified(who.tenant, since),
         "news": _list_news(who, load_news(who.tenant, until)),
     }
     if context["total"]:
-        buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
-        bars = _bars(who, buckets, hourly=period.name == "24h")
-        marks = list_policy_marks(who.tenant, buckets[0].since, buckets[-1].until) if buckets else []
-        context["policy_marks"] = marks
-        context["chart"] = _chart(bars, marks, width=BESIDE, prefix="wide")
-        context["narrow_chart"] = _chart(bars, marks, width=NARROW, prefix="narrow")
-        context["reasons"] = _reasons(who, since, until)
-        context["busiest"] = top_agents(who.tenant, since, until, period.name)
-        overturned, is_sampled = high_overturn_rates(who.tenant, since, until)
-        context["noisy"] = overturned[:MOST_NOISY]
-        context["newest_decisions"] = MOST_DECISIONS if is_sampled else 0
+        for part in _PARTS:
+            context |= part.load(who, period, since, until)
     elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
         return first_steps(request, who)
     return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
@@ -176,7 +160,7 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
             for state in shown
             for number in (totals.get(state, 0),)
         ],
-        "change": Change(then.share, now.share),
+        "change": ShareChange(now.share, then.share),
         "is_comparable": is_comparable,
         "total": sum(totals.values()),
         "judged": now,
@@ -184,18 +168,78 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
     }
 
 
-def _newer(request: HttpRequest, who: TenantMembership, figures: dict[str, Any]) -> HttpResponse:
-    parts = []
+def _attention(who: TenantMembership, waits: stats.Waiting, since: datetime) -> dict[str, Any]:
+    """Return what needs attention now. The `waits` of the context joins the numbers that decisions change."""
+    for_review = waiting(who.tenant, MOST_COUNTED)
+    return {
+        "waiting": waits,
+        "waits": _join_waits(waits),
+        "for_review": for_review,
+        # Reassigned and muted handoffs wait, but the default view of Review leaves them out.
+        "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
+        "model": status.load_status(who.tenant),
+        "first_checks": status.count_first_checks(who.tenant),
+        "unverified": status.count_unverified(who.tenant, since),
+    }
+
+
+def _join_waits(waits: stats.Waiting) -> str:
+    return f"{waits.held}.{waits.overdue}.{waits.rejected_undecided}.{waits.parked}"
+
+
+def _newer(
+    request: HttpRequest,
+    who: TenantMembership,
+    figures: dict[str, Any],
+    waits: stats.Waiting,
+    window: tuple[datetime, datetime],
+) -> HttpResponse:
+    """Answer the poll of an open overview: its parts that changed."""
+    parts: list[str] = []
     if request.GET.get("seen", "") != figures["seen"]:
         parts.append(render_to_string("dashboard/overview/page.html#figures", figures, request))
-    oldest = stats.find_oldest_unjudged(who.tenant.pk)
-    missed = status.missing_worker_message(who.tenant, oldest.since if oldest else None)
+    # A page that was loaded before an upgrade does not say what it shows.
+    if request.GET.get("waits", "") not in ("", _join_waits(waits)):
+        context = figures | _attention(who, waits, window[0])
+        parts.append(render_to_string("dashboard/overview/page.html#attention", context, request))
+    missed = status.missing_worker_message(who.tenant, waits.oldest_unjudged_at)
     if bool(missed) != (request.GET.get("gone", "") == "1"):
         parts.append(render_to_string("dashboard/overview/page.html#no_worker", {"no_worker": missed}, request))
     try:
+        parts += _newer_parts(request, who, figures, window)
         return live.answer(request, who, parts)
     except FilterError as bad:
         return live.invalid_filter(bad)
+
+
+def _newer_parts(
+    request: HttpRequest, who: TenantMembership, figures: dict[str, Any], window: tuple[datetime, datetime]
+) -> Iterator[str]:
+    """Yield the parts that show older numbers. A list keeps its number of rows, so that nothing below moves."""
+    if figures["total"] and request.GET.get("none") == "1":
+        yield render_to_string("dashboard/overview/page.html#none", figures, request)
+    for part in _PARTS:
+        if request.GET.get(part.name, figures["seen"]) == figures["seen"]:
+            continue
+        context = figures | part.load(who, figures["period"], *window)
+        rows = live.number_seen(request, f"{part.name}_rows")
+        if rows >= 0:
+            context |= {"rows": rows, part.key: context[part.key][:rows]}
+        for template in part.templates:
+            yield render_to_string(template, context, request)
+
+
+def _load_chart(who: TenantMembership, period: Period, since: datetime, until: datetime) -> dict[str, Any]:
+    buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
+    bars = _bars(who, buckets, hourly=period.name == "24h")
+    marks = list_policy_marks(who.tenant, buckets[0].since, buckets[-1].until) if buckets else []
+    return {
+        "policy_marks": marks,
+        "chart": _chart(bars, marks, width=BESIDE, prefix="wide"),
+        "narrow_chart": _chart(bars, marks, width=NARROW, prefix="narrow"),
+        "follows": "chart",
+        "label": "Handoffs over time",
+    }
 
 
 def _bars(who: TenantMembership, buckets: Sequence[TimeBucket[Mapping[str, int]]], *, hourly: bool) -> list[Bar]:
@@ -230,10 +274,41 @@ def _chart(bars: Sequence[Bar], marks: Sequence[Mark], *, width: int, prefix: st
     return draw_stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix, marks=marks)
 
 
-def _reasons(who: TenantMembership, since: datetime, until: datetime) -> list[Reason]:
+def _load_reasons(who: TenantMembership, period: Period, since: datetime, until: datetime) -> dict[str, Any]:
     found = stats.count_top_codes(who.tenant, since, until, 8)
     most = max((number for _, number in found), default=1)
-    return [Reason(code, number, number / most) for code, number in found]
+    return {"reasons": [Reason(code, number, number / most) for code, number in found]}
+
+
+def _load_noisy(who: TenantMembership, period: Period, since: datetime, until: datetime) -> dict[str, Any]:
+    overturned, is_sampled = high_overturn_rates(who.tenant, since, until)
+    return {"noisy": overturned[:MOST_NOISY], "newest_decisions": MOST_DECISIONS if is_sampled else 0}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the page that is read again if a number of handoffs changed.
+
+    A request says by `name` which numbers the page shows. `key` is the list in the context, for parts that are lists.
+    """
+
+    name: str
+    load: Callable[[TenantMembership, Period, datetime, datetime], dict[str, Any]]
+    templates: tuple[str, ...]
+    key: str = ""
+
+
+_PARTS: Final = (
+    _Part("chart", _load_chart, ("components/chart.html#drawings", "components/chart.html#numbers")),
+    _Part("codes", _load_reasons, ("dashboard/overview/page.html#codes",), "reasons"),
+    _Part(
+        "agents",
+        lambda who, period, since, until: {"busiest": top_agents(who.tenant, since, until, period.name)},
+        ("dashboard/overview/page.html#agents",),
+        "busiest",
+    ),
+    _Part("noisy", _load_noisy, ("dashboard/overview/page.html#noisy",), "noisy"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,52 +379,3 @@ def first_steps(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "alerts": llm_health.open_alerts(who.tenant),
     }
     return render_page(request, "dashboard/first_run/page.html", context)
-
-
-@require_role(Role.ADMIN)
-@require_POST
-def make_sample(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Create a sample tenant for this person and redirect to its overview."""
-    try:
-        tenant = sample_tenants.create_sample(person=who.person, origin=who.tenant)
-    except Refused as refused:
-        messages.error(request, refused.message)
-        return redirect("dashboard:overview", tenant=who.tenant.slug)
-    return redirect("dashboard:overview", tenant=tenant.slug)
-
-
-@require_role(Role.ADMIN)
-@require_POST
-def remove_sample(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Remove the whole sample tenant and redirect to the tenant that the person came from."""
-    try:
-        origin = sample_tenants.remove_sample(tenant=who.tenant, person=who.person)
-    except Refused as refused:
-        messages.error(request, refused.message)
-        return redirect("dashboard:overview", tenant=who.tenant.slug)
-    messages.success(request, "The sample data is removed.")
-    return redirect("dashboard:overview", tenant=origin.slug) if origin else redirect("home")
-
-
-@require_role(Role.VIEWER)
-@require_safe
-def sample_progress(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the sample banner, which polls until the sample is complete."""
-    if not who.tenant.is_sample:
-        raise Http404("This tenant is not a sample tenant.")
-    answer = render_page(request, "components/sample_banner.html", {})
-    overview = reverse("dashboard:overview", args=[who.tenant.slug])
-    if (
-        sample_tenants.load_progress(who.tenant).done
-        and urlsplit(request.headers.get("HX-Current-URL", "")).path == overview
-    ):
-        # The overview says that the sample is on its way, or shows only a part of its numbers.
-        answer["HX-Refresh"] = "true"
-    return answer
-
-
-sample_urls = [
-    path("sample/", make_sample, name="sample"),
-    path("sample/remove/", remove_sample, name="sample_remove"),
-    path("sample/progress/", sample_progress, name="sample_progress"),
-]

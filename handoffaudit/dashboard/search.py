@@ -17,15 +17,17 @@ from handoffaudit.dashboard.filters import names_of
 from handoffaudit.dashboard.navigation import build_agent_url, build_trace_url, menu_of
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.diagnostics import text_index
+from handoffaudit.diagnostics.agents import declared_names
 from handoffaudit.handoffs import db, queries, stats
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.validation.catalogue import CATALOGUE
+from handoffaudit.validation.layers import CATALOGUE
 
 LONGEST: Final = 200
 # The most results of each kind, and how long the statements of one search may take.
 MOST: Final = 6
 MOST_TEXTS: Final = 20
+MOST_AGENTS: Final = 50
 SECONDS: Final = 0.5
 
 MENU: Final = "command-results"
@@ -56,7 +58,7 @@ class HitGroup:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of its own beside the pages of the menu, or a command that a page carries out."""
+    """A page that the menu does not list, or a command that opens a page or a download."""
 
     label: str
     name: str
@@ -67,7 +69,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A command that posts a value, such as a theme. `name` is the field, or the URL if there is no value."""
+    """A command that posts a value, such as a theme. `name` is the field or, without a value, the name of the URL."""
 
     label: str
     name: str
@@ -122,7 +124,7 @@ CHOICES: Final = (
 @require_role(Role.VIEWER)
 @require_safe
 def search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the results, or redirect to the only thing that the text of a plain request can mean."""
+    """Show the results. Outside the command menu, redirect to the result if only one fits the text."""
     text = clean(request.GET.get("q", ""))
     in_menu = target_of(request) == MENU
     found: list[HitGroup] = []
@@ -132,7 +134,7 @@ def search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
             if not in_menu and (handoff := _find_exact(who, text)):
                 return HttpResponseRedirect(_handoff_hit(who.tenant.slug, handoff).href)
             for group in _groups(_Search(who, text)):
-                found.append(group)  # noqa: PERF402 -- what was found in time stays
+                found.append(group)  # noqa: PERF402 -- groups found in time are kept
     except db.OutOfTime:
         is_slow = True
     if not in_menu and text and not is_slow and (meant := _meant(found)):
@@ -145,19 +147,19 @@ def search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def moved(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Redirect from the address that the search had before."""
+    """Redirect from the former address of the search."""
     address = reverse("dashboard:search", args=[who.tenant.slug])
     return HttpResponseRedirect(f"{address}?{urlencode({'q': request.GET.get('q', '')})}")
 
 
 def clean(text: str) -> str:
-    """Return the text without what no id has: spaces and quotes around it, the `…` of a cut id, and NUL."""
+    """Return the text without NUL, and without spaces, quotes and the `…` of a shortened id around it."""
     text = text[: 2 * LONGEST].replace("\x00", "").encode("utf-8", "ignore").decode()
     return text.strip().strip("\"'`").removesuffix("…").removesuffix("...").strip()[:LONGEST]
 
 
 def _meant(found: Sequence[HitGroup]) -> Hit | None:
-    """Return the only handoff or trace with this id or, if there is none, the only result of all."""
+    """Return the only result that is a handoff or trace or, without any, the only result; None for a button."""
     every = [hit for group in found for hit in group.hits]
     by_id = [hit for group in found if group.label in (HANDOFFS, TRACES) for hit in group.hits]
     (only,) = by_id if len(by_id) == 1 else every if len(every) == 1 else (None,)
@@ -189,7 +191,7 @@ class _Search:
 
 
 def _groups(asked: _Search) -> Iterator[HitGroup]:
-    """Yield the results of each kind that has some; an empty text has the pages and the commands."""
+    """Yield the results of each kind that has any. Without a text, yield only pages and commands."""
     for label, icon, find in KINDS if asked.text else (PAGE_KIND, COMMAND_KIND):
         if hits := find(asked):
             yield HitGroup(label, icon, hits)
@@ -224,14 +226,17 @@ def _traces(asked: _Search) -> list[Hit]:
 
 
 def _agents(asked: _Search) -> list[Hit]:
-    sources, targets = set(asked.known.sources), set(asked.known.targets)
-    found = _best({*sources, *targets}, asked.text)
-    if not found and asked.handoffs.filter(source_agent_id=asked.text).exists():
-        # More agents than a menu lists: an exact name is found all the same.
-        found = [asked.text]
-    roles = {(True, True): "source and target", (True, False): "source", (False, True): "target"}
+    tenant, sources, targets = asked.who.tenant, set(asked.known.sources), set(asked.known.targets)
+    if stats.MENU_LENGTH in (len(sources), len(targets)):
+        # The known agents are limited. Further agents are found by the beginning of their names.
+        more = stats.list_agents_from(tenant, asked.text, MOST_AGENTS)
+        sources, targets = sources.union(more[0]), targets.union(more[1])
+    found = _best(sources | targets, asked.text)
+    if len(found) < MOST:
+        found = _best({*sources, *targets, *declared_names(tenant)}, asked.text)
+    sides = {(True, True): "source and target", (True, False): "source", (False, True): "target"}
     return [
-        Hit(one, build_agent_url(asked.slug, one), roles.get((one in sources, one in targets), "source"))
+        Hit(one, build_agent_url(asked.slug, one), sides.get((one in sources, one in targets), "declared"))
         for one in found
     ]
 

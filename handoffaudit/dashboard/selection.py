@@ -22,11 +22,13 @@ from django.views.decorators.http import require_POST
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
-from handoffaudit.dashboard.agents.roles import CHOICES, GUESSED
+from handoffaudit.dashboard.agents.agent import CHOICES, GUESSED
+from handoffaudit.dashboard.filters import AgentOrder
 from handoffaudit.dashboard.findings import mute_options
+from handoffaudit.dashboard.policies.base import judge_saved, say_saved
 from handoffaudit.dashboard.review.decide import is_version
-from handoffaudit.dashboard.trace_list import TraceFilters
-from handoffaudit.dashboard.view_tabs import build_url
+from handoffaudit.dashboard.traces import TraceFilters
+from handoffaudit.dashboard.view_tabs import build_url, join_query
 from handoffaudit.diagnostics import group_store
 from handoffaudit.diagnostics.agents import declare_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
@@ -37,9 +39,10 @@ from handoffaudit.handoffs import judge, legal_holds, queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, HoldScope
 from handoffaudit.handoffs.periods import window_of
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import ReviewError, WrongInput
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+from handoffaudit.policy.models import Kind
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale
 from handoffaudit.validation.text import pluralize, storable
@@ -150,10 +153,11 @@ class Selection:
 
 
 def _clean_query(page: str, asked: QueryDict) -> str:
-    """Return the filters of a list, or the period of Agents, without what the list does not understand."""
+    """Return the filters of a list, or the period and order of Agents, without what the list does not understand."""
     try:
         if page == "agents":
-            return urlencode(window_of(asked, timezone.now()).query)
+            period = urlencode(window_of(asked, timezone.now()).query)
+            return join_query(period, AgentOrder.from_query(asked).to_query())
         return _FILTERS[page].from_query(asked).to_query()
     except FilterError:
         return ""
@@ -226,7 +230,7 @@ def _finish(
 @require_POST
 def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Reassign the selected handoffs that wait for review."""
-    reviewers = assignments.list_reviewers(who.tenant)
+    reviewers = activity.list_reviewers(who.tenant)
     try:
         selection = Selection.of_handoffs(request, who, Q(state__in=REVIEWABLE))
         versions = selection.versions
@@ -242,7 +246,7 @@ def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         )
 
     def act(row: tuple[UUID, int]) -> None:
-        assignments.reassign(
+        activity.reassign(
             tenant=who.tenant,
             reference=str(row[0]),
             note=request.POST.get("note", ""),
@@ -339,7 +343,8 @@ def declare(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         why = refusal.errors[0].message if isinstance(refusal, InvalidPolicy) else str(refusal)
         return _confirm(request, selection, "role", why, choices=choices)
     what = "no longer declared" if role == GUESSED else f"declared as {role}"
-    return _finish(request, selection, what, len(agents), Counter())
+    say_saved(request, f"{pluralize(len(agents), selection.noun)} {what}.", judge_saved(who.tenant, Kind.ROLES))
+    return HttpResponseRedirect(selection.back)
 
 
 urlpatterns = [

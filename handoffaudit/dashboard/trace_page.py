@@ -21,15 +21,15 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.diagnostics.logs import row_of
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.dashboard.trace_origins import (
-    ALL,
+from handoffaudit.dashboard.traces import (
+    ALL_KINDS,
     MOST_ORIGINS,
     ROWS,
     SHOWN,
     Asked,
-    kinds,
     list_origins,
     marked_origin,
+    origin_kinds,
     place_query,
 )
 from handoffaudit.dashboard.view_tabs import build_url
@@ -84,6 +84,7 @@ _SHOWN_VALUES: Final = 3
 _SIGNS: Final = {
     Sign.FAILED: "the answer to it reports an error or an empty result",
     Sign.ASSUMED: "the first to say that its data is assumed or made up",
+    Sign.BY_HAND: "the first to say that something is done manually, so no tool confirms it",
 }
 
 _WIDE: Final = 1040
@@ -176,8 +177,8 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "is_full": asked.is_full,
         "fold_query": asked.query(lanes="" if asked.is_full else "full"),
         "chosen": readable(chosen.value) if chosen else "",
-        "all_query": asked.query(value=ALL),
-        "kinds": kinds(shown, asked),
+        "all_query": asked.query(value=ALL_KINDS),
+        "kinds": origin_kinds(shown, asked),
         "folds": needs_fold(len(shown.handoffs)) and len(shown.handoffs) <= MOST_HANDOFFS,
         **_table(shown, asked),
         "calls": calls[:MOST_CALLS],
@@ -295,9 +296,9 @@ def _suspects(shown: Trace) -> list[ShownSuspect]:
 def _why(one: Suspect) -> str:
     values = ", ".join(f"“{cut(value, 60)}”" for value in one.values[:_SHOWN_VALUES])
     more = f" and {len(one.values) - _SHOWN_VALUES} more" if len(one.values) > _SHOWN_VALUES else ""
-    said = [f"{values}{more} came in here"] if one.values else []
+    said = [f"introduced {values}{more}"] if one.values else []
     if not said and Sign.VALUE in one.signs:
-        said = ["a value that no source has came in here"]
+        said = ["introduced a value that is in no source"]
     return "; ".join([*said, *(_SIGNS[sign] for sign in one.signs if sign in _SIGNS)])
 
 
@@ -312,12 +313,12 @@ def _is_young(newest: Handoff | None) -> bool:
 def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
     """Answer how many handoffs of the trace arrived after the newest row shown.
 
-    Where no handoff has arrived for `LIVE_FOR`, the answer tells the page to stop asking.
+    Where no handoff has arrived for `LIVE_FOR`, the answer tells a page that shows no states to stop asking.
     """
     filters = Filters(trace=trace_id)
     number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
     newest = queries.list_handoffs(who.tenant, filters, limit=1).items
-    if not _is_young(newest[0] if newest else None):
+    if not request.GET.get("rows") and not _is_young(newest[0] if newest else None):
         return live.over()
     href = build_trace_url(who.tenant.slug, trace_id)
     return live.answer(request, who, live.number(request, number, MOST_NEW, href))

@@ -7,19 +7,20 @@ from handoffaudit.dashboard import (
     exports,
     findings,
     gallery,
+    help_pages,
     live,
     navigation,
     overview,
     search,
     selection,
-    trace_list,
+    trace_page,
+    traces,
     view_actions,
 )
 from handoffaudit.dashboard.agents import page as agents
 from handoffaudit.dashboard.diagnostics import codes, compliance, files, llm_health, logs, reasons
 from handoffaudit.dashboard.handoffs import comments, handoff_page
 from handoffaudit.dashboard.handoffs import page as handoffs
-from handoffaudit.dashboard.help import page as help_pages
 from handoffaudit.dashboard.policies import cases, dry_runs, prompts, rules, schemas, strictness
 from handoffaudit.dashboard.review import bulk, decide
 from handoffaudit.dashboard.review import page as review
@@ -65,11 +66,11 @@ urlpatterns = [
     *codes.urlpatterns,
     *llm_health.alerts_urls,
     *llm_health.urlpatterns,
-    *trace_list.urlpatterns,
+    *traces.urlpatterns,
+    *trace_page.urlpatterns,
     *agents.urlpatterns,
     *gallery.urlpatterns,
     *findings.urlpatterns,
     *connect.urlpatterns,
-    *overview.sample_urls,
     *help_pages.urlpatterns,
 ]

@@ -12,7 +12,7 @@ from handoffaudit.accounts import Refused, saved_views
 from handoffaudit.accounts.models import Role, SavedView
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters
-from handoffaudit.dashboard.trace_list import TraceFilters
+from handoffaudit.dashboard.traces import TraceFilters
 from handoffaudit.dashboard.view_tabs import ALL, TITLES, build_url, built_in, membership_of
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.diagnostics.logs.filters import LogQuery

@@ -42,7 +42,12 @@ EVERYTHING_NAMES: Final = {"groups": "Most waiting"}
 BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     "handoffs": (
         BuiltIn("waiting", "Waiting for a person", "state=held", "Held until a person decides"),
-        BuiltIn("rejected-today", "Rejected today", "state=rejected&since=24h", "Rejected in the last 24 hours"),
+        BuiltIn(
+            "rejected-today",
+            "Rejected, last 24 hours",
+            "state=rejected&since=24h",
+            "Received in the last 24 hours and rejected",
+        ),
         BuiltIn("send-again", "Awaiting retry", "state=rejected", "Rejected, without a later attempt"),
         BuiltIn("would-be-stopped", "Shadow blocks", "flag=shadowed", "Accepted only because of shadow mode"),
         BuiltIn("unverified", "Unverified", "flag=unverified", "Accepted, approved or held without the LLM check"),
@@ -53,7 +58,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
             "to-review", "Waiting for review", "sort=waiting", "Groups with the most handoffs that wait for a person"
         ),
         BuiltIn("seen-last", "Seen last", "sort=newest", "The groups that were seen last first"),
-        BuiltIn("growing", "Growing", "sort=growing", "More handoffs this week than the week before"),
+        BuiltIn("growing", "Growing", "sort=growing", "More handoffs in the last 7 days than in the 7 before"),
         BuiltIn("most", "Most handoffs", "sort=most", "The most frequent groups first"),
     ),
     "review": (

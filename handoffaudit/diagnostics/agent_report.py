@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import Q
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.agents import Agent, AgentRoute, TraceStats, agents_of, load_routes
 from handoffaudit.diagnostics.file_stats import FileTally, Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
-from handoffaudit.handoffs.counts import DAILY_COUNTS, HOURLY_COUNTS
+from handoffaudit.handoffs.counts import HOURLY_SOURCES
 from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.periods import HOUR, TimeBucket, Window
+from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import known_agents
@@ -31,8 +31,6 @@ _MOST_ORIGINS: Final = 2_000
 _NEWEST: Final = 10
 
 _MOST_NEAR: Final = 5
-
-_MOST_LOOKUPS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ class AgentReport:
 
     @property
     def files_overall(self) -> FileTally:
-        return sum((pair.tally for pair in self.files), FileTally())
+        return FileTally.of(pair.tally for pair in self.files)
 
 
 def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
@@ -93,7 +91,7 @@ def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
         codes=tuple(_group_by_code(found)),
         origins=tuple(_count_origins(tenant, found)),
         over_time=tuple(_count_over_time(window, found)),
-        files=tuple(pair for pair in file_stats.pairs(tenant, window.since, window.until) if pair.agent == name),
+        files=tuple(file_stats.pairs(tenant, window.since, window.until, agent=name)),
         hours=_hours(tenant, name, window),
         newest=tuple(_list_newest(tenant, name)),
         sampled=findings.total == MOST_FINDINGS or seen.sampled,
@@ -182,18 +180,9 @@ def _count_over_time(window: Window, found: Iterable[_Alike]) -> list[TimeBucket
 
 
 def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
-    rows = HOURLY_COUNTS.read(tenant, window.since, window.until, code="", source_agent_id=name)
-    # The types are those of whole days. Types from outside the window only add lookups that find nothing.
-    days = DAILY_COUNTS.read(tenant, code="", source_agent_id=name)
-    within = days.filter(day__gte=window.since.date(), day__lte=window.until.date())
-    types = list(within.order_by().values_list("handoff_type", flat=True).distinct())
-    hours = [window.since + number * HOUR for number in range((window.until - window.since) // HOUR)]
-    if len(types) * len(hours) <= _MOST_LOOKUPS:
-        # In the index, the hour and the type come before the source. With given hours and types, the index finds the
-        # rows of the source; with a range of hours, the query would read the rows of all sources.
-        rows = rows.filter(hour__in=hours, handoff_type__in=types)
+    rows = HOURLY_SOURCES.read(tenant, window.since, window.until, source_agent_id=name)
     numbers: Counter[int] = Counter()
-    for hour, number in rows.order_by().values_list("hour").annotate(Sum("number")):
+    for hour, number in rows.values_list("hour", "number"):
         numbers[hour.hour] += number
     return tuple(numbers[hour] for hour in range(24))
 

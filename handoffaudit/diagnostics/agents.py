@@ -20,9 +20,9 @@ from handoffaudit.diagnostics.models import TracedHandoff
 from handoffaudit.handoffs.db import collect_values, split_values, sum_rows
 from handoffaudit.handoffs.models import AgentBehaviour
 from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
-from handoffaudit.policy import agent_roles, kinds
-from handoffaudit.policy.agent_roles import DeclaredRole
-from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, known_agents
+from handoffaudit.policy import agents as policy_agents
+from handoffaudit.policy import kinds
+from handoffaudit.policy.agents import ANYBODY, DeclaredRole, DeclaredRoutes, known_agents
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.agents import (
     WORKER,
@@ -366,9 +366,15 @@ def declared_roles(tenant_id: int) -> dict[str, SourceRole]:
     return {agent: SourceRole(role, is_declared=True) for agent, role in declared.items()}
 
 
+def declared_names(tenant: Tenant) -> set[str]:
+    """Return the agents with a declared route or role, whether or not they were seen."""
+    routes = {name for row in kinds.agents.current(tenant).rows for name in (row.source, *row.targets)}
+    return routes.difference([ANYBODY]).union(row.agent for row in kinds.roles.current(tenant).rows)
+
+
 def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
     """Declare the role of one agent. Raise `InvalidPolicy` for a role or a name that does not exist."""
-    row = agent_roles.declare(agent, role, actor, timezone.now())
+    row = policy_agents.declare_role(agent, role, actor, timezone.now())
     version = kinds.roles.current(tenant).version
     return kinds.roles.upsert_row(tenant=tenant, base_version=version, row=row, actor=actor, note=note)
 
@@ -380,7 +386,7 @@ def declare_roles(tenant: Tenant, agents: Iterable[str], role: str, actor: str, 
     """
     names, now, table = list(agents), timezone.now(), kinds.roles.current(tenant)
     rows = [row for row in table.rows if row.agent not in names]
-    rows += [agent_roles.declare(name, role, actor, now) for name in names if role]
+    rows += [policy_agents.declare_role(name, role, actor, now) for name in names if role]
     return kinds.roles.save(tenant=tenant, base_version=table.version, rows=rows, actor=actor, note=note)
 
 

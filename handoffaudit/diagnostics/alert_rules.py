@@ -17,7 +17,7 @@ from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Alert, Handoff, State
 from handoffaudit.handoffs.rates import rejection_rate
 from handoffaudit.handoffs.transitions import SYSTEM
-from handoffaudit.handoffs.webhooks import worker
+from handoffaudit.handoffs.webhooks import delivery
 from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched
 from handoffaudit.policy.kinds import alert_policy
 from handoffaudit.validation.times import hour_of
@@ -136,7 +136,7 @@ def evaluate_all() -> bool:
             evaluate(tenant, now)
         except Exception:
             log.exception("thresholds could not be evaluated", tenant=tenant.slug)
-    worker.notify_webhook_workers()
+    delivery.notify_webhook_workers()
     return True
 
 

@@ -38,8 +38,8 @@ MARK: Final = "attribution"
 
 LEASE: Final = NamedLease(Watermark, "attribution.claim")
 
-# A verdict gets its id before its transaction ends, so an older verdict may appear after a newer verdict, within this
-# time.
+# A verdict gets its id before its transaction ends, so a verdict may become visible up to this long after verdicts with
+# higher ids.
 OVERLAP: Final = timedelta(minutes=2)
 
 MOST_VERDICTS: Final = 200
@@ -89,8 +89,8 @@ def anything_due() -> bool:
 def run() -> int:
     """Attribute the judged handoffs that are due, and return their number; 0 if another process is attributing.
 
-    The run ends when nothing is due, or after a minute. While handoffs wait to be judged, the run does only one part.
-    Then all processes pause for nineteen times as long as the part took, but at most for a minute.
+    The run ends when nothing is due, or after a minute. If handoffs wait to be judged, the run ends after its current
+    part. Then all processes pause for nineteen times as long as the run took, but at most for a minute.
     """
     held_until = LEASE.acquire()
     if held_until is None:
@@ -178,7 +178,7 @@ def _group_part() -> int:
 
 
 def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict[uuid.UUID, uuid.UUID | None]) -> None:
-    """Mark verdicts that are no longer current as attributed, because they would stay due forever."""
+    """Mark as attributed each verdict that is newer than the verdict in force, or else it would stay due forever."""
     for verdict, handoff, _ in due:
         current = in_force.get(handoff)
         if current is None or current < verdict:
@@ -248,7 +248,7 @@ def _attribute_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
             steps = _make_steps(rows, flaws)
             found = attribute(steps)
         except Exception:
-            log.exception("a trace could not be gone over", trace=rows[0].trace_id, handoff=str(rows[0].pk))
+            log.exception("a trace could not be attributed", trace=rows[0].trace_id, handoff=str(rows[0].pk))
             steps = [_make_bare_step(row, flaws) for row in rows]
             found = [Attributed(at, flaw, caused=True, origin=at) for at, one in enumerate(steps) for flaw in one.flaws]
         _add(worked, rows, found, flaws)
@@ -298,15 +298,15 @@ def _add(
     found: Iterable[Attributed],
     flaws: dict[uuid.UUID, tuple[Flaw, ...]],
 ) -> None:
-    behind: dict[int, list[Attributed]] = {}
+    by_step: dict[int, list[Attributed]] = {}
     for one in found:
-        behind.setdefault(one.step, []).append(one)
+        by_step.setdefault(one.step, []).append(one)
     for at, row in enumerate(rows):
         if row.state in WAITING_STATES:
             continue
         caused = 0
         worked.attributions[row.pk] = lines = []
-        for one in behind.get(at, ()):
+        for one in by_step.get(at, ()):
             caused += one.caused
             origin = None if one.origin == at else rows[one.origin].pk
             place = (row.tenant_id, row.trace_id, row.pk, row.at, row.source_agent_id)

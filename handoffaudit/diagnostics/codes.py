@@ -8,16 +8,15 @@ from itertools import islice
 from django.db.models import Count, Q, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.file_stats import Change
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
-from handoffaudit.handoffs.rates import FINAL, Share, sum_outcomes
-from handoffaudit.validation.catalogue import CATALOGUE
+from handoffaudit.handoffs.rates import FINAL, Share, ShareChange, sum_outcomes
 from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.layers import CATALOGUE
 
 # A code with fewer decisions than this is never noisy.
 FEWEST_DECISIONS = 3
@@ -198,7 +197,7 @@ class CodeReport:
 
     code: str
     window: Window
-    change: Change
+    change: ShareChange
     sources: Sequence[tuple[str, int]]
     types: Sequence[tuple[str, int]]
     over_time: Sequence[TimeBucket[int]]
@@ -228,7 +227,7 @@ def load_report(tenant: Tenant, code: str, window: Window) -> CodeReport:
     return CodeReport(
         code=code,
         window=window,
-        change=Change(now, _measure_share(tenant, code, window.before_since, window.before_until)),
+        change=ShareChange(now, _measure_share(tenant, code, window.before_since, window.before_until)),
         sources=_count_by(tenant, code, window, "source_agent_id"),
         types=_count_by(tenant, code, window, "handoff_type"),
         over_time=_count_over_time(tenant, code, window),

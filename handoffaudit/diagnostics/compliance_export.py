@@ -90,7 +90,7 @@ class FilesOut(Figures):
     overall: FileTallyOut = Field(description="The totals.")
     by_runtime: list[RuntimeOut] = Field(validation_alias="runtimes", description="Totals by agent runtime.")
     by_phase_and_agent: list[PairOut] = Field(
-        validation_alias="pairs", description="Phase and agent pairs, lowest compliance first."
+        validation_alias="pairs", description="Phase and agent pairs, sorted by phase and agent."
     )
     others: FileTallyOut = Field(description="The sum of the pairs that are not listed.")
 

@@ -4,9 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 from typing import Any, Final
 
-from django.db.models import F, Sum
+from django.db import connection
+from django.db.models import Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
@@ -14,8 +16,7 @@ from handoffaudit.diagnostics.file_stats import FileTally, Pair, Runtime
 from handoffaudit.diagnostics.news import has_moved
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.counts import DAILY_COUNTS, HOURLY_TOTALS
-from handoffaudit.handoffs.db import TimeStep
-from handoffaudit.handoffs.periods import TimeBucket, Window
+from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window
 from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
 
 
@@ -134,16 +135,12 @@ def count_judged(tenant: Tenant, since: datetime, until: datetime) -> OutcomeCou
 
 
 def _build_files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) -> FileCompliance:
-    ran = file_stats.pairs(tenant, window.since, window.until)
-    listed = sum((pair.tally for pair in ran), FileTally())
-    # If no pair was left out, the sum of the listed pairs is the overall tally.
-    is_all = len(ran) < file_stats.MOST_PAIRS
-    overall = listed if is_all else file_stats.overall(tenant, window.since, window.until)
+    ran, overall = file_stats.pairs_and_overall(tenant, window.since, window.until)
     return FileCompliance(
         overall=overall,
         runtimes=file_stats.runtimes(tenant, window.since, window.until),
         pairs=list_all_pairs(ran, [*file_stats.known_pairs(tenant), *expected]),
-        others=overall.rest(listed),
+        others=overall.rest(FileTally.of(pair.tally for pair in ran)),
     )
 
 
@@ -212,6 +209,8 @@ MOST_AGENTS_OF_WEEKS: Final = 100
 
 _WEEK: Final = timedelta(days=7)
 
+_JUDGED: Final = ("accepted", "decided", "stopped")
+
 
 @dataclass(frozen=True, slots=True)
 class WeeksOfAgent:
@@ -224,13 +223,15 @@ class WeeksOfAgent:
     def whole(self) -> Share:
         return Share(sum(one.part for one in self.weeks), sum(one.total for one in self.weeks))
 
-    def tone(self, week: int) -> str:
-        """Return `fell`, `rose` or an empty text: whether a week is unusual for this agent (`news.has_moved`)."""
-        one, whole = self.weeks[week], self.whole
-        rest = Share(whole.part - one.part, whole.total - one.total)
-        if not has_moved(rest, one):
-            return ""
-        return "fell" if one.value < rest.value else "rose"
+    @property
+    def tones(self) -> list[str]:
+        """Return `fell`, `rose` or an empty text for each week that is unusual for this agent (`news.has_moved`)."""
+        whole = self.whole
+        rests = [Share(whole.part - one.part, whole.total - one.total) for one in self.weeks]
+        return [
+            "" if not has_moved(rest, one) else "fell" if one.value < rest.value else "rose"
+            for one, rest in zip(self.weeks, rests, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,27 +247,36 @@ class WeekTable:
 
 
 def acceptance_by_week(tenant: Tenant, now: datetime, weeks: int = WEEKS) -> WeekTable:
-    """Return the acceptance rates of agents in the current week and the weeks before it."""
+    """Return the acceptance rates of agents in the current week and the weeks before it.
+
+    One statement sums the counts by agent and week, and selects the agents with the most handoffs from these sums.
+    """
     mondays = _mondays(now, weeks)
     rows = DAILY_COUNTS.read(tenant, code="").filter(day__gte=mondays[0]).order_by()
-    judged = {name: Sum(name) for name in ("accepted", "decided", "stopped")}
-    by_agent = rows.values_list("source_agent_id").annotate(number=Sum(F("accepted") + F("decided") + F("stopped")))
-    agents = [agent for agent, _ in by_agent.order_by("-number", "source_agent_id")[: MOST_AGENTS_OF_WEEKS + 1]]
-    found: dict[str, dict[int, Share]] = {agent: {} for agent in agents[:MOST_AGENTS_OF_WEEKS]}
-    by_day = rows.filter(source_agent_id__in=found).values_list("source_agent_id", "day").annotate(**judged)
-    for agent, day, *numbers in by_day:
-        _add(found[agent], (day - mondays[0]).days // 7, OutcomeCounts(*numbers).share)
-    return _table(mondays, found, more=len(agents) > MOST_AGENTS_OF_WEEKS)
+    stepped = rows.annotate(step=_scale_of_weeks(mondays, now).index_of("day")).values_list("source_agent_id", "step")
+    weekly, params = stepped.annotate(**{name: Sum(name) for name in _JUDGED}).query.sql_with_params()
+    sql = f"""
+        WITH weekly AS ({weekly}), busiest AS (
+            SELECT source_agent_id AS agent, SUM({" + ".join(_JUDGED)}) AS number FROM weekly
+            GROUP BY source_agent_id ORDER BY number DESC, agent LIMIT {MOST_AGENTS_OF_WEEKS + 1}
+        ) SELECT agent, step, {", ".join(f"CAST({name} AS bigint)" for name in _JUDGED)}
+        FROM busiest JOIN weekly ON source_agent_id = agent ORDER BY number DESC, agent
+    """  # noqa: S608
+    found: dict[str, dict[int, Share]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        for agent, week, *numbers in cursor.fetchall():
+            found.setdefault(agent, {})[week] = OutcomeCounts(*numbers).share
+    kept = dict(islice(found.items(), MOST_AGENTS_OF_WEEKS))
+    return _table(mondays, kept, more=len(found) > MOST_AGENTS_OF_WEEKS)
 
 
 def file_compliance_by_week(tenant: Tenant, now: datetime, weeks: int = WEEKS) -> WeekTable:
     """Return the file compliance of agents in the current week and the weeks before it."""
     mondays = _mondays(now, weeks)
-    begin = datetime.combine(mondays[0], time(), UTC)
-    week = TimeStep(F("hour"), seconds=int(_WEEK.total_seconds()), begin=int(begin.timestamp()))
     found: dict[str, dict[int, Share]] = {}
-    for agent, number, tally in file_stats.by_agent_and_step(tenant, begin, now, week):
-        _add(found.setdefault(agent, {}), number, tally.share)
+    for agent, week, tally in file_stats.by_agent_over_time(tenant, _scale_of_weeks(mondays, now)):
+        found.setdefault(agent, {})[week] = tally.share
     ordered = sorted(found, key=lambda agent: (-sum(one.total for one in found[agent].values()), agent))
     kept = {agent: found[agent] for agent in ordered[:MOST_AGENTS_OF_WEEKS]}
     return _table(mondays, kept, more=len(ordered) > MOST_AGENTS_OF_WEEKS)
@@ -278,9 +288,9 @@ def _mondays(now: datetime, weeks: int) -> list[date]:
     return [last - back * _WEEK for back in range(weeks - 1, -1, -1)]
 
 
-def _add(weeks: dict[int, Share], number: int, share: Share) -> None:
-    before = weeks.get(number, Share(0, 0))
-    weeks[number] = Share(before.part + share.part, before.total + share.total)
+def _scale_of_weeks(mondays: Sequence[date], now: datetime) -> TimeScale:
+    begin = datetime.combine(mondays[0], time(), UTC)
+    return TimeScale(begin, now, _WEEK, begin)
 
 
 def _table(mondays: list[date], found: dict[str, dict[int, Share]], *, more: bool) -> WeekTable:

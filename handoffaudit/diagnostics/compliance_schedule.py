@@ -16,7 +16,7 @@ from handoffaudit.diagnostics.compliance_report import WEEK_TABLES, WeekTable, c
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.rates import Share
-from handoffaudit.handoffs.webhooks import events, worker
+from handoffaudit.handoffs.webhooks import delivery, events
 from handoffaudit.handoffs.webhooks.subscriptions import EventType, list_active
 
 TASK: Final = "handoffaudit.diagnostics.tasks.send_reports"
@@ -90,7 +90,7 @@ def _list_tenants() -> list[Tenant]:
 def _send(tenant: Tenant, due: datetime) -> None:
     report = make_report(tenant, due)
     events.add_event(tenant.pk, EventType.COMPLIANCE, f"compliance:{report['week']}", due, {"report": report})
-    transaction.on_commit(worker.notify_webhook_workers)
+    transaction.on_commit(delivery.notify_webhook_workers)
 
 
 def make_report(tenant: Tenant, due: datetime) -> dict[str, Any]:

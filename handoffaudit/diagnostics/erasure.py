@@ -24,12 +24,14 @@ from django.utils import timezone
 
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.erasure_targets import TARGETS, ErasureTarget
-from handoffaudit.diagnostics.models import Erasure, ErasureState, Watermark
+from handoffaudit.diagnostics.models import Erasure, ErasureState, FindingGroup, Watermark
+from handoffaudit.diagnostics.removal import TARGETS, ErasureTarget
 from handoffaudit.handoffs import judge, legal_holds, notify
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.policy import kinds
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES
 from handoffaudit.validation.text import storable
 
 log = structlog.get_logger(__name__)
@@ -46,6 +48,7 @@ EXPIRES: Final = timedelta(days=7)
 # While handoffs wait to be judged, an erasure may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.2
 _LONGEST_PAUSE: Final = timedelta(seconds=10)
+_MOST_CODES: Final = 1_000
 # A text can hold JSON inside JSON, where each level doubles the backslashes.
 _SLASHES: Final = r"\\{1,8}"
 _STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
@@ -57,7 +60,7 @@ _AFTER: Final = r"(?!\w)"
 def request(*, tenant: Tenant, value: str, reason: str, actor: str) -> Erasure:
     """Begin to count the rows with a value. Raise `Refused` for a value that cannot be erased."""
     value, reason = value.strip(), reason.strip()
-    _check_value(value)
+    _check_value(tenant, value)
     if not reason or len(reason) > LONGEST_REASON or not storable(reason):
         remedy = f"write why, in at most {LONGEST_REASON:,} characters without NUL."
         raise Refused("The reason is missing or cannot be stored", "reason", remedy)
@@ -183,6 +186,8 @@ def _work(one: Erasure) -> None:
     target = TARGETS[one.step]
     erases = one.state == ErasureState.ERASING and target.changes
     with store.write_turn(), transaction.atomic():
+        if erases and target.before is not None and not one.reached:
+            target.before(one.tenant)
         holds = legal_holds.share(one.tenant)
         rows = target.rows(one.tenant).order_by("pk")
         if one.reached:
@@ -286,7 +291,7 @@ def _char_pattern(char: str) -> str:
     return f"(?:{slashes}{re.escape(char)}|{escaped})"
 
 
-def _check_value(value: str) -> None:
+def _check_value(tenant: Tenant, value: str) -> None:
     if not SHORTEST <= len(value) <= LONGEST or not storable(value) or not value.isprintable():
         remedy = f"write {SHORTEST} to {LONGEST} visible characters."
         raise Refused("The value cannot be erased", "value", remedy)
@@ -299,6 +304,17 @@ def _check_value(value: str) -> None:
     if value.isascii() and value.replace("_", "").isalpha() and value.islower():
         remedy = "write it with its capital letter, with the first name, or as the e-mail."
         raise Refused("A single word in lower case may be a word of the product", "value", remedy)
+    if code := _find_code(tenant, value):
+        raise Refused(f"The rule code {code} has this value", "value", "erasing it would change verdicts.")
+
+
+def _find_code(tenant: Tenant, value: str) -> str | None:
+    """Return a rule code that the erasure of the value would change, or None."""
+    pattern = pattern_of(value)
+    rules = [rule.rule_id for one in kinds.load_config(tenant.pk).rules for rule in one.rules]
+    found = FindingGroup.objects.filter(tenant=tenant, code__icontains=value).values_list("code", flat=True)
+    known = (*CATALOGUE, *FAMILIES, *rules, *found.distinct()[:_MOST_CODES])
+    return next((code for code in known if pattern.search(code)), None)
 
 
 def _store_progress(one: Erasure, target: ErasureTarget, counts: dict[str, int], batch: Sequence[Any]) -> None:

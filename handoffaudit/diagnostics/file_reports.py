@@ -5,7 +5,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Final
 
 import orjson
@@ -13,24 +13,29 @@ import uuid_utils.compat
 from django import forms
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, Sum
+from django.db.models import Case, F, Q, QuerySet, Sum, When
+from django.db.models.functions import TruncDate
 from django.utils import timezone
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
-from handoffaudit.diagnostics.models import FileReport, RetentionRun
+from handoffaudit.diagnostics.file_stats import DAILY_FILES, TALLY_CONDITIONS
+from handoffaudit.diagnostics.models import DailyFileCount, FileReport, HealthCount, RetentionRun
 from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import event_log
+from handoffaudit.handoffs.counts import Key
+from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.filters import is_before, is_since, parse_cursor
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.recount import MOST_DIFFERENCES, Difference
 from handoffaudit.handoffs.transitions import Actor
-from handoffaudit.policy.handoff_files import HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
+from handoffaudit.policy.strictness import HandoffFilesPolicy
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, Source, judge_report
 from handoffaudit.validation.formats.handoff_file import NAME, report_flaws
@@ -82,8 +87,8 @@ def measure_effect(tenant: Tenant) -> Effect:
     counted = [(source, reason, fallback, n or 0) for source, reason, fallback, n in rows.annotate(n=Sum("number"))]
     return Effect(
         total=sum(n for *_, n in counted),
-        failed=sum(n for _, reason, fallback, n in counted if reason and fallback != Fallback.OK),
-        failed_if_strict=sum(n for source, *_, n in counted if source != Source.HANDOFF_JSON),
+        failed=sum(n for _, *why, n in counted if any(why) and Fallback.OK not in why),
+        failed_if_strict=sum(n for source, *why, n in counted if source != Source.HANDOFF_JSON or any(why)),
     )
 
 
@@ -352,3 +357,41 @@ def _make_answer(
         **describe_report(finding, strict=strict.strict),
         "line": write_health(line),
     }
+
+
+_WRITTEN_AT_ONCE: Final = 500
+
+
+def recount_days(*, repair: bool = True) -> Difference:
+    """Compare the daily counts of handoff files with the hourly counts; if `repair` is set, correct the daily ones."""
+    wrong, total = _find_differences(), 0
+    while wrong:
+        total += len(wrong)
+        if not repair:
+            break
+        keys = sorted(wrong)
+        for start in range(0, len(keys), _WRITTEN_AT_ONCE):
+            with store.write_turn(), transaction.atomic():
+                DAILY_FILES.add({key: wrong[key] for key in keys[start : start + _WRITTEN_AT_ONCE]})
+        wrong = _find_differences() if len(keys) == MOST_DIFFERENCES else {}
+    return Difference(DailyFileCount.objects.count(), total)
+
+
+def _find_differences() -> dict[Key, tuple[int, ...]]:
+    """Return what is missing in each wrong daily count, from one snapshot."""
+    numbers = DAILY_FILES.numbers
+    by = ("tenant_id", *DAILY_FILES.key[1:])
+    each = {name: Case(When(condition, then=F("number"))) for name, condition in TALLY_CONDITIONS.items()}
+    hourly: QuerySet[Any] = HealthCount.objects.annotate(day=TruncDate("hour", tzinfo=UTC), **each)
+    negative = DailyFileCount.objects.order_by().values_list(*by, *(-F(name) for name in numbers))
+    sums = [f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in numbers]
+    differs = " OR ".join(f"COALESCE(SUM({name}), 0) <> 0" for name in numbers)
+    parts = [hourly.order_by().values_list(*by, *numbers), negative]
+    rows = sum_rows(parts, by, sums, f"HAVING {differs} LIMIT {MOST_DIFFERENCES}")
+    return {_parse_key(row[: len(by)]): row[len(by) :] for row in rows}
+
+
+def _parse_key(key: tuple[Any, ...]) -> Key:
+    tenant, day, *names = key
+    # SQLite returns a day as text.
+    return (tenant, date.fromisoformat(day) if isinstance(day, str) else day, *names)

@@ -1,23 +1,24 @@
 """Counts of handoff files and log lines, stored with the data, and statistics of handoff files computed from them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
-from functools import reduce
-from operator import add, attrgetter
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
+from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
-from handoffaudit.diagnostics.models import HealthCount, LogCount
-from handoffaudit.handoffs.counts import Aggregate
-from handoffaudit.handoffs.db import TimeStep
-from handoffaudit.handoffs.periods import TimeBucket, Window
-from handoffaudit.handoffs.rates import Share
+from handoffaudit.diagnostics.models import DailyFileCount, HealthCount, LogCount
+from handoffaudit.handoffs.counts import Aggregate, Key
+from handoffaudit.handoffs.db import sum_rows
+from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window
+from handoffaudit.handoffs.rates import Share, split_period
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
 
@@ -56,16 +57,6 @@ HEALTH_COUNTS: Final = Aggregate(HealthCount, ("tenant", *HealthKey._fields))
 LOG_COUNTS: Final = Aggregate(LogCount, ("tenant", *LogKey._fields))
 
 
-def count_health(tenant_id: int, deltas: HealthDeltas) -> None:
-    """Add the numbers to `HealthCount`. Texts must be storable and fit into their columns."""
-    HEALTH_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
-
-
-def count_lines(tenant_id: int, deltas: LogDeltas) -> None:
-    """Add the numbers to `LogCount`. In a transaction that also calls `count_health`, call this function second."""
-    LOG_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
-
-
 REASONS = tuple(one.value for one in Reason)
 
 # The name for unused files without a reason, which log lines can report.
@@ -80,41 +71,6 @@ GIVEN = (*REASONS, FALLBACK_OK, FALLBACK_FAILED, OTHER)
 
 # The numbers of a `FileTally` for these reasons.
 _numbers = attrgetter(*GIVEN)
-
-# A share of fewer files than this means little.
-FEW = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A share in a period and in the previous period."""
-
-    now: Share
-    before: Share
-
-    @property
-    def points(self) -> float | None:
-        """Return the change in percentage points, or None if one of the two totals is 0."""
-        if not self.now.total or not self.before.total:
-            return None
-        return round(100 * (self.now.part / self.now.total - self.before.part / self.before.total), 1)
-
-    @property
-    def direction(self) -> str:
-        """Return `better`, `worse`, `same` or `none` (no comparison is possible), if a larger share is better."""
-        if self.points is None:
-            return "none"
-        return "same" if not self.points else "better" if self.points > 0 else "worse"
-
-    @property
-    def fewer(self) -> str:
-        """Return `better`, `worse`, `same` or `none`, if a smaller share is better."""
-        return {"better": "worse", "worse": "better"}.get(self.direction, self.direction)
-
-    @property
-    def few(self) -> bool:
-        """Return whether one of the two shares has too few items for a comparison."""
-        return min(self.now.total, self.before.total) < FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +137,20 @@ class FileTally:
     def file_reason_shares(self) -> dict[str, Share]:
         return {reason: Share(number, self.total) for reason, number in self.file_reasons.items()}
 
-    def __add__(self, other: "FileTally") -> "FileTally":
-        return FileTally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(FileTally)))
+    @classmethod
+    def of(cls, several: "Iterable[FileTally]") -> "FileTally":
+        """Return the sum of several tallies."""
+        return cls(*map(sum, zip(*map(_counts, several), strict=True)))
 
     def rest(self, listed: "FileTally") -> "FileTally":
         """Return these counts minus the counts `listed`.
 
         Each result is at least 0, although the counts may have grown between two queries.
         """
-        return FileTally(*(max(0, getattr(self, one.name) - getattr(listed, one.name)) for one in fields(FileTally)))
+        return FileTally(*(max(0, one - other) for one, other in zip(_counts(self), _counts(listed), strict=True)))
+
+
+_counts: Final = attrgetter(*(one.name for one in fields(FileTally)))
 
 
 # At most this many pairs are listed, pairs with the most unused files first. The other pairs are summed.
@@ -209,7 +170,7 @@ _FALLBACK_READ = Q(fallback=FALLBACK_OK) | Q(reason=FALLBACK_OK)
 
 _FALLBACK_FAILED = Q(fallback=FALLBACK_FAILED) | Q(reason=FALLBACK_FAILED)
 
-_SUMS = {
+TALLY_CONDITIONS = {
     "used": _USED,
     **{reason: Q(reason=reason) for reason in REASONS},
     "other": _NO_FILE_REASON & ~_FALLBACK_READ & ~_FALLBACK_FAILED,
@@ -219,6 +180,72 @@ _SUMS = {
     # A line that gives both outcomes counts once, as a successful fallback.
     "text_fallback_fail": _NO_FILE_REASON & _FALLBACK_FAILED & ~_FALLBACK_READ,
 }
+
+
+_NUMBERS: Final = tuple(TALLY_CONDITIONS)
+
+_STEP: Final = "step"
+
+_WHY: Final = ("source", "reason", "fallback")
+
+_DAY: Final = timedelta(days=1)
+
+# PostgreSQL sums bigint columns as numeric, which the driver is slow to read.
+_SUMMED: Final = tuple(f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in _NUMBERS)
+
+_UNUSED: Final = " + ".join(f"COALESCE(SUM({name}), 0)" for name in GIVEN)
+
+_TOTAL: Final = f"COALESCE(SUM(used), 0) + {_UNUSED}"
+
+DAILY_FILES: Final = Aggregate(DailyFileCount, ("tenant", "day", "agent", "phase", "runtime"), _NUMBERS)
+
+
+@lru_cache(maxsize=1024)
+def _numbers_of(source: str, reason: str, fallback: str) -> tuple[int, ...]:
+    """Return the numbers of a `FileTally` for one file, by the conditions for the database."""
+    values = dict(zip(_WHY, (source, reason, fallback), strict=True))
+    return tuple(int(_holds(condition, values)) for condition in TALLY_CONDITIONS.values())
+
+
+def _holds(condition: Q, values: Mapping[str, str]) -> bool:
+    found = (_holds(one, values) if isinstance(one, Q) else _matches(one, values) for one in condition.children)
+    return (all(found) if condition.connector == Q.AND else any(found)) != condition.negated
+
+
+def _matches(condition: Any, values: Mapping[str, str]) -> bool:
+    name, wanted = condition
+    column, _, lookup = name.partition("__")
+    return values[column] in (wanted if lookup == "in" else (wanted,))
+
+
+def _write_sql(condition: Any) -> str:
+    """Return a condition as SQL. Django needs some milliseconds to compile the conditions of a page."""
+    if isinstance(condition, Q):
+        joined = f" {condition.connector} ".join(map(_write_sql, condition.children))
+        return f"{'NOT ' if condition.negated else ''}({joined})"
+    name, wanted = condition
+    column, _, lookup = name.partition("__")
+    values = ", ".join(f"'{value}'" for value in (wanted if lookup == "in" else (wanted,)))
+    return f"{column} IN ({values})"
+
+
+_CONDITIONS: Final = {name: _write_sql(condition) for name, condition in TALLY_CONDITIONS.items()}
+
+
+def count_health(tenant_id: int, deltas: HealthDeltas) -> None:
+    """Add the numbers to the hourly and the daily counts. Texts must be storable and fit into their columns."""
+    HEALTH_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
+    daily: dict[Key, tuple[int, ...]] = {}
+    for (hour, agent, phase, runtime, *why), number in deltas.items():
+        place = (tenant_id, hour.astimezone(UTC).date(), agent, phase, runtime)
+        before = daily.get(place, (0,) * len(_NUMBERS))
+        daily[place] = tuple(known + number * one for known, one in zip(before, _numbers_of(*why), strict=True))
+    DAILY_FILES.add(daily)
+
+
+def count_lines(tenant_id: int, deltas: LogDeltas) -> None:
+    """Add the numbers to `LogCount`. In a transaction that also calls `count_health`, call this function second."""
+    LOG_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,34 +264,53 @@ class Runtime:
 
 
 def overall(tenant: Tenant, since: datetime, until: datetime) -> FileTally:
-    return _make_tally(_filter_counts(tenant, since, until).aggregate(**_build_sums()))
+    return FileTally(*next(iter(_sum(tenant, since, until)), ()))
 
 
-def pairs(tenant: Tenant, since: datetime, until: datetime) -> list[Pair]:
-    """Return the pairs with the most unused files, at most `MOST_PAIRS`."""
-    rows = _group(_filter_counts(tenant, since, until), "phase", "agent")[:MOST_PAIRS]
-    return [Pair(row["phase"], row["agent"], _make_tally(row)) for row in rows]
+def pairs(tenant: Tenant, since: datetime, until: datetime, agent: str | None = None) -> list[Pair]:
+    """Return the pairs with the most unused files, at most `MOST_PAIRS`; with `agent`, those of this agent."""
+    rows = _sum(tenant, since, until, "phase", "agent", most=MOST_PAIRS, agent=agent)
+    return [Pair(phase, agent, FileTally(*numbers)) for phase, agent, *numbers in rows]
+
+
+def pairs_and_overall(tenant: Tenant, since: datetime, until: datetime) -> tuple[list[Pair], FileTally]:
+    """Return the pairs as `pairs` does, and the tally of all pairs, also of those that are not listed."""
+    found = pairs(tenant, since, until)
+    is_all = len(found) < MOST_PAIRS
+    return found, FileTally.of(one.tally for one in found) if is_all else overall(tenant, since, until)
 
 
 def runtimes(tenant: Tenant, since: datetime, until: datetime) -> list[Runtime]:
     """Return the runtimes with the most unused files, at most `MOST_RUNTIMES`, sorted by name."""
-    rows = _group(_filter_counts(tenant, since, until), "runtime")[:MOST_RUNTIMES]
-    return sorted((Runtime(row["runtime"], _make_tally(row)) for row in rows), key=lambda one: one.name)
+    rows = _sum(tenant, since, until, "runtime", most=MOST_RUNTIMES)
+    return sorted((Runtime(name, FileTally(*numbers)) for name, *numbers in rows), key=lambda one: one.name)
 
 
 def over_time(tenant: Tenant, window: Window) -> list[TimeBucket[FileTally]]:
     """Return all time buckets of the window, oldest first."""
-    rows = _filter_counts(tenant, window.since, window.until).annotate(step=window.scale.index_of("hour"))
-    found = {row["step"]: _make_tally(row) for row in _group(rows, "step")}
-    return window.scale.fill(found, FileTally())
+    if window.scale.step % _DAY:
+        return window.scale.fill(_tally_by_hours(tenant, window), FileTally())
+    rows = _sum(tenant, window.since, window.until, _STEP, scale=window.scale)
+    return window.scale.fill({step: FileTally(*numbers) for step, *numbers in rows}, FileTally())
 
 
-def by_agent_and_step(
-    tenant: Tenant, since: datetime, until: datetime, step: TimeStep
-) -> Iterator[tuple[str, int, FileTally]]:
-    """Yield the counts of each agent in each time step; at most `MOST_STEPS` rows, those with the most unused first."""
-    rows = _group(_filter_counts(tenant, since, until).annotate(step=step), "agent", "step")
-    return ((row["agent"], row["step"], _make_tally(row)) for row in rows[:MOST_STEPS])
+def _tally_by_hours(tenant: Tenant, window: Window) -> dict[int, FileTally]:
+    """Return the tally of each time bucket that has files, by its number, for buckets that are no whole days.
+
+    The database sums by hour and reason. It would take longer to look for the conditions of a tally in each row.
+    """
+    rows = HEALTH_COUNTS.read(tenant, window.since, window.until).order_by().values_list("hour", *_WHY)
+    found: dict[int, list[FileTally]] = {}
+    for hour, *why, number in rows.annotate(Sum("number")):
+        tally = FileTally(*(int(number) * one for one in _numbers_of(*why)))
+        found.setdefault((hour - window.scale.begin) // window.scale.step, []).append(tally)
+    return {step: FileTally.of(tallies) for step, tallies in found.items()}
+
+
+def by_agent_over_time(tenant: Tenant, scale: TimeScale) -> Iterator[tuple[str, int, FileTally]]:
+    """Yield the counts of each agent in each time bucket; at most `MOST_STEPS` rows, most unused files first."""
+    rows = _sum(tenant, scale.since, scale.until, "agent", _STEP, scale=scale, most=MOST_STEPS)
+    return ((agent, step, FileTally(*numbers)) for agent, step, *numbers in rows)
 
 
 def known_pairs(tenant: Tenant) -> list[tuple[str, str]]:
@@ -272,7 +318,7 @@ def known_pairs(tenant: Tenant) -> list[tuple[str, str]]:
 
     The query finds each pair as the next greater pair in an index. DISTINCT would read every row.
     """
-    table = HealthCount._meta.db_table  # noqa: SLF001 -- Django's documented API
+    table = DailyFileCount._meta.db_table  # noqa: SLF001 -- Django's documented API
     # The subquery names the last pair itself, because PostgreSQL would not use a value from a join as a bound of the
     # index.
     sql = f"""
@@ -300,19 +346,36 @@ def has_log_counts(tenant: Tenant) -> bool:
     return LogCount.objects.filter(tenant=tenant, kind__in=HEALTH_KINDS).exists()
 
 
-def _filter_counts(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[HealthCount]":
-    return HEALTH_COUNTS.read(tenant, since, until)
+def _sum(
+    tenant: Tenant,
+    since: datetime,
+    until: datetime,
+    *by: str,
+    scale: TimeScale | None = None,
+    most: int | None = None,
+    agent: str | None = None,
+) -> list[tuple[Any, ...]]:
+    """Return the columns `by` and the numbers of a `FileTally` of each group, those with the most unused files first.
+
+    With `scale`, whose buckets are whole days from midnight, `_STEP` is a column: the number of the time bucket.
+    """
+    split = split_period(since, until)
+    only = Q() if agent is None else Q(agent=agent)
+    parts: list[QuerySet[Any, Any]] = []
+    if split.first < split.after:
+        daily = DAILY_FILES.read(tenant).filter(only, day__gte=split.first, day__lt=split.after)
+        parts.append(_choose(daily, by, scale, "day"))
+    hourly = HealthCount.objects.filter(only, tenant=tenant)
+    for intervals, number in ((split.added, "number"), (split.taken, "-number")):
+        numbers = {name: RawSQL(f"CASE WHEN {sql} THEN {number} END", ()) for name, sql in _CONDITIONS.items()}  # noqa: S611
+        for begin, end in intervals:
+            rows = hourly.filter(hour__gte=begin, hour__lt=end).annotate(**numbers)
+            parts.append(_choose(rows, by, scale, "hour"))
+    tail = f"HAVING {_TOTAL} > 0 ORDER BY {', '.join((f'{_UNUSED} DESC', *by))}"
+    return sum_rows(parts, by, _SUMMED, tail if most is None else f"{tail} LIMIT {most}") if parts else []
 
 
-def _build_sums() -> dict[str, Any]:
-    return {name: Sum("number", filter=condition, default=0) for name, condition in _SUMS.items()}
-
-
-def _group(rows: "QuerySet[HealthCount]", *by: str) -> Any:
-    summed = rows.order_by().values(*by).annotate(**_build_sums())
-    unused = reduce(add, (F(reason) for reason in GIVEN))
-    return summed.annotate(unused=unused).order_by("-unused", *by)
-
-
-def _make_tally(row: Mapping[str, Any]) -> FileTally:
-    return FileTally(**{name: row[name] for name in _SUMS})
+def _choose(rows: "QuerySet[Any]", by: Iterable[str], scale: TimeScale | None, time: str) -> "QuerySet[Any, Any]":
+    """Return only the columns `by` and the numbers; `time` is the column of the hour or the day."""
+    stepped = rows.annotate(**{_STEP: scale.index_of(time)}) if scale else rows
+    return stepped.order_by().values_list(*by, *_NUMBERS)

@@ -1,13 +1,14 @@
-"""Members of finding groups: the key of a group, its handoffs, their numbers over days, and how many of them wait."""
+"""Finding groups and their members: the key of a group, its handoffs, their numbers over days, and how many wait."""
 
 import hashlib
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, NamedTuple
 
+import orjson
 from django.db import connection
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
@@ -15,9 +16,9 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, FindingGroupRoute, GroupedHandoff
 from handoffaudit.handoffs import db
-from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
 from handoffaudit.handoffs.queries import of_tenant
-from handoffaudit.handoffs.review.assignments import reassignments_in_force
+from handoffaudit.handoffs.review.activity import reassignments_in_force
 from handoffaudit.handoffs.review.queue import WAITS
 from handoffaudit.validation.paths import shape
 from handoffaudit.validation.provenance import Flaw
@@ -120,17 +121,13 @@ def group_among(groups: Mapping[str, FindingGroup], code: str, path: str) -> Fin
     return groups.get(group_key(code, path).key)
 
 
-def group_of(handoff: Handoff, code: str, path: str) -> FindingGroup | None:
-    """Return the group of a single finding, as `group_among` does."""
-    return group_among(groups_by_key(handoff), code, path)
-
-
 DAYS_LISTED: Final = 14
 
 WEEK: Final = 7
 
-# At most this many of the newest held handoffs, and as many of the newest rejected handoffs, are read.
-MOST_WAITING: Final = 10_000
+# At most this many of the newest held handoffs, and as many of the newest rejected handoffs, are read. Each costs three
+# pages of the database.
+MOST_WAITING: Final = 2_500
 
 # The states of the review queue. Each condition uses its own index.
 _WAITS: Final = ("state = 'held'", "state = 'rejected'")
@@ -307,6 +304,12 @@ class DecisionCounts:
     decisions: Sequence[Decision]
     is_cut: bool
 
+    @property
+    def mark(self) -> str:
+        """Return a text that each decision on these handoffs changes."""
+        numbers = (self.approved, self.declined, self.undecided, *(one.event.pk for one in self.decisions))
+        return ".".join(map(str, numbers))
+
 
 def count_decisions(tenant: Tenant, group: int) -> DecisionCounts:
     ids = list(handoffs_of(tenant, group).order_by("-handoff")[: MOST_LOOKED_AT + 1])
@@ -320,3 +323,47 @@ def count_decisions(tenant: Tenant, group: int) -> DecisionCounts:
     return DecisionCounts(
         approved, declined, states.total() - approved - declined, decisions, len(ids) > MOST_LOOKED_AT
     )
+
+
+TREND_DAYS: Final = 30
+
+NEWEST: Final = 10
+
+_EXAMPLES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A handoff of a group, and its finding that belongs to the group."""
+
+    handoff: Handoff
+    issue: Mapping[str, Any]
+
+
+def get_group(tenant: Tenant, group: int) -> FindingGroup:
+    """Return a group of the tenant. Raise `FindingGroup.DoesNotExist` if the tenant has no such group."""
+    return FindingGroup.objects.get(tenant=tenant, pk=group)
+
+
+def trend(group: FindingGroup) -> list[tuple[date, int]]:
+    """Return the number of handoffs on each of the last 30 days (UTC), oldest day first."""
+    numbers = days_of([group], TREND_DAYS)[group.pk]
+    first = timezone.now().date() - timedelta(days=TREND_DAYS - 1)
+    return [(first + timedelta(days=at), number) for at, number in enumerate(numbers)]
+
+
+def newest_handoffs(tenant: Tenant, group: int, limit: int = NEWEST) -> list[Handoff]:
+    ids = list(handoffs_of(tenant, group).order_by("-handoff")[:limit])
+    return list(of_tenant(tenant).filter(pk__in=ids).order_by("-id"))
+
+
+def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | None:
+    """Return the newest of `handoffs` whose verdict still has the group's finding, with this finding, or None."""
+    for handoff in handoffs[:_EXAMPLES]:
+        if handoff.verdict is None:
+            continue
+        content = Verdict.objects.filter(pk=handoff.verdict, tenant=group.tenant_id).values_list("content", flat=True)
+        for issue in orjson.loads(content.first() or "{}").get("issues") or ():
+            if group_key(issue["code"], issue.get("field_path") or "").key == group.key:
+                return Example(handoff, issue)
+    return None

@@ -1,11 +1,10 @@
-"""Queries of finding groups for pages, the API and exports: the list, and the details of one group."""
+"""Queries of finding groups for pages, the API and exports: the list and its export."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
-import orjson
 from django import forms
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -17,9 +16,7 @@ from handoffaudit.diagnostics.group_members import (
     Routes,
     Waiting,
     days_of,
-    group_key,
     growth,
-    handoffs_of,
     has_route,
     is_growing,
     routes_of,
@@ -41,8 +38,6 @@ from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.export import Form
 from handoffaudit.handoffs.filters import CURSOR_REMEDY, SOURCE, TARGET
-from handoffaudit.handoffs.models import Handoff, Verdict
-from handoffaudit.handoffs.queries import of_tenant
 
 STATUSES: Final = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
 
@@ -104,7 +99,7 @@ class GroupFilters(FilterSet):
             widget=forms.Select(),
         )
     )
-    code: str = declare(TextFilter("Reason", "Only this rule code.", where="code", example="chain.circular"))
+    code: str = declare(TextFilter("Rule code", "Only this rule code.", where="code", example="chain.circular"))
     agent: str = declare(
         TextFilter("Agent, either side", "Only groups with a handoff from or to this agent.", where=_is_of_agent)
     )
@@ -305,50 +300,6 @@ def _list_signs(group: FindingGroup, days: tuple[int, ...]) -> Iterable[str]:
         yield "new"
     elif is_growing(days):
         yield "growing"
-
-
-TREND_DAYS: Final = 30
-
-NEWEST: Final = 10
-
-_EXAMPLES: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A handoff of a group, and its finding that belongs to the group."""
-
-    handoff: Handoff
-    issue: Mapping[str, Any]
-
-
-def get_group(tenant: Tenant, group: int) -> FindingGroup:
-    """Return a group of the tenant. Raise `FindingGroup.DoesNotExist` if the tenant has no such group."""
-    return FindingGroup.objects.get(tenant=tenant, pk=group)
-
-
-def trend(group: FindingGroup) -> list[tuple[date, int]]:
-    """Return the number of handoffs on each of the last 30 days (UTC), oldest day first."""
-    numbers = days_of([group], TREND_DAYS)[group.pk]
-    first = timezone.now().date() - timedelta(days=TREND_DAYS - 1)
-    return [(first + timedelta(days=at), number) for at, number in enumerate(numbers)]
-
-
-def newest_handoffs(tenant: Tenant, group: int, limit: int = NEWEST) -> list[Handoff]:
-    ids = list(handoffs_of(tenant, group).order_by("-handoff")[:limit])
-    return list(of_tenant(tenant).filter(pk__in=ids).order_by("-id"))
-
-
-def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | None:
-    """Return the newest of `handoffs` whose verdict still has the group's finding, with this finding, or None."""
-    for handoff in handoffs[:_EXAMPLES]:
-        if handoff.verdict is None:
-            continue
-        content = Verdict.objects.filter(pk=handoff.verdict, tenant=group.tenant_id).values_list("content", flat=True)
-        for issue in orjson.loads(content.first() or "{}").get("issues") or ():
-            if group_key(issue["code"], issue.get("field_path") or "").key == group.key:
-                return Example(handoff, issue)
-    return None
 
 
 EXPORTED_AT_ONCE: Final = 500

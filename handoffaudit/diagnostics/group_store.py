@@ -24,9 +24,9 @@ from handoffaudit.diagnostics.models import (
 )
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.counts import Aggregate
-from handoffaudit.handoffs.webhooks import events, worker
+from handoffaudit.handoffs.webhooks import delivery, events
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
-from handoffaudit.validation.catalogue import entry_of
+from handoffaudit.validation.layers import entry_of
 from handoffaudit.validation.text import storable
 
 REGRESSED: Final = "regressed"
@@ -37,7 +37,7 @@ def notify_regressed(groups: Sequence[FindingGroup], at: datetime) -> None:
     for one in groups:
         about = f"group:{one.pk}:{REGRESSED}:{int(at.timestamp() * 1000)}"
         events.add_event(one.tenant_id, EventType.GROUP, about, at, {"group": _make_payload(one, routes[one.pk])})
-    transaction.on_commit(worker.notify_webhook_workers)
+    transaction.on_commit(delivery.notify_webhook_workers)
 
 
 def _make_payload(group: FindingGroup, routes: Routes) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from handoffaudit.diagnostics.status import (
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import ModelCall
 from handoffaudit.handoffs.periods import Period, TimeBucket, TimeScale
+from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.prompts.question import Reason
 
 # SQLite has no percentile functions, so percentiles are computed here, from at most this many of the newest calls.
@@ -185,10 +186,9 @@ class CallTally:
         return self.calls + self.skipped + self.cached
 
     @property
-    def hit_share(self) -> float | None:
-        """Return the share of answers reused from earlier calls, or None if there was no answer."""
-        answers = self.answered + self.cached
-        return self.cached / answers if answers else None
+    def hit_share(self) -> Share:
+        """Return the share of answers that were reused from earlier calls."""
+        return Share(self.cached, self.answered + self.cached)
 
     def __add__(self, other: "CallTally") -> "CallTally":
         return CallTally(*(getattr(self, name) + getattr(other, name) for name in CallTally.__slots__))

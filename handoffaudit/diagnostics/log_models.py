@@ -209,8 +209,35 @@ class HealthCount(models.Model):
                 name="one_health_count",
             )
         ]
-        # `file_stats.known_pairs` finds all pairs that were ever seen with this index, without reading every row.
-        indexes = [models.Index(fields=["tenant", "phase", "agent"], name="health_count_by_pair")]
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H} {self.agent} in {self.phase}: {self.number}"
+
+
+class DailyFileCount(models.Model):
+    """The handoff files of a day (UTC) by agent, phase and runtime: the sums of `HealthCount` as a `FileTally`."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    day = models.DateField()
+    agent = models.CharField(max_length=200)
+    phase = models.CharField(max_length=200)
+    runtime = models.CharField(max_length=200, blank=True)
+    used = models.BigIntegerField(default=0)
+    file_missing = models.BigIntegerField(default=0)
+    json_parse_error = models.BigIntegerField(default=0)
+    schema_invalid = models.BigIntegerField(default=0)
+    other = models.BigIntegerField(default=0)
+    fallback_ok = models.BigIntegerField(default=0)
+    fallback_failed = models.BigIntegerField(default=0)
+    text_fallback_ok = models.BigIntegerField(default=0)
+    text_fallback_fail = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "day", "agent", "phase", "runtime"], name="one_daily_file_count")
+        ]
+        # `file_stats.known_pairs` finds all pairs that were ever seen with this index, without reading every row.
+        indexes = [models.Index(fields=["tenant", "phase", "agent"], name="daily_files_by_pair")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.agent} in {self.phase}"

@@ -5,7 +5,16 @@ import uuid
 from django.db import models
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.log_models import FileReport, HealthCount, LogBlock, LogCount, LogImport, LogPart, LogText
+from handoffaudit.diagnostics.log_models import (
+    DailyFileCount,
+    FileReport,
+    HealthCount,
+    LogBlock,
+    LogCount,
+    LogImport,
+    LogPart,
+    LogText,
+)
 from handoffaudit.handoffs.models import new_id
 
 __all__ = [
@@ -13,6 +22,7 @@ __all__ = [
     "Attribution",
     "BlockedText",
     "CodeMute",
+    "DailyFileCount",
     "Erasure",
     "ErasureState",
     "FileReport",

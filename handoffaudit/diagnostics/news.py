@@ -6,11 +6,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from math import sqrt
 from typing import Final
 
-from django.db.models import Exists, F, OuterRef, Sum
+from django.db.models import Exists, OuterRef, Sum
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_TOTALS
-from handoffaudit.handoffs.rates import OutcomeCounts, Share
+from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_TOTALS, OUTCOMES
+from handoffaudit.handoffs.db import sum_rows
+from handoffaudit.handoffs.rates import SUMS, TOTAL, Share, Sums, outcome_counts_of
 from handoffaudit.policy.models import PolicyVersion
 
 MOST_OF_A_KIND: Final = 5
@@ -19,6 +20,7 @@ DAYS_BEFORE: Final = 14
 # A route whose last handoff is older than this counts as new.
 DAYS_OF_ROUTES: Final = 30
 
+_ROUTE: Final = ("source_agent_id", "target_agent_id")
 _MOST_ROUTES: Final = 5_000
 _MOST_KNOWN: Final = 50_000
 _FEWEST_NOW: Final = 20
@@ -69,52 +71,57 @@ def load_news(tenant: Tenant, now: datetime) -> News:
     is_comparable = HOURLY_TOTALS.read(tenant, None, since, code="", number__gt=0).exists()
     policies = PolicyVersion.objects.filter(tenant=tenant, changed_at__gte=since).order_by("-changed_at")
     routes = _sum_routes(tenant, day) if is_comparable else {}
+    earlier = _sum_routes(tenant, day - timedelta(days=DAYS_BEFORE), day) if routes else {}
     return News(
         since=since,
         is_comparable=is_comparable,
         codes=_new_codes(tenant, since) if is_comparable else [],
-        routes=_new_routes(tenant, day, routes),
-        rates=_moved_rates(tenant, day, routes),
+        routes=_new_routes(tenant, day, earlier, routes),
+        rates=_moved_rates(earlier, routes),
         policies=list(policies.defer("content")[:MOST_OF_A_KIND]),
     )
 
 
 def _new_codes(tenant: Tenant, since: datetime) -> list[tuple[str, int]]:
     earlier = DAILY_COUNTS.read(tenant, code=OuterRef("code"), day__lt=since.date())
-    found = HOURLY_TOTALS.read(tenant, since, number__gt=0).exclude(code="").filter(~Exists(earlier)).order_by()
+    # Nearly all codes occurred on the day before, too, and need no lookup of earlier days.
+    lately = HOURLY_TOTALS.read(tenant, since - timedelta(days=1), since, number__gt=0).exclude(code="")
+    found = HOURLY_TOTALS.read(tenant, since, number__gt=0).exclude(code="").order_by()
+    found = found.exclude(code__in=lately.order_by().values("code")).filter(~Exists(earlier))
     rows = found.values_list("code").annotate(sum=Sum("number")).order_by("-sum", "code")
     return list(rows[:MOST_OF_A_KIND])
 
 
-def _sum_routes(tenant: Tenant, since: date, until: date | None = None) -> Mapping[Route, OutcomeCounts]:
-    """Return the outcomes of the routes with the most handoffs in whole days."""
-    found = DAILY_PAIRS.read(tenant).filter(day__gte=since)
+def _sum_routes(tenant: Tenant, since: date, until: date | None = None) -> Mapping[Route, Sums]:
+    """Return the outcomes of the routes with the most handoffs in whole days, without those that lack an agent."""
+    found = DAILY_PAIRS.read(tenant).filter(day__gte=since).order_by()
     if until:
         found = found.filter(day__lt=until)
-    sums = {f"sum_{name}": Sum(name) for name in ("accepted", "decided", "stopped")}
-    routes = found.order_by().values("source_agent_id", "target_agent_id").annotate(**sums)
-    summed = routes.annotate(every=F("sum_accepted") + F("sum_decided") + F("sum_stopped")).order_by("-every")
-    rows = summed.values_list("source_agent_id", "target_agent_id", *sums)
-    return {(source, target): OutcomeCounts(*numbers) for source, target, *numbers in rows[:_MOST_ROUTES]}
+    tail = f"ORDER BY {TOTAL} DESC LIMIT {_MOST_ROUTES}"
+    rows = sum_rows([found.values_list(*_ROUTE, *OUTCOMES)], _ROUTE, SUMS, tail)
+    return {(source, target): Sums(*numbers) for source, target, *numbers in rows if source and target}
 
 
-def _new_routes(tenant: Tenant, day: date, now: Mapping[Route, OutcomeCounts]) -> list[tuple[Route, int]]:
-    if not now:
+def _new_routes(
+    tenant: Tenant, day: date, earlier: Mapping[Route, Sums], now: Mapping[Route, Sums]
+) -> list[tuple[Route, int]]:
+    unseen = {route: sums.total for route, sums in now.items() if route not in earlier and sums.total}
+    if not unseen:
         return []
+    # `earlier` lacks the weeks before it, and routes with few handoffs where there are very many.
     before = DAILY_PAIRS.read(tenant).filter(day__gte=day - timedelta(days=DAYS_OF_ROUTES), day__lt=day).order_by()
-    known = set(before.values_list("source_agent_id", "target_agent_id").distinct()[:_MOST_KNOWN])
-    found = [(route, counts.total) for route, counts in now.items() if route not in known and counts.total]
+    known = set(before.values_list(*_ROUTE).distinct()[:_MOST_KNOWN])
+    found = [(route, number) for route, number in unseen.items() if route not in known]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_OF_A_KIND]
 
 
-def _moved_rates(tenant: Tenant, day: date, now: Mapping[Route, OutcomeCounts]) -> list[MovedRate]:
-    many = {route: counts.share for route, counts in now.items() if counts.total >= _FEWEST_NOW}
-    before = _sum_routes(tenant, day - timedelta(days=DAYS_BEFORE), day) if many else {}
-    moved = [
-        MovedRate(*route, before[route].share, share)
-        for route, share in many.items()
-        if route in before and has_moved(before[route].share, share)
-    ]
+def _moved_rates(before: Mapping[Route, Sums], now: Mapping[Route, Sums]) -> list[MovedRate]:
+    rates = (
+        MovedRate(*route, outcome_counts_of(before[route]).share, outcome_counts_of(sums).share)
+        for route, sums in now.items()
+        if route in before
+    )
+    moved = [one for one in rates if has_moved(one.before, one.now)]
     return sorted(moved, key=lambda one: (not one.has_fallen, -abs(one.now.value - one.before.value)))[:MOST_OF_A_KIND]
 
 

@@ -1,5 +1,6 @@
 """Reasons why handoff files were not used: by agent and phase, over time, compared with the previous period."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +9,11 @@ import orjson
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
-from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
+from handoffaudit.diagnostics.file_stats import FileTally, Pair
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.periods import TimeBucket, Window
+from handoffaudit.handoffs.rates import ShareChange
 from handoffaudit.validation.formats.file_report import Reason
 
 MOST_AGENTS = 50
@@ -28,7 +30,7 @@ class Row:
     agent: str
     cells: Sequence[FileTally | None]
     tally: FileTally
-    change: Change
+    change: ShareChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class ReasonChange:
     """The share of one reason in both periods, and the agents with most of these files. A smaller share is better."""
 
     reason: str
-    change: Change
+    change: ShareChange
     agents: Sequence[tuple[str, int]]
 
 
@@ -53,7 +55,7 @@ class ReasonChange:
 class Reasons:
     window: Window
     overall: FileTally
-    change: Change
+    change: ShareChange
     matrix: Matrix
     reasons: Sequence[ReasonChange]
     over_time: Sequence[TimeBucket[FileTally]]
@@ -66,14 +68,12 @@ class Reasons:
 
 
 def load_reasons(tenant: Tenant, window: Window) -> Reasons:
-    overall = file_stats.overall(tenant, window.since, window.until)
-    before = file_stats.overall(tenant, window.before_since, window.before_until)
-    pairs = file_stats.pairs(tenant, window.since, window.until)
-    pairs_before = file_stats.pairs(tenant, window.before_since, window.before_until)
+    pairs, overall = file_stats.pairs_and_overall(tenant, window.since, window.until)
+    pairs_before, before = file_stats.pairs_and_overall(tenant, window.before_since, window.before_until)
     return Reasons(
         window=window,
         overall=overall,
-        change=Change(overall.share, before.share),
+        change=ShareChange(overall.share, before.share),
         matrix=matrix(pairs, overall, pairs_before),
         reasons=_group_by_reason(overall, before, pairs),
         over_time=file_stats.over_time(tenant, window),
@@ -83,26 +83,28 @@ def load_reasons(tenant: Tenant, window: Window) -> Reasons:
 def matrix(pairs: Iterable[Pair], overall: FileTally, before: Iterable[Pair] = ()) -> Matrix:
     """Return the tallies by agent and phase. `overall` covers all files, including pairs beyond the limit."""
     cells = {(pair.agent, pair.phase): pair.tally for pair in pairs}
-    by_agent: dict[str, FileTally] = {}
-    by_phase: dict[str, FileTally] = {}
-    for (agent, phase), tally in cells.items():
-        by_agent[agent] = by_agent.get(agent, NOTHING) + tally
-        by_phase[phase] = by_phase.get(phase, NOTHING) + tally
-    earlier: dict[str, FileTally] = {}
-    for pair in before:
-        earlier[pair.agent] = earlier.get(pair.agent, NOTHING) + pair.tally
+    by_agent = _sum_by((agent, tally) for (agent, _), tally in cells.items())
+    by_phase = _sum_by((phase, tally) for (_, phase), tally in cells.items())
+    earlier = _sum_by((pair.agent, pair.tally) for pair in before)
     phases = _sort_worst_first(by_phase)[:MOST_PHASES]
     rows = [
         Row(
             agent,
             [cells.get((agent, phase)) for phase in phases],
             by_agent[agent],
-            Change(by_agent[agent].share, earlier.get(agent, NOTHING).share),
+            ShareChange(by_agent[agent].share, earlier.get(agent, NOTHING).share),
         )
         for agent in _sort_worst_first(by_agent)[:MOST_AGENTS]
     ]
-    shown = sum((tally for row in rows for tally in row.cells if tally), NOTHING)
+    shown = FileTally.of(tally for row in rows for tally in row.cells if tally)
     return Matrix(phases, rows, overall.rest(shown))
+
+
+def _sum_by(tallies: Iterable[tuple[str, FileTally]]) -> dict[str, FileTally]:
+    found: defaultdict[str, list[FileTally]] = defaultdict(list)
+    for name, tally in tallies:
+        found[name].append(tally)
+    return {name: FileTally.of(several) for name, several in found.items()}
 
 
 def _sort_worst_first(tallies: dict[str, FileTally]) -> list[str]:
@@ -119,7 +121,7 @@ def _group_by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair
     found = [
         ReasonChange(
             reason,
-            Change(overall.reason_share(reason), before.reason_share(reason)),
+            ShareChange(overall.reason_share(reason), before.reason_share(reason)),
             sorted(agents[reason].items(), key=lambda item: (-item[1], item[0]))[:3],
         )
         for reason in overall.reasons

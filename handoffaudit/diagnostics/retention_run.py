@@ -14,7 +14,7 @@ from django.db.models import F, Min, Q
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics.models import NOWHERE, RetentionRun, Watermark
 from handoffaudit.diagnostics.retention_targets import KINDS, DueRows, RetentionTarget, Rows, Terms, needs_some
 from handoffaudit.handoffs import db, judge, legal_holds, partitions
@@ -178,15 +178,22 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
                 columns |= {"removed": F("removed") + number, "removed_at": timezone.now()}
                 columns |= {"removed_before": one.before, "removed_days": min(rule.terms)}
                 if rule.name is Data.HANDOFFS and not one.number:
-                    # The verification of seals expects missing rows from now on, not only after the end of the run.
-                    detail = {"kept_days": one.days, "before": one.before.isoformat(timespec="seconds")}
-                    audit.record(tenant=tenant, actor=SYSTEM.name, action=BEGUN, target=one.kind, detail=detail)
+                    _record_begin(tenant, one, one.before)
             _update(one, columns)
     if not pks:
         _finish(tenant, one)
         return False
     one.refresh_from_db()
     return True
+
+
+def _record_begin(tenant: Tenant, one: RetentionRun, before: datetime) -> None:
+    """Record once that a run begins to remove rows. The verification of seals expects missing rows from then on."""
+    rows = AuditEntry.objects.filter(tenant=tenant, action=BEGUN, target=one.kind, at__gte=one.started_at)
+    newest = rows.order_by("-number").first()
+    if newest is None or datetime.fromisoformat(str(newest.detail["before"])) < before:
+        detail = {"kept_days": one.days, "before": before.isoformat(timespec="microseconds")}
+        audit.record(tenant=tenant, actor=SYSTEM.name, action=BEGUN, target=one.kind, detail=detail)
 
 
 def _enter_partition(tenant: Tenant, one: RetentionRun) -> uuid.UUID | None:
@@ -207,10 +214,13 @@ def _enter_partition(tenant: Tenant, one: RetentionRun) -> uuid.UUID | None:
 
 def _drop_emptied() -> None:
     """Drop partitions of past weeks that have no handoff, for example because all were deleted one after another."""
-    table = next(iter(partitions.TABLES))
-    for one in partitions.list_partitions(table):
+    for one in partitions.list_partitions(partitions.DOCUMENTS):
         if one.ends_at < timezone.now() and not Handoff.objects.filter(id__gte=one.low, id__lt=one.high).exists():
             _drop(partitions.find(one.low))
+    # Verdicts that were deleted one after another leave partitions without rows.
+    for one in partitions.list_partitions(partitions.VERDICTS):
+        if one.ends_at < timezone.now() and partitions.is_empty(one):
+            _drop([one])
 
 
 def _drop(found: Sequence[Partition]) -> None:
@@ -234,6 +244,8 @@ def _drop(found: Sequence[Partition]) -> None:
 
 
 def _detach(found: Sequence[Partition]) -> bool:
+    if found[0].table == partitions.VERDICTS:
+        return partitions.detach(found, lambda: partitions.is_empty(found[0]))
     now, low, high = timezone.now(), found[0].low, found[0].high
     tenants = list(Tenant.objects.order_by("pk"))
     for tenant in tenants:
@@ -246,8 +258,9 @@ def _detach(found: Sequence[Partition]) -> bool:
         if Terms(rule, now, legal_holds.share(tenant)).keeps_some(tenant, low, high):
             return False
         # A run that removes the handoffs follows, so that handoffs without documents stay for a short time only.
-        if not RetentionRun.objects.filter(tenant=tenant, kind=Data.HANDOFFS.value, finished_at=None).exists():
-            _begin(tenant, rule, now)
+        run = RetentionRun.objects.filter(tenant=tenant, kind=Data.HANDOFFS.value, finished_at=None).first()
+        run = run or _begin(tenant, rule, now)
+        _record_begin(tenant, run, max(run.before, found[0].ends_at))
     return partitions.detach(found, lambda: not needs_some([one.pk for one in tenants], low, high))
 
 
@@ -280,7 +293,7 @@ def _update(one: RetentionRun, columns: dict[str, Any]) -> None:
         raise _Overtaken
 
 
-COUNTED_AT_MOST: Final = 50_000
+COUNTED_AT_MOST: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)

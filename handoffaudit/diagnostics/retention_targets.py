@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import handoff_removal, text_index
+from handoffaudit.diagnostics import removal, text_index
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogText
 from handoffaudit.handoffs import counts, db, partitions
 from handoffaudit.handoffs.counts import midnight_of
@@ -295,7 +295,7 @@ def _old_handoffs(tenant: Tenant, terms: Terms) -> "QuerySet[Handoff]":
 def _remove_handoffs(due: DueRows) -> int:
     """Remove handoffs with everything that belongs to them. The lock keeps reviewers from changing them meanwhile."""
     old = _old_handoffs(due.tenant, due.terms).filter(pk__in=due.pks).select_for_update().order_by("pk")
-    return handoff_removal.remove(due.tenant, list(old.values_list("pk", flat=True)), due.terms.before)
+    return removal.remove_handoffs(due.tenant, list(old.values_list("pk", flat=True)), due.terms.before)
 
 
 def _hours(tenant: Tenant) -> "QuerySet[HourlyCount]":
@@ -321,7 +321,7 @@ KINDS: Final[dict[Data, RetentionTarget]] = {
     Data.TOOL_RESULTS: RetentionTarget(_tool_results, _old_tool_results, _remove_tool_results, trace="trace_id"),
     Data.DOCUMENTS: RetentionTarget(_documents, _old_documents, _remove_documents, handoff="handoff_id"),
     Data.HANDOFFS: RetentionTarget(
-        _handoffs, _old_handoffs, _remove_handoffs, handoff="pk", trace="trace_id", batch=handoff_removal.BATCH
+        _handoffs, _old_handoffs, _remove_handoffs, handoff="pk", trace="trace_id", batch=removal.HANDOFFS_AT_ONCE
     ),
     # Legal holds do not apply to counts: a count belongs to no single handoff, and adding up hours keeps every number.
     Data.HOURLY_COUNTS: RetentionTarget(_hours, _old_hours, _roll_up_hours, has_timed_key=False),

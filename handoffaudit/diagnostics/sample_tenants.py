@@ -112,7 +112,7 @@ _MOST_SLUGS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of filling a sample tenant: it has `number` of `total` handoffs, and `judged` of them are judged."""
+    """The progress of a sample tenant, which has `number` of the sample's `total` handoffs, `judged` of them judged."""
 
     number: int
     judged: int
@@ -241,7 +241,8 @@ def remove_sample(*, tenant: Tenant, person: Person) -> Tenant | None:
     """Remove all members and keys of the sample tenant, so that a worker deletes its rows.
 
     Return the tenant from which the sample was created, or None if the person is no longer a member of that tenant.
-    Raise `Refused` for a tenant that is not a sample tenant, because real data is never removed.
+    Raise `Refused` under a legal hold, and for a tenant that is not a sample tenant, because real data is never
+    removed.
     """
     if not tenant.is_sample:
         raise Refused("Only sample data can be removed: this tenant holds your own handoffs.")
@@ -272,7 +273,8 @@ def clear_sample(tenant: Tenant, now: datetime | None = None) -> bool:
     """Delete the rows of a removed sample tenant, and return whether the tenant itself is deleted.
 
     The empty tenant stays for a while, because other processes may still have one of its keys in their cache, or a
-    lease on one of its handoffs. Raise `Refused` for a tenant that is not a removed sample tenant.
+    lease on one of its handoffs. Under a legal hold, nothing is deleted. Raise `Refused` for a tenant that is not a
+    removed sample tenant.
     """
     if not list_removed().filter(pk=tenant.pk).exists():
         raise Refused("Only sample data that was removed can be cleared.")

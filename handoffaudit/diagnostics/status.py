@@ -22,7 +22,7 @@ from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCall, ModelCheck, State
-from handoffaudit.handoffs.webhooks import worker as webhook_worker
+from handoffaudit.handoffs.webhooks import delivery
 from handoffaudit.handoffs.webhooks.subscriptions import has_active
 from handoffaudit.validation.prompts.question import Reason
 
@@ -100,9 +100,9 @@ def evaluate_without_workers() -> None:
     """
     try:
         if len(silent_workers()) < len(expected_workers()):
-            webhook_worker.stop()
+            delivery.stop_senders()
         elif alert_rules.anything_due() and alert_rules.evaluate_all() and has_active():
-            webhook_worker.wake()
+            delivery.wake_senders()
     except DatabaseError as error:
         log.warning("thresholds wait: the database can't be reached", error=str(error))
 

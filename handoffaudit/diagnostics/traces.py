@@ -1,27 +1,19 @@
-"""Traces: the list of traces, one trace with its handoffs and findings in order, and its drawing."""
+"""One trace: its handoffs and findings in order, the origins of its wrong values, and its drawing."""
 
-import uuid
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from heapq import merge
-from itertools import accumulate, islice
-from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from itertools import accumulate
+from typing import Any, Final
 
 import orjson
-from django.db.models import Count, QuerySet
-from django.db.models.functions import Coalesce
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.agents import declared_roles
 from handoffaudit.drawing.lanes import Arrow, draw_lanes
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.handoffs.counts import UNVERIFIED
-from handoffaudit.handoffs.filters import Filters, is_of_trace, parse_cursor
-from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, Verdict
-from handoffaudit.handoffs.queries import matching, of_tenant
+from handoffaudit.handoffs.filters import is_of_trace
+from handoffaudit.handoffs.models import Handoff, HandoffBody, Verdict
+from handoffaudit.handoffs.queries import of_tenant
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.validation.agents import SourceRole
 from handoffaudit.validation.layers import chain
@@ -30,14 +22,10 @@ from handoffaudit.validation.provenance import Attributed, Step, attribute, flaw
 from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200
-
 # A page reads more handoffs as long as all of them together are no larger.
 MOST_ON_A_PAGE: Final = 1_000
-
 MOST_BYTES: Final = 16 * 2**20
-
 _BODIES_AT_ONCE: Final = 25
-
 _LOOPS: Final = frozenset(
     one.code for one in (chain.CIRCULAR, chain.CIRCULAR_WITH_REASON, chain.SELF_HANDOFF, chain.REPEATS_WITHOUT_PROGRESS)
 )
@@ -82,7 +70,7 @@ class Trace:
     def agents(self) -> tuple[str, ...]:
         """Return the agents in the order of their first appearance."""
         named = (name for one in self.handoffs for name in (one.handoff.source_agent_id, one.handoff.target_agent_id))
-        return tuple(dict.fromkeys(named))
+        return tuple(dict.fromkeys(name for name in named if name))
 
     @property
     def origin_steps(self) -> frozenset[int]:
@@ -179,159 +167,6 @@ def _make_step(one: Traced, body: HandoffBody | None, roles: Mapping[str, Source
         return Step(str(row.pk), row.source_agent_id, row.target_agent_id, "", "", flaws)
     role = roles.get(row.source_agent_id)
     return step_of(str(row.pk), record, flaws, role, is_noted=notes_values(one.issues))
-
-
-MOST_COUNTED: Final = 200
-
-# A page reads at most this many handoffs. If few of them match, the next page continues from there.
-MOST_WALKED: Final = 20_000
-
-_AT_ONCE: Final = 500
-
-_MOST_AGENTS: Final = 8
-
-GRAVEST: Final = (
-    State.REJECTED,
-    State.DECLINED,
-    State.HELD,
-    State.RECEIVED,
-    State.VALIDATING,
-    State.APPROVED,
-    State.ACCEPTED,
-    # A superseded handoff comes last, because the attempt that replaced it decides the state of the trace.
-    State.SUPERSEDED,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ListedTrace:
-    """A trace with the values that the list shows, computed from its first `MOST_COUNTED` handoffs.
-
-    `is_longer` means that the trace has more handoffs. `newest_at` is the time of receipt of the newest handoff that
-    matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not count
-    missing LLM checks, as on the page of the trace. `seconds` is the time from the first handoff to the last, and
-    `states` are the states of the handoffs in the order of their times.
-    """
-
-    trace_id: str
-    newest_at: datetime
-    started_at: datetime
-    handoffs: int
-    is_longer: bool
-    agents: tuple[str, ...]
-    more_agents: int
-    worst: str
-    findings: int
-    seconds: float
-    tokens: int
-    states: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TracePage:
-    """A page of traces and the cursor of the next page, which is None on the last page."""
-
-    items: list[ListedTrace]
-    next: str | None
-
-
-# The time of a handoff, as `Handoff.at`.
-_AT: Final = Coalesce("sent_at", "received_at")
-
-
-class _Walked(NamedTuple):
-    id: uuid.UUID
-    trace_id: str
-    at: datetime
-
-
-def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: str = "", limit: int = 25) -> TracePage:
-    """Return traces with a handoff that matches the filters; `agent` matches the source or the target.
-
-    A page may have fewer than `limit` traces and still have a next page. Raise `FilterError` for an invalid cursor.
-    """
-    before = parse_cursor(cursor) if cursor else None
-    rows = matching(tenant, filters).exclude(trace_id="")
-    walks = [rows.filter(source_agent_id=agent), rows.filter(target_agent_id=agent)] if agent else [rows]
-    newest: dict[str, _Walked] = {}
-    walked, last = 0, None
-    for row in islice(_walk(walks, before), MOST_WALKED):
-        if row.trace_id not in newest and len(newest) == limit:
-            break
-        walked, last = walked + 1, row
-        newest.setdefault(row.trace_id, row)
-    else:
-        last = last if walked == MOST_WALKED else None
-    if before:
-        for shown in _earlier_traces(walks, newest, before):
-            del newest[shown]
-    return TracePage(list(_list_lines(tenant, newest)), str(last.id) if last else None)
-
-
-def _walk(walks: Iterable["QuerySet[Handoff]"], before: uuid.UUID | None) -> Iterator[_Walked]:
-    """Yield the rows of all queries, newest first. Each query is read in batches."""
-    return merge(*(_step_rows(rows, before) for rows in walks), key=attrgetter("id"), reverse=True)
-
-
-def _step_rows(rows: "QuerySet[Handoff]", before: uuid.UUID | None) -> Iterator[_Walked]:
-    while True:
-        older = rows.filter(id__lt=before) if before else rows
-        found = list(older.order_by("-id").values_list("id", "trace_id", _AT)[:_AT_ONCE])
-        yield from (_Walked(*row) for row in found)
-        if len(found) < _AT_ONCE:
-            return
-        before = found[-1][0]
-
-
-def _earlier_traces(walks: Iterable["QuerySet[Handoff]"], newest: Iterable[str], before: uuid.UUID) -> frozenset[str]:
-    """Return the traces that an earlier page has listed, because they have a newer handoff that matches."""
-    names = list(newest)
-    return frozenset(
-        trace_id
-        for rows in walks
-        for trace_id in rows.filter(trace_id__in=names, id__gte=before)
-        .order_by()
-        .values_list("trace_id", flat=True)
-        .distinct()
-    )
-
-
-def _list_lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTrace]:
-    if not newest:
-        return
-    rows = {trace_id: _first_rows(tenant, trace_id) for trace_id in newest}
-    found = _count_findings([row[0] for some in rows.values() for row in some[:MOST_COUNTED]])
-    for trace_id, some in rows.items():
-        shown = some[:MOST_COUNTED]
-        agents = tuple(dict.fromkeys(name for row in shown for name in (row[1], row[2]) if name))
-        states = {row[3] for row in shown}
-        times = [row[4] for row in shown]
-        yield ListedTrace(
-            trace_id=trace_id,
-            newest_at=newest[trace_id].at,
-            started_at=shown[0][4],
-            handoffs=len(shown),
-            is_longer=len(some) > MOST_COUNTED,
-            agents=agents[:_MOST_AGENTS],
-            more_agents=max(len(agents) - _MOST_AGENTS, 0),
-            worst=next(state.value for state in GRAVEST if state in states),
-            findings=sum(found[row[0]] for row in shown),
-            seconds=(max(times) - min(times)).total_seconds(),
-            tokens=sum(row[5] or 0 for row in shown),
-            states=tuple(row[3] for row in shown),
-        )
-
-
-def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str, str, datetime, int | None]]:
-    rows = of_tenant(tenant).filter(trace_id=trace_id).order_by("id")
-    columns = rows.values_list("id", "source_agent_id", "target_agent_id", "state", _AT, "token_count")
-    return list(columns[: MOST_COUNTED + 1])
-
-
-def _count_findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
-    # The handoffs already belong to the tenant. A tenant filter would make SQLite read all findings of the tenant.
-    rows = Finding.objects.filter(handoff__in=handoffs).exclude(code=UNVERIFIED).values_list("handoff")
-    return Counter(dict(rows.annotate(Count("id"))))
 
 
 def draw_trace(

@@ -63,21 +63,27 @@ def draw_stacked_bars(
     title: str = "Handoffs over time",
     prefix: str = "bars",
     marks: Sequence[Mark] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> Drawing:
-    """Draw bars stacked in `order` from the bottom. The legend lists only the names with a number in some bar."""
+    """Draw bars stacked in `order` from the bottom. The legend lists only the names with a number in some bar.
+
+    `labels` has the words for names that are codes.
+    """
+    label_of = {name: (labels or {}).get(name, name) for name in order}
     names = [name for name in order if any(bar.parts.get(name) for bar in bars)]
     totals = {name: sum(bar.parts.get(name, 0) for bar in bars) for name in names}
     rows = tuple((bar.title, *(f"{bar.parts.get(name, 0):,}" for name in names)) for bar in bars if bar.total)
     words = (
-        (f"{title}: " + ", ".join(f"{number:,} {name}" for name, number in totals.items()) + ".",)
+        (f"{title}: " + ", ".join(f"{number:,} {label_of[name]}" for name, number in totals.items()) + ".",)
         if names
         else (f"{title}: nothing in this period.",)
     )
     ticks = _choose_ticks(max((bar.total for bar in bars), default=0))
-    legend, top = _draw_legend(totals, prefix, width)
+    legend, top = _draw_legend(totals, label_of, prefix, width)
     plot = _Plot(width, height, top, ticks[-1], len(bars))
     parts = [definitions(prefix, names), legend, _draw_axis(plot, ticks)]
-    parts += [_draw_bar(plot, number, bar, names, prefix) for number, bar in enumerate(bars) if bar.total]
+    shown = {name: label_of[name] for name in names}
+    parts += [_draw_bar(plot, number, bar, shown, prefix) for number, bar in enumerate(bars) if bar.total]
     parts += _draw_labels(plot, bars)
     parts += [draw_mark(one, plot.left(0) + one.at * plot.pitch * plot.number, top, plot.floor) for one in marks]
     if not names:
@@ -94,7 +100,7 @@ def draw_stacked_bars(
         class_="drawing bars",
         interactive=any(bar.href and bar.total for bar in bars) or any(one.href for one in marks),
     )
-    return Drawing(svg=svg, text=words, columns=("Period", *names), rows=rows)
+    return Drawing(svg=svg, text=words, columns=("Period", *shown.values()), rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,7 @@ def _draw_axis(plot: _Plot, ticks: Sequence[int]) -> str:
     return element("g", *lines, class_="axis", aria_hidden="true")
 
 
-def _draw_bar(plot: _Plot, number: int, bar: Bar, names: Sequence[str], prefix: str) -> str:
+def _draw_bar(plot: _Plot, number: int, bar: Bar, names: Mapping[str, str], prefix: str) -> str:
     left = plot.left(number)
     gap = min(plot.pitch * 0.2, 6.0)
     top = plot.floor
@@ -177,7 +183,7 @@ def _draw_bar(plot: _Plot, number: int, bar: Bar, names: Sequence[str], prefix: 
                 fill=paint(prefix, name),
             )
         )
-    summary = ", ".join(f"{bar.parts[name]:,} {name}" for name in names if bar.parts.get(name))
+    summary = ", ".join(f"{bar.parts[name]:,} {label}" for name, label in names.items() if bar.parts.get(name))
     return link(bar.href, f"{bar.title}: {summary}", *pieces, class_="column")
 
 
@@ -209,22 +215,24 @@ def _select_labels(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]
             free, label = number + every, bar.label
 
 
-def _draw_legend(totals: Mapping[str, int], prefix: str, width: float) -> tuple[str, float]:
+def _draw_legend(totals: Mapping[str, int], labels: Mapping[str, str], prefix: str, width: float) -> tuple[str, float]:
     """Draw the names with their totals, in as many lines as needed, and return the legend with its height."""
-    entries = []
+    entries: list[str] = []
     x = 0.0
     y = 4
     for name, number in totals.items():
-        label = f"{name} {number:,}"
+        label = f"{labels[name]} {number:,}"
         wide = 19 + len(label) * 6.8 + 16
         if x and x + wide > width:
             x, y = 0.0, y + _LEGEND_LINE
-        entries.append(
+        entry = (
             element(
                 "rect", x=x, y=y, width=14, height=12, rx=2, fill=paint(prefix, name), stroke=FILLS.get(name, _AXIS)
-            )
+            ),
+            text(label, x + 19, y + 10.5, class_="axis-text", fill=_AXIS, font_size=12),
         )
-        entries.append(text(label, x + 19, y + 10.5, class_="axis-text", fill=_AXIS, font_size=12))
+        is_code = labels[name] != name
+        entries += [element("g", element("title", escape_text(name)), *entry)] if is_code else entry
         x += wide
     return (element("g", *entries, class_="legend") if entries else ""), y + 30.0
 

@@ -89,7 +89,7 @@ def draw_lanes(
         marks,
         width=layout.width,
         height=layout.height,
-        title=f"{len(arrows)} handoffs between {len(names)} agents, over time",
+        title=f"{pluralize(len(arrows), 'handoff')} between {pluralize(len(names), 'agent')}, over time",
         description=" ".join(words)[:_DESCRIPTION],
         prefix=prefix,
         class_="drawing lanes",
@@ -238,15 +238,16 @@ def draw_time_axis(moments: Sequence[Moment], *, width: float, prefix: str = "ti
 _TALL: Final = {"rejected": 14, "declined": 14, "held": 11, "approved": 8, "accepted": 8}
 _STRIP_HEIGHT: Final = 16
 _MOST_CELLS: Final = 40
-_GRAVEST: Final = ("rejected", "declined", "held", "received", "validating", "approved", "accepted", "superseded")
+# A superseded handoff comes last, because the attempt that replaced it decides the state of the trace.
+GRAVEST: Final = ("rejected", "declined", "held", "received", "validating", "approved", "accepted", "superseded")
 
 
 def draw_strip(states: Sequence[str], *, width: int = 120, prefix: str = "strip") -> Drawing:
     """Draw the states of handoffs in their order, a bar each; a bar of several handoffs has their gravest state."""
     counts = Counter(states)
-    words = (f"{', '.join(f'{counts[state]:,} {state}' for state in _GRAVEST if counts[state]) or 'no handoffs'}.",)
+    words = (f"{', '.join(f'{counts[state]:,} {state}' for state in GRAVEST if counts[state]) or 'no handoffs'}.",)
     each = -(-len(states) // _MOST_CELLS) or 1
-    cells = [min(states[at : at + each], key=_GRAVEST.index) for at in range(0, len(states), each)]
+    cells = [min(states[at : at + each], key=GRAVEST.index) for at in range(0, len(states), each)]
     pitch = min(width / max(len(cells), 1), 8.0)
     paths: dict[str, list[str]] = {}
     for number, state in enumerate(cells):

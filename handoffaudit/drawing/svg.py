@@ -54,19 +54,15 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
 
     `class_` becomes `class`, and `_` in an attribute name becomes `-`.
     """
-    written = "".join(
-        [
-            f' {_name(key)}="{escape_text(value) if isinstance(value, str) else _value(value)}"'
-            for key, value in attributes.items()
-            if value is not None
-        ]
-    )
+    written = "".join([_attribute(key, value) for key, value in attributes.items() if value is not None])
     return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
 
 
-@lru_cache(maxsize=256)
-def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
+# The elements of a drawing share most attributes, and the drawings of a page most positions.
+@lru_cache(maxsize=8192, typed=True)
+def _attribute(key: str, value: str | float) -> str:
+    name = key.rstrip("_").replace("_", "-")
+    return f' {name}="{escape_text(value) if isinstance(value, str) else _value(value)}"'
 
 
 def _value(value: float) -> str:
@@ -249,8 +245,8 @@ FILLS = {
     "other": "#8c959f",
     "blocked": "#d1242f",
     "handoffs": "#4f6bd8",
-    "caused": "#d1242f",
-    "passed-on": "#bf8700",
+    "introduced": "#d1242f",
+    "inherited": "#bf8700",
 }
 
 _MARKS = {
@@ -270,8 +266,8 @@ _MARKS = {
     "schema_invalid": ("M3 0V6",),
     "other": ("M0 0L6 6",),
     "blocked": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
-    "caused": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
-    "passed-on": ("M1.5 1.5h1.5M4.5 4.5h1.5",),
+    "introduced": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+    "inherited": ("M1.5 1.5h1.5M4.5 4.5h1.5",),
 }
 
 _SIZE = 6

@@ -22,9 +22,10 @@ from handoffaudit.validation.verdict import LayerStatus, Verdict
 
 
 class EarlierHandoffs(NamedTuple):
-    """The number of earlier handoffs of the trace on the same route (`same_way`), and of those with the same data.
+    """Counts of the earlier handoffs of a trace that are like a given handoff.
 
-    `received` is the number of those with the same data for the latest earlier handoff to this source.
+    `same_way` counts those on the same route, and `same_data` those on the same route with the same data. `received` is
+    the `same_data` of the latest earlier handoff to the source.
     """
 
     same_way: int = 0
@@ -33,7 +34,7 @@ class EarlierHandoffs(NamedTuple):
 
 
 class Repeats:
-    """A counter of repeated handoffs. It receives the handoffs of a trace in order and ignores those without one."""
+    """A counter of repeated handoffs. It receives handoffs in order, and ignores handoffs without a trace."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, ...]] = Counter()
@@ -64,14 +65,14 @@ class TraceRoles:
         self._reported: dict[str, set[str]] = {}
 
     def prepare(self, subject: Subject) -> None:
-        """Set what the earlier handoffs tell about the source and about the trace."""
+        """Set the guessed role of the source, and the values that earlier handoffs of the trace reported."""
         record = subject.record
         agent = record.source_agent_id
         subject.source_role, self._behaviour[agent] = guess_role(record, self._behaviour.get(agent, ""))
         subject.reported = self._reported.get(record.trace_id, ())
 
     def learn(self, subject: Subject, verdict: Verdict) -> None:
-        """Keep the values that the handoff reported for later handoffs of its trace."""
+        """Remember the values that the handoff reported, because later handoffs of its trace need them."""
         trace = subject.record.trace_id
         if trace:
             self._reported.setdefault(trace, set()).update(reported_keys(verdict.claims, subject.reported))
@@ -87,10 +88,9 @@ _NO_HISTORY = History()
 class Judged:
     """The result for one item.
 
-    `found` holds the findings that a person would see: warnings and errors. `spans` are the marked characters of the
-    labelled text. `ms` is the time of the layers, without the time to read the item. `judged` is False if every layer
-    skipped the item, because it is not checked or contains nothing to check. `noted` holds the findings of severity
-    information.
+    `found` holds the findings that a person would see: severity `warning` and above. `noted` holds those of severity
+    `info`. `spans` are the places in the labelled text that are ungrounded or that the LLM objects to. `ms` is the time
+    of the layers, without the time to read the item. `judged` is False if every layer skipped the item.
     """
 
     item: Item

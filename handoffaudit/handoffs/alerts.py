@@ -164,7 +164,7 @@ def _webhook_failing(alert: Alert) -> str:
 
 
 def _rejection_rate(alert: Alert) -> str:
-    return f"{alert_value(alert) * 100:.1f} % of the judged handoffs are rejected"
+    return f"{alert_value(alert) * 100:.1f} % of the judged handoffs are rejected or declined"
 
 
 def _queue_age(alert: Alert) -> str:
@@ -230,8 +230,8 @@ _ABOUT = {
         _rejection_rate,
         "The rejection rate is above the level of the alert rule. The reasons on the overview show whether one agent "
         "or one rule is the cause. This alert closes by itself when the rate is below the warning level again.",
-        "state=rejected",
-        "See the rejected handoffs",
+        "state=rejected&state=declined",
+        "See the rejected and declined handoffs",
     ),
     AlertKind.QUEUE_AGE: AlertText(
         _queue_age,

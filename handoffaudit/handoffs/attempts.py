@@ -317,3 +317,28 @@ def store_records(judged: Iterable[JudgedHandoff]) -> None:
         unique_fields=["tenant", "lineage"],
         update_fields=["content"],
     )
+
+
+def list_attempts(handoff: Handoff, limit: int) -> list[Handoff]:
+    """Return the newest attempts of the handoff's lineage, oldest first."""
+    first = lineage_of(handoff)
+    rows = Handoff.objects.filter(tenant=handoff.tenant_id)
+    later = rows.filter(lineage=first).exclude(lineage="").order_by("-attempt", "-id")
+    return [*later[:limit], *rows.filter(handoff_id=first, lineage="")][:limit][::-1]
+
+
+def count_attempts(handoff: Handoff) -> int:
+    first = lineage_of(handoff)
+    in_lineage = Q(lineage=first) & ~Q(lineage="") | Q(handoff_id=first, lineage="")
+    return Handoff.objects.filter(in_lineage, tenant=handoff.tenant_id).count()
+
+
+def later_attempt(handoff: Handoff) -> Handoff | None:
+    """Return the attempt that superseded this one, or None."""
+    if handoff.state != State.SUPERSEDED:
+        return None
+    later = Handoff.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).exclude(lineage="")
+    if handoff.lineage:
+        later = later.filter(Q(attempt__gt=handoff.attempt) | Q(attempt=handoff.attempt, id__gt=handoff.pk))
+    # A repaired attempt that failed has superseded no other attempt.
+    return later.exclude(repaired=True, state=State.SUPERSEDED).order_by("-attempt", "-id").first()

@@ -7,9 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from handoffaudit.handoffs.models import PolicyCase
-from handoffaudit.validation.catalogue import FAMILIES
 from handoffaudit.validation.config import ANY_OTHER_TYPE
-from handoffaudit.validation.layers import MODEL_LAYERS
+from handoffaudit.validation.layers import FAMILIES, MODEL_LAYERS
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
 
 MOST_CODES_SHOWN: Final = 50

@@ -1,19 +1,32 @@
-"""Tables of stored counts (aggregates), and the four aggregates that count handoffs per hour and per day.
+"""Tables of stored counts (aggregates): counts of handoffs per hour and per day, and totals for the metrics.
 
 The transaction that changes the state of a handoff also changes the counts, so that pages need not count handoffs.
+
+Totals count since the installation, and all processes add to them. A process collects additions in memory and adds
+them to the database some seconds later, in a thread of its own. So no request waits for the totals, and no two
+transactions wait for each other's totals. A process that is killed loses its last additions, so totals are for charts
+and alerts.
 """
 
+import atexit
+import threading
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from functools import cached_property
+from enum import StrEnum
+from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+import structlog
+from django.db import DatabaseError, connections, models, transaction
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
+from handoffaudit import problem_types
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.models import (
@@ -22,12 +35,17 @@ from handoffaudit.handoffs.models import (
     DailyPair,
     Handoff,
     HourlyCount,
+    HourlySource,
     HourlyTotal,
+    MetricTotal,
     State,
 )
 from handoffaudit.policy.retention import HOURS_KEPT
 from handoffaudit.validation.layers import semantic
 from handoffaudit.validation.times import hour_of
+
+if TYPE_CHECKING:
+    from handoffaudit.handoffs.ingest.prepare import Receipt
 
 # The counts leave this rule code out, because the flag `unverified` shows the same. Without an LLM key, nearly every
 # strict handoff has the code, and counting the code would double the number of rows.
@@ -130,6 +148,7 @@ class Aggregate(Generic[_Row]):
 
 
 HOURLY_COUNTS: Final = Aggregate(HourlyCount, ("tenant", *CountKey._fields[1:], "state", "code"))
+HOURLY_SOURCES: Final = Aggregate(HourlySource, ("tenant", "hour", "source_agent_id"))
 HOURLY_TOTALS: Final = Aggregate(HourlyTotal, ("tenant", "hour", "state", "code"))
 DAILY_COUNTS: Final = Aggregate(
     DailyCount, ("tenant", "code", "day", "source_agent_id", "handoff_type"), tuple(OUTCOMES)
@@ -161,9 +180,9 @@ def _folding(aggregate: Aggregate[Any]) -> Callable[[Mapping[Key, int]], Numbers
     return fold
 
 
-# Every transaction changes the tables in this order, so that two workers cannot deadlock. The reason for four tables is
-# in `docs/decisions/0048-four-tables-of-counts.md`.
-_TABLES: Final[tuple[Aggregate[Any], ...]] = (HOURLY_COUNTS, DAILY_PAIRS, DAILY_COUNTS, HOURLY_TOTALS)
+# Every transaction changes the tables in this order, so that two workers cannot deadlock. The reason for several tables
+# is in `docs/decisions/0048-four-tables-of-counts.md`.
+_TABLES: Final[tuple[Aggregate[Any], ...]] = (HOURLY_COUNTS, DAILY_PAIRS, DAILY_COUNTS, HOURLY_SOURCES, HOURLY_TOTALS)
 AGGREGATES: Final = {aggregate: _folding(aggregate) for aggregate in _TABLES}
 
 
@@ -206,7 +225,7 @@ def roll_up(tenant: Tenant, moment: datetime) -> int:
     Call inside a transaction. One call takes at most `ROLLED_UP_AT_ONCE` rows of each table.
     """
     first, gone = midnight_of(moment), 0
-    for aggregate in (HOURLY_COUNTS, HOURLY_TOTALS):
+    for aggregate in (HOURLY_COUNTS, HOURLY_SOURCES, HOURLY_TOTALS):
         length = len(aggregate.numbers)
         of_day = aggregate.read(tenant, first, first + _DAY)
         # Transactions that count handoffs change the rows in the same order, so this one cannot deadlock with them.
@@ -219,3 +238,139 @@ def roll_up(tenant: Tenant, moment: datetime) -> int:
         aggregate.add({key: (number,) for key, number in sums.items()})
         gone += len(later) if aggregate is HOURLY_COUNTS else 0
     return gone
+
+
+log = structlog.get_logger(__name__)
+
+FLUSH_SECONDS: Final = 5.0
+# The upper bounds of the buckets of the histogram, in seconds.
+TIME_BOUNDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+OVER_BOUNDS: Final = "+Inf"
+# Labels come from fixed lists of the product. This limit keeps the table small if such a list is wrong.
+MOST_LABELS: Final = 500
+
+
+class Total(StrEnum):
+    """The totals. The label is in brackets."""
+
+    SUBMISSIONS = "submissions"  # (result)
+    REFUSALS = "refusals"  # (reason)
+    VERDICTS = "verdicts"  # (outcome)
+    VERDICT_TIMES = "verdict_times"  # (upper bound of the bucket)
+    VERDICT_MILLISECONDS = "verdict_ms"
+    LLM_CALLS = "llm_calls"  # (outcome)
+    LLM_MICRODOLLARS = "llm_microdollars"
+    DELIVERIES = "deliveries"  # (outcome)
+
+
+_AGGREGATE: Final[Aggregate[models.Model]] = Aggregate(MetricTotal, ("name", "label"))
+
+_totals_lock = threading.Lock()
+_pending_totals: Counter[tuple[str, str]] = Counter()
+_is_scheduled = False
+
+
+def add_total(total: Total, label: str = "", number: int = 1) -> None:
+    """Add to a total. The database has the addition after `FLUSH_SECONDS`."""
+    if number:
+        _add_totals({(total.value, label): number})
+
+
+# The results of stored submissions by the status of the receipt.
+_STORED: Final = {202: "new", 200: "known", 422: "unreadable"}
+
+
+def add_receipt_totals(receipts: "Iterable[Receipt]", *, with_refusals: bool = False) -> None:
+    """Count submissions. The API counts the refusal of a single submission with its answer, others `with_refusals`."""
+    found: Counter[tuple[str, str]] = Counter()
+    for receipt in receipts:
+        if receipt.status in _STORED:
+            found[Total.SUBMISSIONS.value, _STORED[receipt.status]] += 1
+        elif with_refusals:
+            found[Total.REFUSALS.value, problem_types.name_of(receipt.title, receipt.status)] += 1
+    _add_totals(found)
+
+
+def add_verdict_totals(verdicts: Iterable[tuple[str, timedelta]]) -> None:
+    """Count verdicts, each with its outcome and the time from receipt to verdict."""
+    found: Counter[tuple[str, str]] = Counter()
+    for outcome, taken in verdicts:
+        # The clock of the worker may be behind the clock of the web process.
+        seconds = max(0.0, taken.total_seconds())
+        at = bisect_left(TIME_BOUNDS, seconds)
+        found[Total.VERDICTS.value, outcome] += 1
+        found[Total.VERDICT_TIMES.value, str(TIME_BOUNDS[at]) if at < len(TIME_BOUNDS) else OVER_BOUNDS] += 1
+        found[Total.VERDICT_MILLISECONDS.value, ""] += round(1000 * seconds)
+    _add_totals(found)
+
+
+def _add_totals(numbers: dict[tuple[str, str], int]) -> None:
+    if not numbers:
+        return
+    with _totals_lock:
+        for key, number in numbers.items():
+            if key in _pending_totals or len(_pending_totals) < MOST_LABELS:
+                _pending_totals[key] += number
+        _schedule()
+
+
+def _schedule() -> None:
+    """Start the thread that flushes, if none waits. Call with the lock held."""
+    global _is_scheduled  # noqa: PLW0603 -- one for the process
+    if not _is_scheduled:
+        _is_scheduled = True
+        _flush_at_exit()
+        timer = threading.Timer(FLUSH_SECONDS, _flush_in_thread)
+        timer.daemon = True
+        timer.start()
+
+
+def _flush_in_thread() -> None:
+    global _is_scheduled  # noqa: PLW0603 -- one for the process
+    with _totals_lock:
+        _is_scheduled = False
+    try:
+        flush_totals()
+    except DatabaseError as error:
+        log.warning("totals for the metrics wait: the database can't be reached", error=str(error))
+        with _totals_lock:
+            _schedule()
+    finally:
+        connections.close_all()
+
+
+@cache
+def _flush_at_exit() -> None:
+    """Flush when this process ends, because a command can end before its first flush."""
+    atexit.register(_flush_quietly)
+
+
+def _flush_quietly() -> None:
+    with suppress(DatabaseError):
+        flush_totals()
+
+
+def flush_totals() -> None:
+    """Add what this process has collected to the database. If the database fails, the additions stay collected."""
+    with _totals_lock:
+        numbers = dict(_pending_totals)
+        _pending_totals.clear()
+    if not numbers:
+        return
+    try:
+        with transaction.atomic():
+            _AGGREGATE.add({key: [number] for key, number in numbers.items()})
+    except BaseException:
+        with _totals_lock:
+            _pending_totals.update(numbers)
+        raise
+
+
+def read_totals() -> dict[Total, dict[str, int]]:
+    """Return all totals by label, for all processes."""
+    found: dict[Total, dict[str, int]] = {total: {} for total in Total}
+    known = {total.value: total for total in Total}
+    for name, label, number in MetricTotal.objects.values_list("name", "label", "number")[: MOST_LABELS * len(Total)]:
+        if name in known:
+            found[known[name]][label] = number
+    return found

@@ -1,7 +1,6 @@
-"""SQL that the ORM cannot generate: bulk inserts, and sums over several queries (`docs/decisions/0003-hot-sql.md`)."""
+"""SQL that the ORM cannot generate, or only slowly: bulk inserts, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
 
 import json
-import select
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -10,20 +9,20 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
-import psycopg
-from django.db import OperationalError, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import CharField, Func, IntegerField, Model, QuerySet, UUIDField
+from django.db.models import CharField, Model, QuerySet, UUIDField
+from django.db.models.expressions import Col
 from django.db.models.lookups import In
 
-from handoffaudit import database_faults
-from handoffaudit.database_faults import POOL_SECONDS, Cause
+if TYPE_CHECKING:
+    import psycopg
 
-# After this time without an answer to a query, another connection checks whether the server still works.
-SILENT_SECONDS = 0.8
+# The SQLSTATE of a statement that was canceled.
+_CANCELED = "57014"
 
 
 @cache
@@ -31,13 +30,17 @@ def is_postgresql() -> bool:
     return connection.vendor == "postgresql"
 
 
-def server_cursor() -> "psycopg.Cursor[Any]":
-    """Return a cursor whose parameters the server binds.
+@contextmanager
+def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
+    """Yield a cursor that sends parameters separately from the statement, and raises the errors of Django.
 
     Django's own cursor writes the parameters into the statement, which is expensive for document bodies.
     """
+    import psycopg  # noqa: PLC0415 -- not needed with SQLite
+
     connection.ensure_connection()
-    return psycopg.Cursor(connection.connection)
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        yield cursor
 
 
 def among(values: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -75,33 +78,41 @@ class InArray(In):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table that a bulk statement fills, in order, with their PostgreSQL types."""
+    """The columns of a table that a bulk statement fills, in order, with their PostgreSQL types.
+
+    `name_list` has the names in SQL, `forms` the positions of the values that SQLite stores in another form.
+    """
 
     table: str
     names: tuple[str, ...]
     types: tuple[str, ...]
     fields: tuple[Any, ...]
+    name_list: str
+    forms: tuple[tuple[int, Callable[[Any], Any]], ...]
 
     @classmethod
     def of(cls, model: type[Model], *attributes: str) -> "Columns":
         fields = tuple(model._meta.get_field(name) for name in attributes)  # noqa: SLF001 -- Django's documented API
         names = tuple(str(field.column) for field in fields)  # type: ignore[union-attr]
-        return cls(model._meta.db_table, names, tuple(_copy_type(field) for field in fields), fields)  # noqa: SLF001 # type: ignore[arg-type]
-
-    @property
-    def name_list(self) -> str:
-        return ", ".join(f'"{name}"' for name in self.names)
+        types = tuple(_copy_type(field) for field in fields)
+        forms = tuple((at, _SQLITE_FORMS[kind]) for at, kind in enumerate(types) if kind in _SQLITE_FORMS)
+        listed = ", ".join(f'"{name}"' for name in names)
+        return cls(model._meta.db_table, names, types, fields, listed, forms)  # noqa: SLF001 # type: ignore[arg-type]
 
     def placeholders(self, mark: str = "%s") -> str:
         return ", ".join([mark] * len(self.names))
 
+    def insert_statement(self, mark: str = "%s") -> str:
+        return f'INSERT INTO "{self.table}" ({self.name_list}) VALUES ({self.placeholders(mark)})'  # noqa: S608
+
     def adapt_rows(self, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
         """Return the rows with each value in the form that SQLite stores."""
-        forms = [_SQLITE_FORMS.get(kind) for kind in self.types]
-        return [
-            [value if form is None or value is None else form(value) for form, value in zip(forms, row, strict=True)]
-            for row in rows
-        ]
+        adapted = [list(row) for row in rows]
+        for values in adapted:
+            for at, form in self.forms:
+                if values[at] is not None:
+                    values[at] = form(values[at])
+        return adapted
 
 
 # Rows of counts repeat the same few hours many times, so the texts of the hours are cached.
@@ -143,7 +154,7 @@ def _copy_type(field: Any) -> str:
 
 
 def insert_rows(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
-    """Insert all rows. Raise `IntegrityError` (SQLite) or `UniqueViolation` (PostgreSQL) if a row exists already."""
+    """Insert all rows. Raise `IntegrityError` if a row exists already."""
     if not rows:
         return
     if is_postgresql():
@@ -153,10 +164,7 @@ def insert_rows(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
             for row in rows:
                 copy.write_row(row)
         return
-    execute_each(
-        f'INSERT INTO "{columns.table}" ({columns.name_list}) VALUES ({columns.placeholders()})',  # noqa: S608
-        columns.adapt_rows(rows),
-    )
+    execute_each(columns.insert_statement(), columns.adapt_rows(rows))
 
 
 def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -197,13 +205,13 @@ def sum_rows(
 ) -> list[tuple[Any, ...]]:
     """Group the rows of all `parts` by the columns `by`; return these columns and the SQL expressions `sums`.
 
-    All parts must have the same columns. `tail` is SQL that orders and limits the result. The statement is written in
-    SQL because Django can group neither a union nor a limited query.
+    Without columns, all rows are one group. All parts must have the same columns. `tail` is SQL that orders and limits
+    the result. The statement is written in SQL because Django can group neither a union nor a limited query.
     """
     compiled = [part.query.sql_with_params() for part in parts]
     rows = " UNION ALL ".join(sql for sql, _ in compiled)
-    names = ", ".join(by)
-    sql = f"SELECT {names}, {', '.join(sums)} FROM ({rows}) AS counted GROUP BY {names} {tail}"  # noqa: S608
+    grouped = f"GROUP BY {', '.join(by)}" if by else ""
+    sql = f"SELECT {', '.join((*by, *sums))} FROM ({rows}) AS counted {grouped} {tail}"  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(sql, [param for _, params in compiled for param in params])
         found: list[tuple[Any, ...]] = cursor.fetchall()
@@ -220,28 +228,6 @@ def split_values(found: Any) -> list[Any]:
     """Return the list of values from the result of a `collect_values` expression."""
     values: list[Any] = orjson.loads(found) if isinstance(found, str) else found or []
     return values
-
-
-class TimeStep(Func):
-    """The index of the time bucket that a moment falls into.
-
-    Each time bucket lasts `seconds`, counted from `begin`, in seconds since 1970 (default 0).
-    """
-
-    output_field = IntegerField()
-
-    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        template = f"FLOOR((date_part('epoch', %(expressions)s) - {self._begin}) / {self.extra['seconds']})::integer"
-        return self.as_sql(compiler, connection, template=template, **context)
-
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        template = f"((CAST(strftime('%%%%s', %(expressions)s) AS INTEGER) - {self._begin}) / {self.extra['seconds']})"
-        return self.as_sql(compiler, connection, template=template, **context)
-
-    @property
-    def _begin(self) -> int:
-        begin: int = self.extra.get("begin", 0)
-        return begin
 
 
 class OutOfTime(Exception):
@@ -280,7 +266,7 @@ def _as_out_of_time() -> Generator[None]:
     try:
         yield
     except OperationalError as error:
-        if isinstance(error.__cause__, psycopg.errors.QueryCanceled) or str(error) == "interrupted":
+        if getattr(error.__cause__, "sqlstate", "") == _CANCELED or str(error) == "interrupted":
             raise OutOfTime from error
         raise
 
@@ -326,67 +312,63 @@ def release_connection() -> None:
         connection.close()
 
 
-class WatchedConnection(psycopg.Connection[Any]):
-    """A connection that closes itself if the server stops answering.
+_Row = TypeVar("_Row", bound=Model)
 
-    A server that hangs keeps its connections open, and the kernel of its machine still acknowledges data, so the
-    network shows no error. The connection of a slow query stays open, because the server answers on another connection.
+Converter = tuple[int, Callable[..., Any], Col]
+
+
+class RowReader(Generic[_Row]):
+    """Reads rows of a model. `columns` are all its columns as a list in SQL, and `by` names of attributes.
+
+    Each statement is written once per process. Django writes the statement of a query anew each time, which for a wide
+    table takes several times as long as running it.
     """
 
-    def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
-        return super().wait(self._watch(gen), *args, **more)
+    def __init__(self, model: type[_Row], by: Sequence[str]) -> None:
+        meta = model._meta  # noqa: SLF001 -- Django's documented API
+        self.model = model
+        self.fields = [field for field in meta.concrete_fields if field.column]
+        self.columns = ", ".join(f'"{field.column}"' for field in self.fields)
+        self._names = [field.attname for field in self.fields]
+        self._by = [field for name in by for field in self.fields if field.attname == name]
+        tests = " AND ".join(f'"{field.column}" = %s' for field in self._by)
+        self._sql = f'SELECT {self.columns} FROM "{meta.db_table}" WHERE {tests}'  # noqa: S608
 
-    def set_autocommit(self, value: bool) -> None:  # noqa: FBT001 -- psycopg's signature
-        # Django sets the value each time that it takes a connection from the pool.
-        if value != self.autocommit:
-            super().set_autocommit(value)
+    def first(self, *values: Any) -> _Row | None:
+        """Return a row with these values, one for each name in `by`, or None. The router chooses the database."""
+        alias = router.db_for_read(self.model)
+        bound = [
+            field.get_db_prep_value(value, connections[alias]) for field, value in zip(self._by, values, strict=True)
+        ]
+        return next(iter(self.run(self._sql, bound, alias)), None)
 
-    def _watch(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Forward the messages between psycopg and its generator, and close the connection if the server is away.
-
-        psycopg sends 0 after every 0.1 seconds without data.
-        """
-        silent_since, is_away = 0.0, False
-        try:
-            wanted = next(gen)
-            while True:
-                ready = yield wanted
-                if ready:
-                    silent_since, is_away = 0.0, False
-                elif not silent_since:
-                    silent_since = time.monotonic()
-                elif is_away:
-                    self.close()
-                    raise psycopg.OperationalError("the server does not answer")
-                elif time.monotonic() - silent_since >= SILENT_SECONDS:
-                    fault = database_faults.server.look()
-                    # The connection closes only after the next wait, because the answer may have arrived during the
-                    # check.
-                    is_away = fault is not None and fault.cause == Cause.AWAY
-                wanted = gen.send(ready)
-        except StopIteration as end:
-            return end.value
+    def run(self, sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[_Row]:
+        """Return the rows of a statement that returns `columns`."""
+        connection = connections[alias]
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [connection.ops.adapt_unknown_value(value) for value in values])
+            found = [list(row) for row in cursor.fetchall()]
+        for at, convert, column in _converters(self, connection.vendor, alias):
+            for row in found:
+                row[at] = convert(row[at], column, connection)
+        return [self.model.from_db(alias, self._names, row) for row in found]
 
 
-def limit_waits() -> None:
-    """Limit how long this process waits for PostgreSQL; call in processes that answer requests."""
-    if is_postgresql() and (pool := connection.settings_dict["OPTIONS"].get("pool")):
-        pool |= {"connection_class": WatchedConnection, "timeout": POOL_SECONDS}
+@cache
+def _converters(reader: "RowReader[Any]", vendor: str, alias: str) -> tuple[Converter, ...]:
+    """Return the conversions of the database's values, by position in the row."""
+    connection, table = connections[alias], reader.model._meta.db_table  # noqa: SLF001 -- Django's documented API
+    return tuple(
+        (at, convert, column)
+        for at, column in enumerate(field.get_col(table) for field in reader.fields)
+        for convert in (*connection.ops.get_db_converters(column), *column.get_db_converters(connection))
+    )
 
 
-def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Replace the connection by the next one of the pool if the server closed it, for example in a restart.
+def reader_of(model: type[_Row], *by: str) -> RowReader[_Row]:
+    """Return the reader of a model, which finds rows by these attributes, for example `"id", "tenant_id"`."""
+    reader: RowReader[_Row] = _reader(model, by)
+    return reader
 
-    An idle connection becomes readable only when the server closes it, so the check of a working connection needs no
-    round trip.
-    """
-    if connection.vendor != "postgresql":
-        return
-    poll = select.poll()
-    try:
-        poll.register(connection.connection.fileno(), select.POLLIN)
-        if poll.poll(0):
-            connection.connection.execute("")
-    except psycopg.OperationalError:
-        connection.close()
-        connection.connect()
+
+_reader = cache(RowReader)

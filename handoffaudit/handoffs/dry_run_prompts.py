@@ -221,4 +221,4 @@ class _Meter:
         usd = estimate_call_cost(model, size, question.max_tokens, self._prices)
         if question.max_cost_usd is None or usd <= question.max_cost_usd:
             self.costs[key] = usd
-        raise Unavailable(Reason.TOO_DEAR, "An estimate of the cost asks the LLM nothing.")
+        raise Unavailable(Reason.TOO_DEAR, "An estimate of the cost does not call the LLM.")

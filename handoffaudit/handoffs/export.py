@@ -2,12 +2,15 @@
 
 import csv
 import io
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final, Self
 from uuid import UUID
+from weakref import WeakSet
 
 import msgspec
 import orjson
@@ -199,3 +202,80 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
         fields["review"] = orjson.dumps({"decision": handoff.state, "codes": handoff.codes})
     inside = b", ".join(b'"%s": %s' % (name.encode(), value) for name, value in fields.items())
     return b"{%s}" % inside.translate(_LINE_ENDS)
+
+
+MOST_AT_ONCE: Final = 2
+# For each part of a file, and for the whole file, a reader may take this long and the time that this rate needs.
+PATIENCE_SECONDS: Final = 20.0
+LEAST_BYTES_PER_SECOND: Final = 64 * 1024
+# A reader without a place holds its thread until it reads on or goes away.
+MOST_STALLED: Final = 8
+# Nobody closes the iterator of a response that was never sent, so the sets must drop their entries by themselves.
+_under_way: "WeakSet[Download]" = WeakSet()
+_stalled: "WeakSet[Download]" = WeakSet()
+_lock = threading.Lock()
+
+
+class Busy(Exception):
+    """The error while this process already sends as many large files as it may."""
+
+    def __init__(self) -> None:
+        super().__init__(f"This server already sends {MOST_AT_ONCE} files of this kind. Try again in a minute.")
+
+
+class SlowReader(Exception):
+    """The error that ends a download whose reader reads too slowly. The file stays incomplete."""
+
+
+class Download:
+    """The bytes of a large file; its place among the downloads of this process is released when it ends or is closed.
+
+    A reader that reads too slowly loses its place, at the latest when another download needs the place.
+    """
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._sent = self._last = 0
+        # The time that the reader took. The time in which the server made the parts does not count.
+        self._taken = 0.0
+        self._handed_at = time.monotonic()
+        with _lock:
+            for slow in [one for one in _under_way if one.is_slow()]:
+                _under_way.discard(slow)
+                _stalled.add(slow)
+            if len(_under_way) >= MOST_AT_ONCE or len(_stalled) >= MOST_STALLED:
+                raise Busy
+            _under_way.add(self)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        if self.is_slow() or self not in _under_way:
+            self.close()
+            raise SlowReader(f"The reader took {self._sent:,} bytes in {self._taken + self._waits():.0f} s.")
+        try:
+            self._taken, self._handed_at = self._taken + self._waits(), float("inf")
+            part = next(self._parts)
+        except BaseException:
+            self.close()
+            raise
+        self._last = len(part)
+        self._sent += self._last
+        self._handed_at = time.monotonic()
+        return part
+
+    def _waits(self) -> float:
+        """Return how long the reader has had the last part, in seconds."""
+        return max(0.0, time.monotonic() - self._handed_at)
+
+    def is_slow(self) -> bool:
+        def allowed(size: int) -> float:
+            return PATIENCE_SECONDS + size / LEAST_BYTES_PER_SECOND
+
+        return self._waits() > allowed(self._last) or self._taken + self._waits() > allowed(self._sent)
+
+    def close(self) -> None:
+        with _lock:
+            _under_way.discard(self)
+            _stalled.discard(self)

@@ -121,7 +121,7 @@ class Filters(FilterSet):
     target: str = declare(TextFilter("Target", TARGET, where="target_agent_id", example="writer"))
     code: str = declare(
         TextFilter(
-            "Reason",
+            "Rule code",
             "Only handoffs with a finding of this rule code.",
             example="chain.circular",
             widget=forms.Select(),

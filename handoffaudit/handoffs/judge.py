@@ -31,13 +31,13 @@ from handoffaudit.handoffs import (
     repairs,
     results,
     tool_results,
-    totals,
     trace_facts,
     transitions,
 )
+from handoffaudit.handoffs.db import reader_of
 from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs
-from handoffaudit.handoffs.models import CheckKind, Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs.models import CheckKind, Event, Handoff, HandoffBody, LateResults, ModelCheck, State
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import ASK_LATER, PriorContext, chunk_by_size, verdict_on_stored
@@ -154,6 +154,31 @@ def is_anything_waiting() -> bool:
     return _filter_waiting().filter(leases.NEVER_LEASED & Q(tries=0) | leases.is_expired()).exists()
 
 
+def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> None:
+    """Take back the leases on these handoffs, or on all of the tenant, so that workers judge the handoffs again.
+
+    Call in the transaction that changed the rows from which the verdicts, LLM checks and repairs under way are made:
+    none of them is stored.
+    """
+    rows, checks = Handoff.objects.filter(tenant=tenant), ModelCheck.objects.filter(tenant=tenant)
+    leased = _filter_waiting().filter(tenant=tenant).exclude(claim=None)
+    # Repairs on request, and verdicts with late tool results, are stored if the version is still the same.
+    if pks is None:
+        traces = LateResults.objects.filter(tenant=tenant).exclude(claim=None).values_list("trace_id", flat=True)
+        versioned = rows.filter(trace_id__in=list(traces))
+        # One statement with both conditions would read all handoffs.
+        found = {*versioned.values_list("pk", flat=True), *leased.values_list("pk", flat=True)}
+    else:
+        versioned, checks, leased = rows.filter(pk__in=pks), checks.filter(pk__in=pks), leased.filter(pk__in=pks)
+        found = set(pks)
+    # Workers lock handoffs in this order, too.
+    list(rows.filter(pk__in=found).select_for_update().order_by("pk").values_list("pk", flat=True))
+    versioned.update(version=F("version") + 1)
+    now = timezone.now()
+    leases.end(leased, at=now, tries=1)
+    leases.end(checks.exclude(claim=None), at=now)
+
+
 def park_exhausted() -> int:
     """Park handoffs that failed alone as often as `LEASE_TRIES` allows; return the number of parked handoffs."""
     # Each handoff has one more try, because the first try was together with other handoffs.
@@ -215,7 +240,7 @@ def judge(lease: Lease) -> int:
 
 
 def _judge(lease: Lease) -> int:
-    bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in lease.handoffs])
+    bodies = _load_bodies([handoff.pk for handoff in lease.handoffs])
     judged: list[JudgedHandoff] = []
     # Without an LLM key, no LLM check will follow, so the verdict already names the missing check.
     later = client.is_configured()
@@ -252,6 +277,13 @@ def _judge(lease: Lease) -> int:
     return finish(judged, lease)
 
 
+def _load_bodies(pks: list[uuid.UUID]) -> dict[uuid.UUID, HandoffBody]:
+    if len(pks) > 1:
+        return HandoffBody.objects.in_bulk(pks)
+    found = reader_of(HandoffBody, "handoff_id").first(*pks)
+    return {found.pk: found} if found else {}
+
+
 class WorkLease(Protocol):
     """The methods of a lease that `finish` needs."""
 
@@ -286,7 +318,7 @@ def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
         for one in final:
             if one.flagged and not one.handoff.flagged:
                 alerts.raise_alert(one.handoff.tenant_id, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
-    totals.add_verdicts(
+    counts.add_verdict_totals(
         (one.verdict.outcome.value, one.verdict.validated_at - one.handoff.received_at)
         for one in final
         if not one.is_recheck

@@ -19,6 +19,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.handoffs import db
+from handoffaudit.handoffs.db import reader_of
 
 
 class Leased(models.Model):
@@ -57,7 +58,7 @@ def is_free() -> Q:
 
 
 def is_exhausted(tries: int | None = None) -> Q:
-    """Return the condition for rows that failed in as many tries as allowed (default: `LEASE_TRIES`)."""
+    """Return the condition for rows whose allowed tries (default: `LEASE_TRIES`) all ended without a result."""
     return is_expired() & Q(tries__gte=settings.LEASE_TRIES if tries is None else tries)
 
 
@@ -93,13 +94,14 @@ def take_first(
     worker is taking are skipped.
     """
     token, table, key = uuid.uuid4(), model._meta.db_table, model._meta.pk.column  # noqa: SLF001 -- Django's documented API
+    reader = reader_of(model)
     picked = f'SELECT "{key}" FROM "{table}" WHERE {where} ORDER BY {order} LIMIT %s'  # noqa: S608
     # PostgreSQL may run a subquery of IN several times, and could then lease more rows than the limit. PostgreSQL
     # computes an array only once.
     among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if db.is_postgresql() else f"IN ({picked})"
-    sql = f'UPDATE "{table}" SET claim = %s, claim_expires_at = %s, {changes} WHERE "{key}" {among} RETURNING *'  # noqa: S608
+    sql = f'UPDATE "{table}" SET claim = %s, claim_expires_at = %s, {changes} WHERE "{key}" {among}'  # noqa: S608
     bound = token if db.is_postgresql() else token.hex
-    return token, list(model._default_manager.raw(sql, [bound, compute_expiry(seconds), *values, limit]))  # noqa: SLF001 -- Django's documented API
+    return token, reader.run(f"{sql} RETURNING {reader.columns}", [bound, compute_expiry(seconds), *values, limit])
 
 
 def filter_held(model: type[_Row], pk: Any, token: uuid.UUID | None) -> "QuerySet[_Row]":

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from django.db import connection
 
-from handoffaudit.handoffs import db, queries
+from handoffaudit.handoffs import attempts, db, queries
 from handoffaudit.handoffs.filters import is_of_trace
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.diff import Difference, difference
@@ -314,7 +314,7 @@ class Attempt:
 
 def compare_attempts(handoff: Handoff) -> list[Attempt]:
     """Return the newest attempts of the handoff's lineage, oldest first, each compared with the previous attempt."""
-    known = queries.attempts(handoff, MOST)
+    known = attempts.list_attempts(handoff, MOST)
     if len(known) < 2:
         return [Attempt(one) for one in known]
     found: list[Attempt] = []

@@ -6,16 +6,19 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from typing import TYPE_CHECKING
 
-import redis
 import structlog
 from django.conf import settings
 from django.db import close_old_connections, connection
 
 from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.webhooks.worker import notify_webhook_workers
+from handoffaudit.handoffs.webhooks.delivery import notify_webhook_workers
 from handoffaudit.redis_client import ServerBreaker, connect
+
+if TYPE_CHECKING:
+    import redis
 
 log = structlog.get_logger(__name__)
 
@@ -91,6 +94,8 @@ class _Waiters:
                         waiter.event.set()
 
     def _subscribe(self) -> None:
+        from redis import RedisError  # noqa: PLC0415 -- not needed without Redis
+
         while True:
             try:
                 with connect(answer_seconds=None) as client, client.pubsub() as subscription:
@@ -100,7 +105,7 @@ class _Waiters:
                         if message["type"] == "message":
                             data: bytes = message["data"]
                             self.tell(uuid.UUID(bytes=data[at : at + 16]) for at in range(0, len(data), 16))
-            except redis.RedisError as error:
+            except RedisError as error:
                 if _subscriber.fail():
                     log.warning("Redis cannot be reached; waiting requests look by themselves", error=str(error))
                 time.sleep(RECHECK_SECONDS)
@@ -132,12 +137,14 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
     _waiters.tell(changed)
     notify_webhook_workers()
     if settings.REDIS_URL and not _publishing.is_open:
+        from redis import RedisError  # noqa: PLC0415 -- not needed without Redis
+
         try:
             if _publisher is None:
                 _publisher = connect()
             _publisher.publish(CHANNEL, b"".join(pk.bytes for pk in changed))
             _publishing.succeed()
-        except redis.RedisError as error:
+        except RedisError as error:
             if _publishing.fail():
                 log.warning("Redis cannot be reached; waiting requests look by themselves", error=str(error))
 

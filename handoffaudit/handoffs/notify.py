@@ -11,7 +11,7 @@ from django.db import DatabaseError, connections, transaction
 from kombu.exceptions import KombuError
 
 from handoffaudit.celery import REQUEST_IDS, app
-from handoffaudit.logging import MOST_OF_A_TASK, current_id
+from handoffaudit.observability import MOST_OF_A_TASK, current_id
 from handoffaudit.redis_client import PAUSE_SECONDS, ServerBreaker
 
 log = structlog.get_logger(__name__)

@@ -1,7 +1,8 @@
-"""Partitions of the large tables of handoffs on PostgreSQL: one for each week, by the id of the handoff.
+"""Partitions of the large tables of handoffs on PostgreSQL: one for each week, by the time in an id.
 
-The id of a handoff begins with its time, so a week is a range of ids, and a week that nobody needs leaves by dropping
-its partitions. Rows outside of all weeks are in the default partition. SQLite has plain tables.
+The key of a document is the id of its handoff. A verdict has an id of its own, which begins with the time of the
+verdict. So a week is a range of ids, and a week that nobody needs is removed by dropping its partitions. Rows outside
+of all weeks are in the default partition. SQLite has plain tables.
 """
 
 import re
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import structlog
 from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from handoffaudit.handoffs import db
@@ -21,14 +23,22 @@ from handoffaudit.handoffs.filters import first_id_at
 
 log = structlog.get_logger(__name__)
 
-# The tables, with the column of the handoff's id.
-TABLES: Final = {"handoffs_handoffbody": "handoff_id"}
+DOCUMENTS: Final = "handoffs_handoffbody"
+VERDICTS: Final = "handoffs_verdict"
+# The tables, with their keys.
+TABLES: Final = {DOCUMENTS: "handoff_id", VERDICTS: "id"}
 WEEK: Final = timedelta(weeks=1)
-# Partitions are made so long ahead, and `/readyz` warns so long before the last one ends.
+# A verdict is made after its handoff arrived, but the clocks of two machines may differ by up to a week. The value is
+# this time as a difference of ids.
+_CLOCKS: Final = WEEK // timedelta(milliseconds=1) << 80
+# The most verdicts on handoffs of other weeks (strays) that are moved out of a partition, so that it can be dropped. A
+# partition with more strays stays.
+MOST_STRAYS: Final = 10_000
+# How long ahead partitions are made, and how long before the end of the last partition `/readyz` warns.
 AHEAD: Final = 8 * WEEK
 WARN_BEFORE: Final = timedelta(days=7)
 _LOOK_SECONDS: Final = 3600.0
-# While a statement waits for the lock of a table, the statements of others wait behind it.
+# The wait for the lock of a table is short, because the statements of other processes queue behind it.
 _LOCK_MILLISECONDS: Final = 100
 _TRIES: Final = 100
 _PAUSE_SECONDS: Final = 0.3
@@ -41,6 +51,10 @@ _PARTITIONS: Final = """
     SELECT relname, pg_get_expr(relpartbound, pg_class.oid) FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
     WHERE inhparent = to_regclass(%s)
 """
+_STRAYS: Final = """
+    SELECT * FROM "{name}" AS made WHERE (handoff_id < %s OR handoff_id >= %s)
+    AND EXISTS (SELECT FROM handoffs_handoff WHERE handoffs_handoff.id = made.handoff_id)
+"""
 _DETACHED: Final = """
     SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition AND relname ~ %s
     AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%s))
@@ -51,7 +65,7 @@ _next_look = 0.0
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition of a table, for the handoffs from the id `low` up to the id `high`."""
+    """A partition of a table, for the keys from `low` up to `high`, which is not included."""
 
     table: str
     name: str
@@ -82,25 +96,61 @@ def list_partitions(table: str) -> list[Partition]:
 
 
 def find(pk: uuid.UUID) -> list[Partition]:
-    """Return the partitions of all tables that have the rows of a handoff, if the bounds of all are the same."""
-    found = [one for table in TABLES for one in list_partitions(table) if one.low <= pk < one.high]
-    return found if len({(one.low, one.high) for one in found}) == 1 else []
+    """Return the partitions to drop with the week of a handoff, or an empty list if the week has no partition.
+
+    The first partition has the documents of the week. The others are partitions of verdicts that end in this week and
+    have few strays.
+    """
+    documents = [one for one in list_partitions(DOCUMENTS) if one.low <= pk < one.high]
+    verdicts = [one for week in documents for one in list_partitions(VERDICTS) if week.low < one.high <= week.high]
+    return documents + [one for one in verdicts if not _has_many_strays(one, documents[0])]
+
+
+def _has_many_strays(verdicts: Partition, week: Partition) -> bool:
+    with transaction.atomic(), connection.cursor() as cursor:
+        # Without statistics, the planner would read the whole partition instead of the index by handoff.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        some = _STRAYS.format(name=verdicts.name)
+        cursor.execute(f"SELECT count(*) FROM ({some} LIMIT %s) AS strays", [week.low, week.high, MOST_STRAYS + 1])  # noqa: S608
+        return bool(cursor.fetchone()[0] > MOST_STRAYS)
+
+
+def is_empty(one: Partition) -> bool:
+    with connection.cursor() as cursor:
+        # The oldest rows are deleted first. In ascending order, PostgreSQL would read the pages of all deleted rows.
+        cursor.execute(f'SELECT FROM "{one.name}" ORDER BY "{TABLES[one.table]}" DESC LIMIT 1')
+        return cursor.fetchone() is None
+
+
+def bound_verdicts(first: uuid.UUID, last: uuid.UUID | None) -> tuple[uuid.UUID, uuid.UUID]:
+    """Return the bounds of the ids of verdicts made between the times of two ids, or after the time of the first.
+
+    With these bounds, PostgreSQL plans a query by handoff for a few partitions instead of all.
+    """
+    high = last.int + _CLOCKS if last else _MOST.int
+    return uuid.UUID(int=max(first.int - _CLOCKS, 0)), uuid.UUID(int=min(high, _MOST.int))
+
+
+def made_between(first: uuid.UUID, last: uuid.UUID | None) -> Q:
+    """Return the condition for verdicts within `bound_verdicts`, empty on SQLite, which would choose a wrong index."""
+    return Q(id__range=bound_verdicts(first, last)) if db.is_postgresql() else Q()
 
 
 def bounds_of(pk: uuid.UUID) -> tuple[uuid.UUID, uuid.UUID]:
-    """Return the bounds of the partition of a handoff, or of the time between two partitions."""
+    """Return the bounds of the partition of a handoff, or of the gap between partitions that the handoff is in."""
     edges = {_LEAST, _MOST}
     edges.update(edge for one in list_partitions(next(iter(TABLES))) for edge in (one.low, one.high))
     return max(edge for edge in edges if edge <= pk), min(edge for edge in edges if edge > pk or edge == _MOST)
 
 
 def describe_shortage() -> str:
-    """Return what is wrong if the partitions of a table end soon, or an empty text."""
+    """Return a warning if the partitions of a table end soon, or else an empty text."""
     ends = [partitions[-1].ends_at for table in TABLES if (partitions := list_partitions(table))]
     end = min(ends, default=None)
     if end is None or end - timezone.now() > WARN_BEFORE:
         return ""
-    return f"the partitions end on {end:%Y-%m-%d}: start a worker whose database user owns the tables, or read its log"
+    remedy = "start a worker whose database user owns the tables; if one is running, read its log"
+    return f"the partitions end on {end:%Y-%m-%d}: {remedy}"
 
 
 def look() -> None:
@@ -112,7 +162,7 @@ def look() -> None:
 
 
 def make_ahead() -> None:
-    """Make the missing partitions of the next weeks, and drop detached ones that are left. Idempotent."""
+    """Make the missing partitions of the next weeks, and drop partitions that are still detached. Idempotent."""
     until = timezone.now() + AHEAD
     for table in TABLES:
         drop_detached(table)
@@ -122,7 +172,7 @@ def make_ahead() -> None:
 
 
 def make_week(table: str, monday: datetime) -> bool:
-    """Add the partition of a week. Return False if it cannot be made now, for example because another process does."""
+    """Add the partition of a week. Return False if it cannot be made now, such as while another process makes it."""
     key, name, rest = TABLES[table], f"{table}_{monday:%Y%m%d}", f"{table}_rest"
     low, high = first_id_at(monday), first_id_at(monday + WEEK)
     try:
@@ -150,10 +200,12 @@ def make_week(table: str, monday: datetime) -> bool:
 def detach(partitions: Sequence[Partition], is_free: Callable[[], bool]) -> bool:
     """Detach partitions if nobody needs their rows. Call inside a transaction, and `drop_detached` after its commit.
 
-    `is_free` is called while nobody else can read or write the tables, so it must be fast. Raise `OperationalError` if
-    the locks are not free in time.
+    Verdicts on handoffs outside of the first partition's range, such as those of the last second of the week before,
+    move to the default partition. `is_free` is called while nobody else can read or write the tables, so it must be
+    fast. Raise `OperationalError` if the locks are not free in time.
     """
     with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
         _limit_locks(cursor)
         for one in partitions:
             cursor.execute(f'LOCK TABLE ONLY "{one.table}" IN ACCESS EXCLUSIVE MODE')
@@ -162,6 +214,9 @@ def detach(partitions: Sequence[Partition], is_free: Callable[[], bool]) -> bool
             return False
         for one in partitions:
             cursor.execute(f'ALTER TABLE "{one.table}" DETACH PARTITION "{one.name}"')
+            if one.table == VERDICTS:
+                strays = _STRAYS.format(name=one.name)
+                cursor.execute(f'INSERT INTO "{one.table}" {strays}', [partitions[0].low, partitions[0].high])
     return True
 
 
@@ -181,9 +236,16 @@ def _limit_locks(cursor: Any) -> None:
 def partition(table: str) -> None:
     """Make a table partitioned while processes use it. Call outside of a transaction, from a migration. Idempotent.
 
-    The table becomes the first partition, for everything up to the week after the next one, so no row moves.
+    The table becomes the first partition, so no row moves. This partition ends a week after the current week or, if
+    that is later, a week after the week of the newest row.
     """
-    high = first_id_at(week_of(timezone.now()) + 2 * WEEK)
+    last = timezone.now()
+    with connection.cursor() as cursor:
+        # The clock of a machine may have been ahead.
+        cursor.execute(f'SELECT "{TABLES[table]}" FROM "{table}" ORDER BY 1 DESC LIMIT 1')  # noqa: S608
+        for (newest,) in cursor.fetchall():
+            last = max(last, datetime.fromtimestamp((newest.int >> 80) / 1000, UTC))
+    high = first_id_at(week_of(last) + 2 * WEEK)
     check = f'ALTER TABLE "{table}" ADD CONSTRAINT "{table}_range" CHECK ("{TABLES[table]}" < %s) NOT VALID'
     with connection.cursor() as cursor:
         cursor.execute("SELECT relkind FROM pg_class WHERE oid = to_regclass(%s)", [table])

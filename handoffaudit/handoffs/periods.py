@@ -4,15 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from django.db.models import F
+from django.db.models import F, Func, IntegerField
 from django.utils import timezone
 
 from handoffaudit.filter_fields import PERIODS as PERIODS_OF_LISTS
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.counts import widen_to_days
-from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.policy.retention import HOURS_KEPT
 from handoffaudit.validation.times import hour_of
@@ -22,6 +21,28 @@ _Value = TypeVar("_Value")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 HOUR = timedelta(hours=1)
+
+
+class TimeStep(Func):
+    """The index of the time bucket that a moment falls into.
+
+    Each time bucket lasts `seconds`, counted from `begin`, in seconds since 1970 (default 0).
+    """
+
+    output_field = IntegerField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        template = f"FLOOR((date_part('epoch', %(expressions)s) - {self._begin}) / {self.extra['seconds']})::integer"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        template = f"((CAST(strftime('%%%%s', %(expressions)s) AS INTEGER) - {self._begin}) / {self.extra['seconds']})"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+    @property
+    def _begin(self) -> int:
+        begin: int = self.extra.get("begin", 0)
+        return begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +211,7 @@ def window_of(params: Mapping[str, str], now: datetime, default: str = DEFAULT_P
 
 
 def _make_period_window(period: str, now: datetime) -> Window:
-    until = _ceil_hour(now)
+    until = _end_of_hour(now)
     if period == MONDAY:
         midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         monday = midnight - timedelta(days=now.weekday())
@@ -207,7 +228,7 @@ def _make_custom_window(params: Mapping[str, str], now: datetime) -> Window:
     if filters.since is None:
         raise FilterError("since", "", f"give since as well, or {_REMEDY}")
     since = hour_of(filters.since.astimezone(UTC))
-    until = _ceil_hour(filters.until - timedelta(microseconds=1) if filters.until else now)
+    until = _end_of_hour(filters.until - timedelta(microseconds=1) if filters.until else now)
     if until <= since:
         raise FilterError("until", params.get("until", "")[:40], f"give a time after since ({format_utc(since)}).")
     return _add_before(since, until)
@@ -218,7 +239,7 @@ def _add_before(since: datetime, until: datetime, period: str = "") -> Window:
     return Window(since, until, since - (until - since), since, period)
 
 
-def _ceil_hour(moment: datetime) -> datetime:
+def _end_of_hour(moment: datetime) -> datetime:
     return hour_of(moment.astimezone(UTC)) + HOUR
 
 

@@ -6,7 +6,7 @@ A case is a copy of a submission and of what was known about its trace. So its v
 import base64
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -20,20 +20,21 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import lineage, queries, tool_results
+from handoffaudit.handoffs import legal_holds, lineage, queries, tool_results
 from handoffaudit.handoffs.case_results import CaseResult, compare
 from handoffaudit.handoffs.ingest.prepare import prepare_copy, read_submission
+from handoffaudit.handoffs.legal_holds import Holds
 from handoffaudit.handoffs.models import Handoff, HandoffBody, PolicyCase, new_id
 from handoffaudit.handoffs.trace_facts import Snapshot, TraceFacts, load_facts
 from handoffaudit.handoffs.verdicts import ASK_LATER, PriorContext, envelope_of, verdict_on_prepared
 from handoffaudit.policy import kinds
 from handoffaudit.policy.models import Kind
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.config import ANY_OTHER_TYPE, ValidationConfig
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES
 from handoffaudit.validation.layers.base import History
 from handoffaudit.validation.layers.plugins import installed_layers
-from handoffaudit.validation.submission import UNREADABLE, Submission, fields_of
+from handoffaudit.validation.submission import UNREADABLE, Submission, fields_of, usable_text
 from handoffaudit.validation.text import storable
 from handoffaudit.validation.times import utc_text
 from handoffaudit.validation.verdict import Outcome
@@ -286,14 +287,31 @@ def list_cases(tenant: Tenant, *, after: uuid.UUID | None = None) -> "QuerySet[P
     return rows if after is None else rows.filter(id__gt=after)
 
 
+def of_types(tenant: Tenant, handoff_types: Collection[str]) -> "QuerySet[PolicyCase]":
+    """Return the cases that a change for these types can affect; all cases if there are no types."""
+    rows = list_cases(tenant)
+    # The row for any other type also applies to types that no handoff had yet, so no list of types is complete.
+    is_any = not handoff_types or ANY_OTHER_TYPE in handoff_types
+    return rows if is_any else rows.filter(handoff_type__in=handoff_types)
+
+
 def remove(*, tenant: Tenant, case: uuid.UUID, actor: str) -> PolicyCase:
-    """Remove a case. Raise `PolicyCase.DoesNotExist`."""
+    """Remove a case. Raise `PolicyCase.DoesNotExist`, or `Refused` under a legal hold."""
     with transaction.atomic():
+        holds = legal_holds.share(tenant)
         found = PolicyCase.objects.select_for_update().get(tenant=tenant, pk=case)
+        if _is_held(found, holds):
+            raise Refused("The handoff of this case is under a legal hold", "", "lift the hold before you remove it.")
         found.delete()
         detail = {"case": str(case), "expected": found.expected}
         audit.record(tenant=tenant, actor=actor, action=REMOVED, target=found.handoff_id, detail=detail)
     return found
+
+
+def _is_held(case: PolicyCase, holds: Holds) -> bool:
+    # The trace is read from the case, because its handoff may have been removed before the hold was placed.
+    trace = usable_text(fields_of(case.beside.encode()).get("trace_id"))
+    return holds.is_everything or case.handoff in holds.handoffs or trace in holds.traces
 
 
 def judge_case(case: PolicyCase, policy: CasePolicy) -> CaseResult:
@@ -322,11 +340,11 @@ def judge_within(
             return
 
 
-def judge_stored(tenant: Tenant, cases: Iterable[PolicyCase], seconds: float = SECONDS) -> int:
-    """Test cases with the policies in force, store the results, and return the number of cases that were tested."""
-    number = 0
+def judge_stored(tenant: Tenant, cases: Iterable[PolicyCase], seconds: float = SECONDS) -> list[CaseResult]:
+    """Test cases with the policies in force, store the results, and return them."""
+    results = []
     for case, result in judge_within(cases, CasePolicy.of_tenant(tenant), seconds):
         case.result, case.tested_at = result.to_plain(), timezone.now()
         PolicyCase.objects.filter(tenant=tenant, pk=case.pk).update(result=case.result, tested_at=case.tested_at)
-        number += 1
-    return number
+        results.append(result)
+    return results

@@ -9,14 +9,15 @@ from uuid import UUID
 
 import msgspec
 import orjson
-from django.db.models import BooleanField, Exists, F, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, Exists, F, Model, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.filter_fields import Order
-from handoffaudit.handoffs import db
+from handoffaudit.handoffs import db, partitions
 from handoffaudit.handoffs import filters as handoffs_filters
-from handoffaudit.handoffs.attempts import lineage_of, load_record
+from handoffaudit.handoffs.attempts import load_record
+from handoffaudit.handoffs.db import reader_of
 from handoffaudit.handoffs.filters import LOWEST, NEWEST, OLDEST, Filters, first_id_at, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import (
     WAITING_STATES,
@@ -27,6 +28,7 @@ from handoffaudit.handoffs.models import (
     RemovedDocument,
     State,
     Verdict,
+    new_id,
 )
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE
 from handoffaudit.handoffs.verdicts import is_asked_again
@@ -52,9 +54,9 @@ def decision_events(tenant: Tenant | int) -> "QuerySet[Event]":
 
 
 def exclude_undone(rows: "QuerySet[Event]") -> "QuerySet[Event]":
-    """Return the events from `decision_events` that nobody undid."""
+    """Return the events from `decision_events` that nobody undid; PostgreSQL finds the undone ones by their states."""
     later = Event.objects.filter(handoff=OuterRef("handoff"), id__gt=OuterRef("pk"), from_state=OuterRef("to_state"))
-    return rows.filter(~Exists(later.filter(to_state__in=REVIEWABLE)))
+    return rows.filter(~Exists(later.filter(from_state__in=DECIDED, to_state__in=REVIEWABLE)))
 
 
 def filter_decided_by(rows: "QuerySet[Handoff]", tenant: Tenant, name: str, *, rare: int) -> "QuerySet[Handoff]":
@@ -192,13 +194,12 @@ def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100
 
 def get(tenant: Tenant, reference: str) -> Handoff:
     """Return the handoff with this UUID, or else with this `handoff_id`. Raise `Handoff.DoesNotExist`."""
-    rows = of_tenant(tenant)
     try:
-        found = rows.filter(pk=uuid.UUID(reference)).first()
+        found = reader_of(Handoff, "id", "tenant_id").first(uuid.UUID(reference), tenant.pk)
     except ValueError:
         found = None
     if found is None and "\x00" not in reference:
-        found = rows.filter(handoff_id=reference).first()
+        found = reader_of(Handoff, "handoff_id", "tenant_id").first(reference, tenant.pk)
     if found is None:
         raise Handoff.DoesNotExist(f"There is no handoff {reference[:80]!r}.")
     return found
@@ -223,7 +224,7 @@ _HEX: Final = re.compile(r"[0-9a-f]{4,32}")
 
 def body(handoff: Handoff) -> HandoffBody | None:
     """Return the documents of the handoff, or None if retention removed them."""
-    return HandoffBody.objects.filter(pk=handoff.pk).first()
+    return reader_of(HandoffBody, "handoff_id").first(handoff.pk)
 
 
 def removal_of(handoff: Handoff) -> RemovedDocument | None:
@@ -235,9 +236,8 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     """Return the current verdict in the form of the API, or None if there is no verdict yet."""
     if handoff.verdict is None:
         return None
-    found = Verdict.objects.filter(pk=handoff.verdict, tenant=handoff.tenant_id).values_list("content", flat=True)
-    content = found.first()
-    verdict: dict[str, Any] | None = orjson.loads(content) if content else None
+    found = reader_of(Verdict, "id", "tenant_id").first(handoff.verdict, handoff.tenant_id)
+    verdict: dict[str, Any] | None = orjson.loads(found.content) if found else None
     is_due = handoff.escalated and handoff.state == State.REJECTED
     if verdict and is_due and verdict["recommended_action"] != Action.ESCALATE:
         # A repair failed after the verdict, so the handoff is escalated until a person decides.
@@ -287,8 +287,8 @@ def summaries(tenant: Tenant, pks: Collection[UUID]) -> dict[UUID, JudgedSummary
     ordered = sorted(pks)
     for start in range(0, len(ordered), _SUMMARIES_AT_ONCE):
         some = rows.filter(pk__in=ordered[start : start + _SUMMARIES_AT_ONCE])
-        content = Verdict.objects.filter(pk=OuterRef("verdict")).values("content")
-        values = some.values_list("pk", "state", "escalated", Subquery(content))
+        made = Verdict.objects.filter(partitions.made_between(ordered[start], new_id()), pk=OuterRef("verdict"))
+        values = some.values_list("pk", "state", "escalated", Subquery(made.values("content")))
         for pk, state, escalated, stored in values:
             if stored:
                 verdict = _summarize(stored)
@@ -322,7 +322,8 @@ def _is_asked_again(handoff: Handoff) -> bool:
 
 
 def verdicts(handoff: Handoff) -> list[Verdict]:
-    return list(Verdict.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id")[:100])
+    rows = Verdict.objects.filter(partitions.made_between(handoff.pk, handoff.verdict), tenant=handoff.tenant_id)
+    return list(rows.filter(handoff=handoff.pk).order_by("-id")[:100])
 
 
 def events(handoff: Handoff) -> list[Event]:
@@ -332,25 +333,6 @@ def events(handoff: Handoff) -> list[Event]:
 def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
     """Return the handoffs of a trace, in the order of arrival."""
     return list(of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id")[:limit]) if trace_id else []
-
-
-def attempts(handoff: Handoff, limit: int) -> list[Handoff]:
-    """Return the newest attempts of the handoff's lineage, oldest first."""
-    first = lineage_of(handoff)
-    rows = of_tenant(handoff.tenant)
-    later = rows.filter(lineage=first).exclude(lineage="").order_by("-attempt", "-id")
-    return [*later[:limit], *rows.filter(handoff_id=first, lineage="")][:limit][::-1]
-
-
-def later_attempt(handoff: Handoff) -> Handoff | None:
-    """Return the attempt that superseded this one, or None."""
-    if handoff.state != State.SUPERSEDED:
-        return None
-    later = of_tenant(handoff.tenant).filter(lineage=lineage_of(handoff)).exclude(lineage="")
-    if handoff.lineage:
-        later = later.filter(Q(attempt__gt=handoff.attempt) | Q(attempt=handoff.attempt, id__gt=handoff.pk))
-    # A repaired attempt that failed has superseded no other attempt.
-    return later.exclude(repaired=True, state=State.SUPERSEDED).order_by("-attempt", "-id").first()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from math import sqrt
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models import Q, QuerySet
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -23,10 +25,13 @@ _DAY: Final = timedelta(days=1)
 
 _HALF_A_DAY: Final = 12
 
-# PostgreSQL sums bigint columns as numeric, which the driver is slow to read.
-_SUMS: Final = tuple(f"CAST(COALESCE(SUM({column}), 0) AS bigint)" for column in OUTCOMES)
+# A share of fewer items than this means little.
+FEW: Final = 20
 
-_TOTAL: Final = " + ".join(f"COALESCE(SUM({column}), 0)" for column in OUTCOMES)
+# PostgreSQL sums bigint columns as numeric, which the driver is slow to read.
+SUMS: Final = tuple(f"CAST(COALESCE(SUM({column}), 0) AS bigint)" for column in OUTCOMES)
+
+TOTAL: Final = " + ".join(f"COALESCE(SUM({column}), 0)" for column in OUTCOMES)
 
 
 class Sums(NamedTuple):
@@ -39,20 +44,24 @@ class Sums(NamedTuple):
 
     @property
     def total(self) -> int:
-        return sum(self)
+        return self.accepted + self.decided + self.stopped + self.superseded
 
 
 Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class PeriodSplit:
     """The days from `first` to before `after`, the hours to add to them, and the hours to subtract from them."""
 
     first: date
     after: date
     added: tuple[tuple[datetime, datetime], ...] = ()
     taken: tuple[tuple[datetime, datetime], ...] = ()
+
+    @classmethod
+    def of_hours(cls, since: datetime, until: datetime) -> "PeriodSplit":
+        return cls(since.date(), since.date(), ((since, until),) if since < until else ())
 
     @property
     def hours(self) -> timedelta:
@@ -71,21 +80,23 @@ def sum_outcomes(
     """Return the outcomes of handoffs received from `since` to before `until`, grouped by columns, largest total first.
 
     `columns` are among `code`, `handoff_type` and `source_agent_id`; or `target_agent_id`, which excludes `code` and
-    `handoff_type`. `most` limits the number of groups.
+    `handoff_type`. `codes` are the rule codes to count; the empty code counts the handoffs themselves. `narrowed` is a
+    further condition. `most` limits the number of groups.
     """
-    split = _split(since.astimezone(UTC), until.astimezone(UTC), timezone.now())
+    split = split_period(since, until, timezone.now())
     parts = list(_build_queries(tenant, split, columns, codes, narrowed or Q())) if codes else []
     if not parts:
         return {}
-    tail = "" if most is None else f"ORDER BY {_TOTAL} DESC LIMIT {most}"
-    rows = sum_rows(parts, columns, _SUMS, tail)
+    tail = "" if most is None else f"ORDER BY {TOTAL} DESC LIMIT {most}"
+    rows = sum_rows(parts, columns, SUMS, tail)
     place = len(columns)
-    found = [(row[:place], Sums._make(row[place:])) for row in rows if sum(row[place:]) > 0]
-    return dict(sorted(found, key=lambda item: (-item[1].total, item[0])))
+    found = [(-total, row[:place], Sums._make(row[place:])) for row in rows if (total := sum(row[place:])) > 0]
+    found.sort(key=itemgetter(0, 1))
+    return {names: sums for _, names, sums in found}
 
 
 def _build_queries(
-    tenant: Tenant, split: _Split, columns: Sequence[str], codes: Sequence[str], narrowed: Q
+    tenant: Tenant, split: PeriodSplit, columns: Sequence[str], codes: Sequence[str], narrowed: Q
 ) -> "Iterator[QuerySet[Any, Any]]":
     """Yield the queries whose rows are to be summed: the columns and the numbers of each outcome."""
     daily: QuerySet[Any] = DAILY_PAIRS.read(tenant)
@@ -95,26 +106,33 @@ def _build_queries(
         rows = daily.filter(narrowed, day__gte=split.first, day__lt=split.after).order_by()
         yield rows.values_list(*columns, *OUTCOMES)
     hourly = HOURLY_COUNTS.read(tenant, code__in=codes).filter(narrowed).order_by()
-    for intervals, number in ((split.added, F("number")), (split.taken, -F("number"))):
-        # Other outcomes yield NULL, because SUM skips NULL but would have to add a zero.
-        outcomes = {name: Case(When(state__in=states, then=number)) for name, states in OUTCOMES.items()}
+    for intervals, number in ((split.added, "number"), (split.taken, "-number")):
+        # A row with another outcome yields NULL instead of 0, because SUM skips NULL but has to add a zero.
+        outcomes = {name: RawSQL(f"CASE WHEN {sql} THEN {number} END", ()) for name, sql in _OUTCOMES.items()}  # noqa: S611
         for begin, end in intervals:
             rows = hourly.filter(hour__gte=begin, hour__lt=end)
             yield rows.annotate(**outcomes).values_list(*columns, *OUTCOMES)
 
 
-def _split(since: datetime, until: datetime, now: datetime) -> _Split:
+# Written once, because Django needs a millisecond to compile the conditions of a page.
+_OUTCOMES: Final = {
+    name: "state IN ({})".format(", ".join(f"'{state.value}'" for state in states)) for name, states in OUTCOMES.items()
+}
+
+
+def split_period(since: datetime, until: datetime, now: datetime | None = None) -> PeriodSplit:
     """Return the split of the period that needs the fewest hourly counts: into whole days and hours, or only hours.
 
-    A day at either end of the period is read whole if most of its hours belong to the period.
+    A day at either end of the period is read whole if most of its hours belong to the period. `now` is the current
+    time.
     """
-    since, until = _widen(hour_of(since), _ceiling(until))
-    alone = _Split(since.date(), since.date(), ((since, until),) if since < until else ())
+    since, until = _widen(hour_of(since.astimezone(UTC)), _ceiling(until.astimezone(UTC)))
+    only_hours = PeriodSplit.of_hours(since, until)
     by_days = _split_by_days(since, until, now)
-    return by_days if by_days.hours < alone.hours else alone
+    return by_days if by_days.hours < only_hours.hours else only_hours
 
 
-def _split_by_days(since: datetime, until: datetime, now: datetime) -> _Split:
+def _split_by_days(since: datetime, until: datetime, now: datetime | None) -> PeriodSplit:
     added, taken = [], []
     first, after = since.date(), until.date()
     if since.hour > _HALF_A_DAY:
@@ -122,15 +140,15 @@ def _split_by_days(since: datetime, until: datetime, now: datetime) -> _Split:
         added.append((since, _midnight(first)))
     else:
         taken.append((_midnight(first), since))
-    # No handoff is received in the future, so the current day is read whole.
-    if until >= now:
+    # Nothing is counted in the future, so the current day is read whole.
+    if now and until >= now:
         after += _DAY
     elif until.hour > _HALF_A_DAY:
         after += _DAY
         taken.append((until, _midnight(after)))
     else:
         added.append((_midnight(after), until))
-    return _Split(first, after, *(tuple(one for one in some if one[0] < one[1]) for some in (added, taken)))
+    return PeriodSplit(first, after, *(tuple(one for one in some if one[0] < one[1]) for some in (added, taken)))
 
 
 def _widen(since: datetime, until: datetime) -> tuple[datetime, datetime]:
@@ -149,12 +167,13 @@ def _midnight(day: date) -> datetime:
 
 # Pages, reports and the API reference show these definitions.
 ACCEPTANCE_RATE: Final = (
-    "Accepted without a person, of all final attempts. Approvals are counted apart, superseded attempts are left out."
+    "Accepted without a person, of all final attempts. Approvals count in the total only; superseded attempts are left "
+    "out."
 )
 
 BLOCK_RATE: Final = (
-    "Blocked (rejected, held or declined), of all final attempts. Approvals are counted apart, superseded attempts are "
-    "left out."
+    "Blocked (rejected, held or declined), of all final attempts. Approvals count in the total only; superseded "
+    "attempts are left out."
 )
 
 REJECTION_RATE: Final = "Rejected or declined, of all final attempts. Superseded attempts are left out."
@@ -187,7 +206,7 @@ class Share:
     def percent(self) -> float | None:
         """Return the share in percent with one decimal, or None if the total is 0.
 
-        Only a share of all is rounded to 100, and only a share of none is rounded to 0.
+        The result is 100 only if `part` is the total, and 0 only if `part` is 0.
         """
         if not self.total:
             return None
@@ -222,6 +241,38 @@ class Share:
         middle = share + _Z**2 / (2 * number)
         margin = _Z * sqrt(share * (1 - share) / number + _Z**2 / (4 * number**2))
         return max(0.0, (middle - margin) / (1 + _Z**2 / number))
+
+
+@dataclass(frozen=True, slots=True)
+class ShareChange:
+    """A share in a period and in the previous period."""
+
+    now: Share
+    before: Share
+
+    @property
+    def points(self) -> float | None:
+        """Return the change in percentage points, or None if one of the two totals is 0."""
+        if not self.now.total or not self.before.total:
+            return None
+        return round(100 * (self.now.part / self.now.total - self.before.part / self.before.total), 1)
+
+    @property
+    def direction(self) -> str:
+        """Return `better`, `worse`, `same` or `none` (no comparison is possible), if a larger share is better."""
+        if self.points is None:
+            return "none"
+        return "same" if not self.points else "better" if self.points > 0 else "worse"
+
+    @property
+    def fewer(self) -> str:
+        """Return `better`, `worse`, `same` or `none`, if a smaller share is better."""
+        return {"better": "worse", "worse": "better"}.get(self.direction, self.direction)
+
+    @property
+    def few(self) -> bool:
+        """Return whether one of the two shares has too few items for a comparison."""
+        return min(self.now.total, self.before.total) < FEW
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,9 @@ from handoffaudit.handoffs.verdicts import (
     verdict_on_unreadable,
 )
 from handoffaudit.policy import kinds
-from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import Strictness, ValidationConfig
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.layers import MODEL_LAYERS, critique, semantic
+from handoffaudit.validation.layers import MODEL_LAYERS, critique, entry_of, semantic
 from handoffaudit.validation.layers.base import LanguageModel
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable

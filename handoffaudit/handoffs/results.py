@@ -18,10 +18,9 @@ from handoffaudit.handoffs import counts, db, event_log, leases
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.models import Verdict as VerdictRow
 from handoffaudit.handoffs.transitions import SYSTEM
-from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Issue, Severity, is_counted
-from handoffaudit.validation.layers import MODEL_LAYERS
+from handoffaudit.validation.layers import MODEL_LAYERS, entry_of
 from handoffaudit.validation.remediation import Action
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict, verdict_to_dict
 

@@ -20,8 +20,8 @@ from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, State
 from handoffaudit.handoffs.periods import HOUR
 from handoffaudit.handoffs.rates import OutcomeCounts, Share
-from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.layers import entry_of
 from handoffaudit.validation.times import hour_of
 
 PERIOD = timedelta(days=7)

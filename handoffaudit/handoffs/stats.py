@@ -122,11 +122,11 @@ def count_unjudged(tenant: Tenant) -> Unjudged:
     every = sum(by_state.values())
     if every <= COUNTED_LIVE:
         return Unjudged(by_state, every - found["aside"], found["oldest"], found["aside"])
-    known = rows.filter(parked=False)
+    oldest = find_oldest_unjudged(tenant.pk)
     return Unjudged(
         {state: rows.filter(state=state)[:COUNTED_LIVE].count() for state in WAITING_STATES},
-        known[:COUNTED_LIVE].count(),
-        known.aggregate(oldest=Min("received_at"))["oldest"],
+        rows.filter(parked=False)[:COUNTED_LIVE].count(),
+        oldest.since if oldest else None,
         rows.filter(parked=True)[:COUNTED_LIVE].count(),
     )
 
@@ -141,19 +141,35 @@ def list_known_values(tenant: Tenant) -> KnownValues:
     return KnownValues(*found)
 
 
-def _distinct(model: type[Handoff | Finding], column: str) -> str:
-    """Return the SQL for the distinct values of a column.
+def list_agents_from(tenant: Tenant, text: str, most: int) -> tuple[list[str], list[str]]:
+    """Return the first sources and the first targets that are not before `text`, in the order of the database."""
+    found: tuple[list[str], list[str]] = ([], [])
+    with connection.cursor() as cursor:
+        cursor.execute(_AGENTS, {"most": most, "tenant": tenant.pk, "text": text})
+        for number, value in cursor.fetchall():
+            found[number].append(value)
+    return found
+
+
+def _distinct(model: type[Handoff | Finding], column: str, first: str = "> ''") -> str:
+    """Return the SQL for the distinct values of a column, from the value that fulfils `first` on.
 
     The statement finds each value as the next greater value in an index on the tenant and the column. DISTINCT would
     read every row.
     """
     table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
-    following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" >'  # noqa: S608
+    following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}"'  # noqa: S608
     return f"""
         WITH RECURSIVE known(value) AS (
-            {following} '' UNION ALL SELECT ({following} known.value) FROM known WHERE known.value IS NOT NULL
+            {following} {first} UNION ALL SELECT ({following} > known.value) FROM known WHERE known.value IS NOT NULL
         ) SELECT value FROM known WHERE value IS NOT NULL LIMIT %(most)s
     """  # noqa: S608
+
+
+_AGENTS: Final = " UNION ALL ".join(
+    f"SELECT {number}, value FROM ({_distinct(Handoff, column, '>= %(text)s')}) AS agents_{number}"  # noqa: S608
+    for number, column in enumerate(("source_agent_id", "target_agent_id"))
+)
 
 
 # The columns are in the order of the fields of `KnownValues`.
@@ -197,8 +213,9 @@ def find_oldest_unjudged(tenant_id: int) -> Oldest | None:
 
 def find_oldest_for_worker(tenant_id: int) -> datetime | None:
     """Return the time of receipt of the oldest handoff that waits for a worker, or None if none waits."""
-    rows = Handoff.objects.filter(_FOR_WORKER, tenant=tenant_id, state__in=WAITING_STATES, parked=False)
-    return rows.order_by("id").values_list("received_at", flat=True).first()
+    rows = Handoff.objects.filter(_FOR_WORKER, tenant=tenant_id, parked=False).order_by("id")
+    times = rows.values_list("received_at", flat=True)
+    return min((at for state in WAITING_STATES for at in times.filter(state=state)[:1]), default=None)
 
 
 @dataclass(frozen=True, slots=True)

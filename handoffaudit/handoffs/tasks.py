@@ -18,7 +18,7 @@ from handoffaudit.handoffs import alerts, dry_runs, judge, late_results, notify
 from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
-from handoffaudit.handoffs.webhooks import worker
+from handoffaudit.handoffs.webhooks import delivery
 from handoffaudit.process import freeze_startup_objects
 from handoffaudit.validation.tokenizers import default_counter
 
@@ -112,7 +112,7 @@ def check_waiting() -> None:
 @shared_task(name="handoffaudit.handoffs.tasks.tell_subscribers", ignore_result=True)  # type: ignore[untyped-decorator]
 def tell_subscribers() -> None:
     """Wake the threads of this process that deliver webhooks."""
-    worker.wake()
+    delivery.wake_senders()
 
 
 log = structlog.get_logger(__name__)

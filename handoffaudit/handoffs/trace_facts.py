@@ -13,8 +13,8 @@ from handoffaudit.handoffs.models import AgentBehaviour, Handoff, TraceFact
 from handoffaudit.handoffs.models.integrations import FactKind
 from handoffaudit.validation.agents import AgentRole, SourceRole, guess_role
 from handoffaudit.validation.claims import Claim, Source
+from handoffaudit.validation.layers.grounding.records import leaves
 from handoffaudit.validation.layers.grounding.reported import MOST_KEYS_OF_TRACE, reported_keys
-from handoffaudit.validation.layers.grounding.sources import leaves
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean
 

@@ -55,10 +55,11 @@ def envelope_of(handoff: Handoff, body: HandoffBody) -> Envelope:
 
 def reading_of(handoff: Handoff, body: HandoffBody) -> Reading:
     """Read the stored document again, in the same way as on arrival, and return the reading."""
-    document, issues = parse_json(bytes(body.original))
+    raw = bytes(body.original)
+    document, issues = parse_json(raw)
     if issues:
         return Reading(record=None, issues=issues, format=handoff.format)
-    return formats.read(document, handoff.format or None, envelope_of(handoff, body))
+    return formats.read(document, handoff.format or None, envelope_of(handoff, body), parsed_from=raw)
 
 
 def record_of(handoff: Handoff, body: HandoffBody) -> Record | None:
@@ -70,7 +71,7 @@ def _load_json(raw: Any) -> Any:
     return orjson.loads(bytes(raw)) if raw is not None else None
 
 
-# The start of the reason of a decline that asks the sender to send the handoff again.
+# A decline with a reason that begins with this text asks the sender to send the handoff again.
 RESEND: Final = "Please send it again: what arrived could not be read."
 
 
@@ -111,7 +112,7 @@ def _verdict(config: ValidationConfig, handoff: Handoff, issues: tuple[Issue, ..
     )
 
 
-# The limit keeps the memory of a chunk small, because parsed documents can take fifty times as much memory.
+# Parsed documents can take fifty times as much memory as their bytes, so the limit keeps chunks small.
 CHUNK_BYTES = 4 * 1024 * 1024
 
 
@@ -216,7 +217,7 @@ def _exists(root: Path, path: Path) -> bool | None:
 
 
 def reference_files() -> RootedFiles | None:
-    """Return the view of the configured folders, or None if no folder is configured."""
+    """Return the files below the configured folders, or None if no folder is configured."""
     roots: Sequence[Path] = settings.REFERENCE_ROOTS
     return RootedFiles(tuple(roots)) if roots else None
 
@@ -234,8 +235,8 @@ ModelChoice = LanguageModel | AskLater | None
 class PriorContext:
     """The context of a handoff: its history, the record of the attempts before it, and what is known in its trace.
 
-    `facts` are the facts of its trace, or None to load them for this handoff alone. `evidence` is what tools returned.
-    `strict_files` says whether only the handoff file counts; None for what the policy at the time of arrival says.
+    `facts` are the facts of its trace, or None to load them for this handoff alone. `evidence` holds tool results.
+    `strict_files` says whether only the handoff file counts; None means that the policy at the time of arrival decides.
     """
 
     history: History
@@ -325,8 +326,8 @@ def verdict_on_record(
 def _demands(record: Record, handoff: Handoff, config: ValidationConfig, *, strict_files: bool | None) -> Requirements:
     """Return the requirements beyond the strictness row of the type.
 
-    The requirement that only the handoff file counts comes from the policy at the time of arrival. The file report used
-    the same policy, and a handoff that is judged again later gets the same verdict.
+    Unless `strict_files` is given, the policy at the time of arrival decides whether only the handoff file counts. So
+    the verdict agrees with the file report, even if the handoff is judged again after a change of the policy.
     """
     demands = config.demands_for(handoff.handoff_type, workflow_of(record))
     if record.format != handoff_file.NAME or record.original_document is None:

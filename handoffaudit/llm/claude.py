@@ -1,15 +1,22 @@
-"""Client for Claude. Importing the SDK takes a second, so this module imports it only when a call needs it."""
+"""Client for Claude. A hundred calls in flight share one event loop and one connection pool in each process.
+
+Importing the SDK takes a second, so this module imports it only when a call needs it.
+"""
 
 import asyncio
+import atexit
+import contextlib
 import json
 import logging
+import os
 import re
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from handoffaudit.llm import errors
-from handoffaudit.llm.background import BACKGROUND, Background, StoppedError
 from handoffaudit.llm.calls import Messages, Reply, Usage
 from handoffaudit.validation.prompts.pricing import ROOM_FOR_THINKING
 from handoffaudit.validation.prompts.question import Unavailable
@@ -17,8 +24,139 @@ from handoffaudit.validation.prompts.question import Unavailable
 if TYPE_CHECKING:
     import anthropic
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LONGEST_BODY: Final = 4 * 1024 * 1024
+CONNECT_SECONDS: Final = 5.0
+PREPARE_SECONDS: Final = 60.0
+_STOP_SECONDS = 2.0
+# If the loop is blocked, a caller waits this many seconds beyond its timeout.
+_GRACE_SECONDS = 5.0
+
+
+class StoppedError(Exception):
+    """The process is ending, so the call is cancelled."""
+
+
+class Background:
+    """A background event loop. The first call of each process starts its thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._stopped = False
+        # A forked process keeps the objects of its parent without using them: the garbage collector would close them,
+        # which would write to connections of the parent process.
+        self._inherited: list[object] = []
+        os.register_at_fork(after_in_child=self._forget)
+        atexit.register(self.stop)
+
+    def run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Return the result of the coroutine.
+
+        Raises TimeoutError after `seconds`, and StoppedError if the process is ending.
+        """
+        future = self._submit(coroutine, seconds)
+        try:
+            return future.result(max(seconds, 0) + _GRACE_SECONDS)
+        except CancelledError:
+            raise StoppedError from None
+        finally:
+            future.cancel()
+
+    async def run_async(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Return the result of the coroutine like `run`, but do not block the event loop of the caller."""
+        future = self._submit(coroutine, seconds)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            # Either the caller cancelled the call, or the background loop has ended.
+            if self._stopped:
+                raise StoppedError from None
+            raise
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> Future[T]:
+        try:
+            loop = self._start_loop()
+        except BaseException:
+            coroutine.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(_apply_timeout(coroutine, seconds), loop)
+
+    def when_stopping(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Register a function that the loop awaits before it ends. Call this method on the loop."""
+        self._closers.append(close)
+
+    def stop(self) -> None:
+        """Cancel all calls and end the thread. No call is accepted afterwards."""
+        with self._lock:
+            self._stopped = True
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_STOP_SECONDS)
+
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._stopped:
+                raise StoppedError
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._serve, args=(self._loop,), name="handoffaudit-llm", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            loop.run_until_complete(self._close_all())
+            loop.close()
+
+    async def _close_all(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for close in self._closers:
+            with contextlib.suppress(Exception):
+                await close()
+
+    def _forget(self) -> None:
+        """Reset the state in a forked process, which has no such thread and may have inherited a locked lock."""
+        self._inherited += [self._loop, self._thread, self._closers]
+        self._lock = threading.Lock()
+        self._loop = self._thread = None
+        self._closers = []
+
+
+async def _apply_timeout(coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+    async with asyncio.timeout(seconds):
+        return await coroutine
+
+
+BACKGROUND = Background()
+
+
+@contextlib.contextmanager
+def _raise_unavailable(seconds: float) -> Iterator[None]:
+    """Raise `Unavailable` for a call that took longer than `seconds`, and for a call while the process ends."""
+    # `from None` hides the cause, which may hold the request and the key.
+    try:
+        yield
+    except TimeoutError:
+        raise errors.timeout_error(seconds) from None
+    except StoppedError:
+        raise errors.stopped_error() from None
 
 
 async def read_bounded(response: Any) -> None:
@@ -34,19 +172,12 @@ async def read_bounded(response: Any) -> None:
     response._content = b"".join(parts)  # noqa: SLF001
 
 
-logger = logging.getLogger(__name__)
-
-CONNECT_SECONDS: Final = 5.0
-
-PREPARE_SECONDS: Final = 60.0
-
-PROVIDERS: Final = ("anthropic", "bedrock", "vertex")
-
 _CLIENTS: Final = {
     "anthropic": "AsyncAnthropic",
     "bedrock": "AsyncAnthropicBedrock",
     "vertex": "AsyncAnthropicVertex",
 }
+PROVIDERS: Final = tuple(_CLIENTS)
 
 # No context is this long. A larger count is a mistake: it must not use up a budget or overflow a database column.
 _LARGEST_COUNT = 10_000_000
@@ -98,13 +229,8 @@ class ClaudeClient:
         self._check_key()
         load_sdk()
         request = _request(model, system, messages, schema, max_tokens)
-        # `from None` hides the cause, which may hold the request and the key.
-        try:
+        with _raise_unavailable(seconds):
             return self._background.run(self._send(request, seconds), seconds)
-        except TimeoutError:
-            raise errors.timeout_error(seconds) from None
-        except StoppedError:
-            raise errors.stopped_error() from None
 
     async def complete_async(
         self,
@@ -120,23 +246,15 @@ class ClaudeClient:
         self._check_key()
         await asyncio.to_thread(load_sdk)
         request = _request(model, system, messages, schema, max_tokens)
-        try:
+        with _raise_unavailable(seconds):
             return await self._background.run_async(self._send(request, seconds), seconds)
-        except TimeoutError:
-            raise errors.timeout_error(seconds) from None
-        except StoppedError:
-            raise errors.stopped_error() from None
 
     def prepare(self) -> None:
         """Load the SDK and create its client, so that the first call is fast. Raises `Unavailable`."""
         self._check_key()
         load_sdk()
-        try:
+        with _raise_unavailable(PREPARE_SECONDS):
             self._background.run(self._prepare_client(), PREPARE_SECONDS)
-        except TimeoutError:
-            raise errors.timeout_error(PREPARE_SECONDS) from None
-        except StoppedError:
-            raise errors.stopped_error() from None
 
     async def _prepare_client(self) -> None:
         self._client_of_loop()
@@ -181,12 +299,8 @@ class ClaudeClient:
         import anthropic  # noqa: PLC0415
 
         # A redirect would send the key to another host.
-        arguments: dict[str, Any] = {
-            "max_retries": 0,
-            "http_client": anthropic.DefaultAsyncHttpxClient(
-                follow_redirects=False, event_hooks={"response": [read_bounded]}
-            ),
-        }
+        http = anthropic.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [read_bounded]})
+        arguments: dict[str, Any] = {"max_retries": 0, "http_client": http}
         if self._provider == "anthropic":
             arguments["api_key"] = self._api_key
         if self._base_url:
@@ -198,9 +312,7 @@ class ClaudeClient:
 
     def _sdk_error(self, error: Exception) -> Unavailable:
         """Return the error for a failure before anything was sent, such as missing credentials of Bedrock or Vertex."""
-        if self._provider == "anthropic":
-            return errors.sdk_error(error)
-        return errors.setup_error(self._provider, error)
+        return errors.sdk_error(error) if self._provider == "anthropic" else errors.setup_error(self._provider, error)
 
     def _status_error(self, error: "anthropic.APIStatusError") -> Unavailable:
         message = error.api_message if isinstance(error.api_message, str) else None

@@ -1,11 +1,12 @@
-"""Declared routes between agents, which forms show as lines (`planner -> critic`), and the registry of known agents."""
+"""Policies of agents: declared routes, which forms show as lines (`planner -> critic`), roles, and known agents."""
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import orjson
 import structlog
@@ -14,12 +15,12 @@ from pydantic import PlainValidator
 
 from handoffaudit.policy import values
 from handoffaudit.policy.values import MOST_ERRORS, InvalidPolicy, PolicyError, Wrong, brief
-from handoffaudit.validation.agents import discover, skill_files
+from handoffaudit.validation.agents import AgentRole, discover, skill_files
 from handoffaudit.validation.config import ANY_OTHER_TYPE, describe
 
 ANYBODY = ANY_OTHER_TYPE
 
-MOST_ROWS = 500
+MOST_ROUTE_ROWS = 500
 
 MOST_TARGETS = 500
 
@@ -46,36 +47,36 @@ class DeclaredRoutes:
     )
 
 
-def parse_row(given: Mapping[str, Any]) -> DeclaredRoutes:
+def parse_route_row(given: Mapping[str, Any]) -> DeclaredRoutes:
     """Parse a row. Raise `InvalidPolicy` with every invalid value."""
     return DeclaredRoutes(**values.read_row(DeclaredRoutesModel, values.row_name(given.get("source")), given))
 
 
-def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRoutes, ...]:
+def parse_route_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRoutes, ...]:
     """Parse all rows, given as `values.to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
-    return check_rows(values.read_all(given, parse_row))
+    return check_route_rows(values.read_all(given, parse_route_row))
 
 
-def check_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
+def check_route_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
     """Return the rows by source. Raise `InvalidPolicy` for repeated sources, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: (row.source == ANYBODY, row.source))
-    return values.check_table(table, "source", MOST_ROWS, attrgetter("source"))
+    return values.check_table(table, "source", MOST_ROUTE_ROWS, attrgetter("source"))
 
 
-def rows_of(routes: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
+def route_rows_of(routes: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
     """Return one row for each source among pairs of source and target. Raise `InvalidPolicy` for invalid pairs."""
     targets: dict[str, set[str]] = {}
     for source, target in routes:
         targets.setdefault(source, set()).add(target)
-    return parse_rows({"source": source, "targets": sorted(found)} for source, found in targets.items())
+    return parse_route_rows({"source": source, "targets": sorted(found)} for source, found in targets.items())
 
 
-def to_text(rows: Iterable[DeclaredRoutes]) -> str:
+def routes_to_text(rows: Iterable[DeclaredRoutes]) -> str:
     """Return the rows as text with one line for each row."""
     return "\n".join(f"{_quote(row.source)} -> {', '.join(map(_quote, row.targets))}" for row in rows)
 
 
-def parse_text(text: str) -> tuple[DeclaredRoutes, ...]:
+def parse_routes_text(text: str) -> tuple[DeclaredRoutes, ...]:
     """Parse text with one route or more in each line; lines with the same source become one row.
 
     Raise `InvalidPolicy`, whose errors name the line.
@@ -91,7 +92,7 @@ def parse_text(text: str) -> tuple[DeclaredRoutes, ...]:
             errors.append(PolicyError(f"line {number}", "", line, wrong.message, wrong.remedy))
     if errors:
         raise InvalidPolicy(errors)
-    return rows_of(routes)
+    return route_rows_of(routes)
 
 
 def _parse_routes(line: str) -> list[tuple[str, str]]:
@@ -172,3 +173,74 @@ def known_agents() -> frozenset[str] | None:
     if not registry.names:
         log.warning("No skill found: targets are not looked up.", folder=str(settings.SKILLS_FOLDER))
     return registry.names or None
+
+
+MOST_ROLE_ROWS: Final = 1_000
+LONGEST_ACTOR: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredRole:
+    """The declared role of an agent. `declared_at` is in ISO 8601, and empty where nobody recorded the time."""
+
+    agent: str = field(metadata=describe("Agent", "The agent's name in handoffs."))
+    role: AgentRole = field(
+        metadata=describe(
+            "Role",
+            "A worker's claims are judged. What an observer (a tool, browser, terminal or file reader) or a person "
+            "brings is evidence of the trace.",
+        )
+    )
+    declared_by: str = field(default="", metadata=describe("Declared by", "Who declared the role."))
+    declared_at: str = field(default="", metadata=describe("Declared at", "When the role was declared."))
+
+
+def declare_role(agent: str, role: str, actor: str, now: datetime) -> DeclaredRole:
+    """Return the row of a role that `actor` declares. Raise `InvalidPolicy` with every invalid value."""
+    row = parse_role_row({"agent": agent, "role": role})
+    return replace(
+        row, declared_by=actor[:LONGEST_ACTOR], declared_at=now.astimezone(UTC).isoformat(timespec="seconds")
+    )
+
+
+def parse_role_row(given: Mapping[str, Any]) -> DeclaredRole:
+    """Parse a row. Raise `InvalidPolicy` with every invalid value."""
+    return DeclaredRole(**values.read_row(DeclaredRoleModel, values.row_name(given.get("agent")), given))
+
+
+def parse_role_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRole, ...]:
+    """Parse all rows, given as `values.to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
+    return check_role_rows(values.read_all(given, parse_role_row))
+
+
+def check_role_rows(rows: Iterable[DeclaredRole]) -> tuple[DeclaredRole, ...]:
+    """Return the rows by agent. Raise `InvalidPolicy` for repeated agents, too many rows, or too much data."""
+    table = sorted(rows, key=lambda row: row.agent)
+    errors = values.find_repeated((row.agent for row in table), "agent")
+    errors.extend(values.too_many([row.agent for row in table], MOST_ROLE_ROWS))
+    errors.extend(values.too_large({row.agent: values.to_plain(row) for row in table}))
+    if errors:
+        raise InvalidPolicy(errors)
+    return tuple(table)
+
+
+def role_to_comparable(row: DeclaredRole) -> dict[str, Any]:
+    """Return the fields that make a difference between two versions."""
+    return {"role": row.role.value}
+
+
+def _short_text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_ACTOR or not (value == "" or value.isprintable()):
+        raise Wrong(f"{brief(value)} is not a short text.", "Leave the field out: the server sets it.")
+    return value
+
+
+_Short = Annotated[str, PlainValidator(_short_text, json_schema_input_type=str)]
+
+DeclaredRoleModel = values.model_of(
+    "DeclaredRoleModel",
+    DeclaredRole,
+    agent=Annotated[str, PlainValidator(parse_name, json_schema_input_type=str)],
+    declared_by=_Short,
+    declared_at=_Short,
+)

@@ -91,7 +91,7 @@ class Levels(NamedTuple):
 
 
 LEVELS: Final[dict[Watched, Levels]] = {
-    Watched.REJECTION_RATE: Levels(0.01, 1.0),
+    Watched.REJECTION_RATE: Levels(0.01, 1.0, "as a share: 0.5 is 50 %"),
     Watched.QUEUE_AGE: Levels(10, 86_400, "seconds"),
     Watched.FAIL_OPEN: Levels(1, 10_000, "handoffs"),
     Watched.OVERDUE_HOLDS: Levels(1, 10_000, "handoffs"),

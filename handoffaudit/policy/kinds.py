@@ -11,7 +11,6 @@ from django.db import connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.policy import agent_roles, handoff_files
 from handoffaudit.policy import agents as policy_agents
 from handoffaudit.policy import alert_rules as watching
 from handoffaudit.policy import prompts as policy_prompts
@@ -19,14 +18,13 @@ from handoffaudit.policy import retention as keeping
 from handoffaudit.policy import rules as policy_rules
 from handoffaudit.policy import schemas as policy_schemas
 from handoffaudit.policy import strictness as policy_strictness
-from handoffaudit.policy.agent_roles import DeclaredRole
-from handoffaudit.policy.agents import DeclaredRoutes, known_agents
+from handoffaudit.policy.agents import DeclaredRole, DeclaredRoutes, known_agents
 from handoffaudit.policy.alert_rules import AlertRule
-from handoffaudit.policy.handoff_files import HandoffFilesPolicy
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.policy.retention import Retention
 from handoffaudit.policy.schemas import TypeSchema
+from handoffaudit.policy.strictness import HandoffFilesPolicy
 from handoffaudit.policy.values import to_plain
 from handoffaudit.policy.versions import AS_SHIPPED, Versions
 from handoffaudit.validation.business_rules import BusinessRuleSet
@@ -79,8 +77,8 @@ agents: Versions[DeclaredRoutes] = Versions(
     listed="rows",
     shipped=(),
     name_of=attrgetter("source"),
-    parse=policy_agents.parse_rows,
-    checked=policy_agents.check_rows,
+    parse=policy_agents.parse_route_rows,
+    checked=policy_agents.check_route_rows,
     plain=to_plain,
     compared=to_plain,
 )
@@ -89,22 +87,22 @@ roles: Versions[DeclaredRole] = Versions(
     listed="rows",
     shipped=(),
     name_of=attrgetter("agent"),
-    parse=agent_roles.parse_rows,
-    checked=agent_roles.check_rows,
+    parse=policy_agents.parse_role_rows,
+    checked=policy_agents.check_role_rows,
     plain=to_plain,
-    compared=agent_roles.to_comparable,
+    compared=policy_agents.role_to_comparable,
 )
 # The kinds below are not in KINDS: their rows always exist, and no handoff is judged by them.
 file_policy: Versions[HandoffFilesPolicy] = Versions(
     kind=Kind.HANDOFF_FILES,
     listed="rows",
-    shipped=handoff_files.AS_SHIPPED,
+    shipped=policy_strictness.HANDOFF_FILES_AS_SHIPPED,
     name_of=attrgetter("name"),
-    parse=handoff_files.parse_rows,
-    checked=handoff_files.check_rows,
+    parse=policy_strictness.parse_handoff_files,
+    checked=policy_strictness.check_handoff_files,
     plain=to_plain,
     compared=to_plain,
-    stays=handoff_files.NAME,
+    stays=policy_strictness.HANDOFF_FILES,
 )
 alert_policy: Versions[AlertRule] = Versions(
     kind=Kind.THRESHOLDS,
@@ -137,7 +135,9 @@ def stamp_roles(tenant: Tenant, rows: Iterable[DeclaredRole], actor: str) -> lis
     for row in rows:
         before = current.row(row.agent)
         is_same = before is not None and before.role is row.role
-        stamped.append(before if before and is_same else agent_roles.declare(row.agent, row.role.value, actor, now))
+        stamped.append(
+            before if before and is_same else policy_agents.declare_role(row.agent, row.role.value, actor, now)
+        )
     return stamped
 
 

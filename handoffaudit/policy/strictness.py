@@ -1,14 +1,15 @@
-"""The strictness table: its rows as plain values (JSON, forms), as pydantic models and as frozen values."""
+"""The strictness table, and the policy for handoff files, as plain values, pydantic models and frozen values."""
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import PlainValidator, WithJsonSchema
 
 from handoffaudit.policy import values
 from handoffaudit.policy.values import InvalidPolicy, PolicyError, Wrong, brief
-from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
+from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy, describe
 
 MOST_ROWS = 500
 
@@ -81,3 +82,45 @@ StrictnessModel = values.model_of(
     handoff_type=Annotated[str, PlainValidator(values.handoff_type, json_schema_input_type=str)],
     layers_off=Annotated[frozenset[str], PlainValidator(_parse_layers), WithJsonSchema(_SWITCHES)],
 )
+
+
+HANDOFF_FILES: Final = "handoff_files"
+STRICT_FILES: Final = "strict_handoff_files"
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffFilesPolicy:
+    """The only row of the policy.
+
+    With `strict_handoff_files`, a phase counts as failed if its handoff was not read from the handoff file.
+    """
+
+    name: ClassVar[str] = HANDOFF_FILES
+    strict_handoff_files: bool = field(
+        metadata=describe("Require handoff file", "A phase without a usable handoff file counts as failed.")
+    )
+
+
+HANDOFF_FILES_AS_SHIPPED: Final = (HandoffFilesPolicy(strict_handoff_files=False),)
+HandoffFilesModel = values.model_of("HandoffFilesModel", HandoffFilesPolicy)
+
+
+def parse_handoff_files(given: Iterable[Mapping[str, Any]]) -> tuple[HandoffFilesPolicy, ...]:
+    """Parse the one row, given as `values.to_plain` writes it. Raise `InvalidPolicy` with the invalid values."""
+    return check_handoff_files(values.read_all(given, _parse_handoff_files_row))
+
+
+def _parse_handoff_files_row(given: Mapping[str, Any]) -> HandoffFilesPolicy:
+    return HandoffFilesPolicy(
+        **values.read_row(HandoffFilesModel, HANDOFF_FILES, given, lambda _: f"The one field is {STRICT_FILES}.")
+    )
+
+
+def check_handoff_files(rows: Iterable[HandoffFilesPolicy]) -> tuple[HandoffFilesPolicy, ...]:
+    table = tuple(rows)
+    if len(table) != 1:
+        remedy = f'Write {{"{STRICT_FILES}": true}} or {{"{STRICT_FILES}": false}}, once.'
+        raise InvalidPolicy(
+            [PolicyError(HANDOFF_FILES, "", None, f"The policy needs exactly one row, not {len(table)}.", remedy)]
+        )
+    return table

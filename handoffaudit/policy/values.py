@@ -1,4 +1,7 @@
-"""Rows of policies: their pydantic models, the parsing of plain rows into values or errors, and checks of tables."""
+"""Rows of policies: their pydantic models, the parsing of plain rows into values or errors, and checks of tables.
+
+A plain row is a row in its JSON form: a dict of the fields by the names that the API uses.
+"""
 
 import dataclasses
 import itertools

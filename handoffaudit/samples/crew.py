@@ -38,6 +38,8 @@ class Narrator(Client):
         say(f"     {route:<24} {verdict.state}")
         if verdict.state == "held":
             say(f"     Your turn: approve or decline it on {verdict.url}")
+            verdict = verdict.wait(DECISION_SECONDS)
+            say(f"     {route:<24} {verdict.state}")
         elif not verdict:
             finding = next((one for one in verdict.findings if one.is_error), None)
             say(f"       {finding.message if finding else verdict.why}")

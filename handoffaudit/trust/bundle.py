@@ -6,24 +6,23 @@
 import base64
 import hashlib
 import io
-import threading
 import time
 import uuid
 import zipfile
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Self
-from weakref import WeakSet
+from typing import Any, Final, TypeVar
 
 import orjson
-from django.db.models import Min, QuerySet
+from django.db.models import Min, Model, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import attempts, partitions, queries
 from handoffaudit.handoffs.filters import first_id_at, is_of_trace
 from handoffaudit.handoffs.models import Approval, Comment, Event, Handoff, HandoffBody, RemovedDocument, Verdict
 from handoffaudit.handoffs.periods import window_of
@@ -42,6 +41,8 @@ MOST_ENTRIES: Final = 5000
 MOST_PER_HANDOFF: Final = 500
 _PART: Final = 50
 
+_Row = TypeVar("_Row", bound=Model)
+
 
 class TooLarge(Exception):
     """The error for a bundle beyond the bounds; the message says what to choose instead."""
@@ -53,12 +54,22 @@ class NothingFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The handoffs of a bundle: `kind` is handoff, trace or period, and `name` says which."""
+    """The handoffs of a bundle: `kind` is handoff, trace or period, and `name` says which.
+
+    `left_out` counts the rows beyond the bounds, by the names in `bundle_check.LEFT_OUT`.
+    """
 
     tenant: Tenant
     kind: str
     name: str
     handoffs: Sequence[Handoff]
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def take(self, what: str, rows: "QuerySet[_Row]", most: int) -> "QuerySet[_Row]":
+        """Return the first rows of a query, and count the others as left out."""
+        if (more := rows.count() - most) > 0:
+            self.left_out[what] += more
+        return rows[:most]
 
 
 def find_subject(tenant: Tenant, asked: Mapping[str, str]) -> Subject:
@@ -75,10 +86,13 @@ def find_subject(tenant: Tenant, asked: Mapping[str, str]) -> Subject:
 
 
 def about_handoff(tenant: Tenant, reference: str) -> Subject:
-    """Return a handoff with the other attempts of its lineage. Raise `Handoff.DoesNotExist`."""
+    """Return a handoff with the newest other attempts of its lineage. Raise `Handoff.DoesNotExist`."""
     handoff = queries.get(tenant, reference)
-    attempts = queries.attempts(handoff, MOST_PER_HANDOFF) or [handoff]
-    return _bounded(Subject(tenant, "handoff", str(handoff.pk), attempts))
+    found = attempts.list_attempts(handoff, MOST_PER_HANDOFF)
+    if handoff.pk not in {one.pk for one in found}:
+        found = [handoff, *found[1 - MOST_PER_HANDOFF :]]
+    left_out = Counter({"attempts": attempts.count_attempts(handoff) - len(found)})
+    return _bounded(Subject(tenant, "handoff", str(handoff.pk), found, +left_out))
 
 
 def about_trace(tenant: Tenant, trace_id: str) -> Subject:
@@ -109,44 +123,6 @@ def _bounded(subject: Subject) -> Subject:
             " period or single handoffs."
         )
     return subject
-
-
-class Busy(Exception):
-    """The error while this process already makes as many bundles as it may."""
-
-    def __init__(self) -> None:
-        super().__init__(f"This server already makes {MOST_AT_ONCE} evidence bundles. Try again in a minute.")
-
-
-MOST_AT_ONCE: Final = 2
-# Nobody closes the iterator of a response that was never sent, so the set must drop its entry by itself.
-_under_way: "WeakSet[Download]" = WeakSet()
-_lock = threading.Lock()
-
-
-class Download:
-    """The bytes of a bundle; its place among the downloads of this process is released when it ends or is closed."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts = parts
-        with _lock:
-            if len(_under_way) >= MOST_AT_ONCE:
-                raise Busy
-            _under_way.add(self)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> bytes:
-        try:
-            return next(self._parts)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        with _lock:
-            _under_way.discard(self)
 
 
 class _Chunks(io.RawIOBase):
@@ -218,19 +194,20 @@ def build(subject: Subject, key: SealKey, *, by: str, with_audit: bool) -> Itera
     for handoff in handoffs:
         for name, content in _documents(handoff):
             yield from writer.add(f"documents/{handoff.pk}/{name}", [content])
-    sealed = _SealedRows(tenant)
+    sealed = _SealedRows(subject)
     yield from writer.add("rows.jsonl", sealed.lines(pks))
     yield from writer.add("seals.jsonl", _seal_lines(tenant, sealed))
     yield from writer.add("policies-as-shipped.jsonl", sealed.shipped_lines())
-    yield from writer.add("notes.jsonl", _note_lines(tenant, pks))
+    yield from writer.add("notes.jsonl", _note_lines(subject, pks))
     if with_audit:
-        yield from writer.add("audit.jsonl", _audit_lines(tenant, handoffs))
+        yield from writer.add("audit.jsonl", _audit_lines(subject))
     facts = {
         "format": FORMAT,
         "version": 1,
         "tenant": tenant.slug,
         "tenant_id": tenant.pk,
         "subject": {"kind": subject.kind, "name": subject.name, "handoffs": len(handoffs)},
+        "left_out": dict(subject.left_out),
         "made_at": utc(timezone.now()),
         "made_by": by,
         "with_audit": with_audit,
@@ -288,7 +265,7 @@ class _SealedRows:
     The bundle needs the seals of the sealed rows. `summary` collects facts for people.
     """
 
-    tenant: Tenant
+    subject: Subject
     events: list[int] = field(default_factory=list)
     verdicts: list[uuid.UUID] = field(default_factory=list)
     policies: list[int] = field(default_factory=list)
@@ -296,22 +273,24 @@ class _SealedRows:
     summary: bundle_summary.Summary = field(default_factory=bundle_summary.Summary)
 
     def lines(self, pks: Sequence[uuid.UUID]) -> Iterator[bytes]:
+        tenant, most = self.subject.tenant, _PART * MOST_PER_HANDOFF
         for start in range(0, len(pks), _PART):
             part = pks[start : start + _PART]
-            events = Event.objects.filter(tenant=self.tenant, handoff__in=part).order_by("id")
-            for row in seals.read_events(events[: _PART * MOST_PER_HANDOFF]):
+            events = Event.objects.filter(tenant=tenant, handoff__in=part).order_by("id")
+            for row in seals.read_events(self.subject.take("events", events, most)):
                 self.events.append(row.sealed.number)
                 self.summary.add_event(row.facts)
                 yield _line(row.facts)
-            verdicts = Verdict.objects.filter(tenant=self.tenant, handoff__in=part).order_by("id")
-            for row in seals.read_verdicts(verdicts[: _PART * MOST_PER_HANDOFF]):
+            made = partitions.made_between(min(part), None)
+            verdicts = Verdict.objects.filter(made, tenant=tenant, handoff__in=part).order_by("id")
+            for row in seals.read_verdicts(self.subject.take("verdicts", verdicts, most)):
                 self.verdicts.append(uuid.UUID(int=row.sealed.number))
                 content = orjson.loads(row.facts["content"])
                 self.named |= {(kind, number) for kind, number in content.get("policy_versions", {}).items()}
                 self.summary.add_verdict(row.facts, content)
                 yield _line(row.facts)
         for kind, number in sorted(self.named):
-            found = PolicyVersion.objects.filter(tenant=self.tenant, kind=kind, number=number)
+            found = PolicyVersion.objects.filter(tenant=tenant, kind=kind, number=number)
             for row in seals.read_policies(found):
                 self.policies.append(row.sealed.number)
                 self.summary.policies.append(row.facts)
@@ -352,19 +331,19 @@ def _find_seals(tenant: Tenant, kind: int, wanted: Sequence[Any]) -> set[int]:
     return numbers
 
 
-def _note_lines(tenant: Tenant, pks: Sequence[uuid.UUID]) -> Iterator[bytes]:
+def _note_lines(subject: Subject, pks: Sequence[uuid.UUID]) -> Iterator[bytes]:
     """Yield the comments on the handoffs. People can change their comments, so comments are not sealed."""
-    found = Comment.objects.filter(tenant=tenant, handoff__in=list(pks)).order_by("id")[:MOST_ENTRIES]
-    for one in found:
+    found = Comment.objects.filter(tenant=subject.tenant, handoff__in=list(pks)).order_by("id")
+    for one in subject.take("comments", found, MOST_ENTRIES):
         names = ("id", "handoff_id", "actor_kind", "actor", "text", "at", "edited_at", "removed_at")
         yield _line({name: _plain(getattr(one, name)) for name in names})
 
 
-def _audit_lines(tenant: Tenant, handoffs: Sequence[Handoff]) -> Iterator[bytes]:
+def _audit_lines(subject: Subject) -> Iterator[bytes]:
     """Yield the entries of the audit log from the first handoff to now, one after another, at most `MOST_ENTRIES`."""
-    since = min(one.received_at for one in handoffs)
-    entries: QuerySet[AuditEntry] = AuditEntry.objects.filter(tenant=tenant, at__gte=since).order_by("number")
-    for entry in entries[:MOST_ENTRIES]:
+    since = min(one.received_at for one in subject.handoffs)
+    entries = AuditEntry.objects.filter(tenant=subject.tenant, at__gte=since).order_by("number")
+    for entry in subject.take("audit_entries", entries, MOST_ENTRIES):
         text = audit.canonical_entry(entry).decode()
         yield _line({"canonical": text, "previous_hash": entry.previous_hash, "entry_hash": entry.entry_hash})
 

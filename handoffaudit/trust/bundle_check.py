@@ -2,8 +2,9 @@
 
 import base64
 import hashlib
+import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -28,13 +29,25 @@ PURPOSE: Final = "bundle"
 MANIFEST: Final = "manifest.json"
 SIGNATURE: Final = "manifest.sig"
 
-# A bundle that the product makes stays far below these bounds.
+# A bundle that the product makes stays below these bounds. They also bound the memory of a check.
 MOST_FILES: Final = 20_000
-LONGEST_MANIFEST: Final = 16 * 1024 * 1024
-MOST_BYTES: Final = 1024 * 1024 * 1024
-LONGEST_LINE: Final = 64 * 1024 * 1024
+MOST_HANDOFFS: Final = 10_000
+MOST_ROWS: Final = 1_000_000
+MOST_SEALS: Final = 100_000
+LONGEST_READ: Final = 4 * 1024 * 1024
+MOST_BYTES: Final = 300 * 1024 * 1024
+LONGEST_LINE: Final = 16 * 1024 * 1024
 MOST_PROBLEMS: Final = 50
 _PIECE: Final = 1 << 20
+
+# What a bundle can leave out, by the name in its manifest.
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "attempts": "older attempts of the handoff",
+    "events": "later events of its handoffs",
+    "verdicts": "later verdicts on its handoffs",
+    "comments": "later comments",
+    "audit_entries": "later entries of the audit log",
+}
 
 
 class WrongBundle(Exception):
@@ -53,15 +66,35 @@ class Result:
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def left_out(self) -> list[str]:
+        """Return in words what the bundle says it left out, because it reached a bound."""
+        return describe_left_out(self.manifest.get("left_out") or {})
+
     def add(self, problem: str) -> None:
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
 
 
+def describe_left_out(left_out: Mapping[str, int]) -> list[str]:
+    return [f"{number:,} {LEFT_OUT.get(name, name)}" for name, number in left_out.items()]
+
+
+class _BoundedReader(io.BufferedReader):
+    """A file without long reads: `zipfile` reads the directory of a file as a whole, and anybody can make it long."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = LONGEST_READ + 1 if size is None or size < 0 else size
+        found = super().read(min(wanted, LONGEST_READ + 1))
+        if len(found) > LONGEST_READ:
+            raise WrongBundle(f"The list of its files has more than {LONGEST_READ:,} bytes.")
+        return found
+
+
 def check(path: Path, key: str | None) -> Result:
     """Check a bundle. With `key`, the manifest must be signed with this public key. Raise `WrongBundle`."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _BoundedReader(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             return _check(archive, key)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise WrongBundle(f"The file cannot be read as a bundle: {error}.") from error
@@ -80,7 +113,7 @@ def _check(archive: zipfile.ZipFile, key: str | None) -> Result:
         raise WrongBundle("The file has too many entries, or two of the same name.")
     if MANIFEST not in names or SIGNATURE not in names:
         raise WrongBundle("The file has no signed manifest: it is no bundle, or its download was interrupted.")
-    raw = _read_small(archive, MANIFEST, LONGEST_MANIFEST)
+    raw = _read_small(archive, MANIFEST, LONGEST_READ)
     manifest = _parse_manifest(raw)
     signature = _read_small(archive, SIGNATURE, 200).decode("ascii", "replace").strip()
     if not is_valid(manifest["public_key"], signature, PURPOSE, raw):
@@ -110,6 +143,7 @@ def _parse_manifest(raw: bytes) -> dict[str, Any]:
         or found.get("version") != 1
         or not isinstance(found.get("subject"), dict)
         or not isinstance(found.get("files"), list)
+        or not _is_left_out(found.get("left_out", {}))
     ):
         raise WrongBundle("The manifest is not one of an evidence bundle of version 1.")
     for one in found["files"]:
@@ -121,6 +155,10 @@ def _parse_manifest(raw: bytes) -> dict[str, Any]:
         ):
             raise WrongBundle("The manifest lists a file without its path, digest or size.")
     return found
+
+
+def _is_left_out(found: Any) -> bool:
+    return isinstance(found, dict) and all(isinstance(number, int) for number in found.values())
 
 
 def _read_small(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
@@ -160,22 +198,21 @@ def _check_content(archive: zipfile.ZipFile, manifest: dict[str, Any], result: R
     if not {"seals.jsonl", "rows.jsonl", "checkpoint.json"} <= names:
         result.add("seals.jsonl, rows.jsonl or checkpoint.json is missing")
         return
-    digests: dict[tuple[int, str], bytes] = {}
+    digests = dict.fromkeys((_key_of(facts) for facts, _ in _read_lines(archive, "rows.jsonl", MOST_ROWS)), b"")
     seals = list(_read_seals(archive, digests, result))
     trusted = _trust_keys(seals, manifest["public_key"])
     for facts in seals:
         if facts["public_key"] not in trusted:
             result.add(f"seal {facts['number']}: no chain of keys leads from its key to the key of the bundle")
-    unsealed, hashes = 0, {str(one.get("id")): one.get("content_hash") for one, _ in _read_handoffs(archive)}
-    for facts, line in _read_lines(archive, "rows.jsonl"):
+    unsealed, hashes = 0, {str(one.get("id")): str(one.get("content_hash")) for one, _ in _read_handoffs(archive)}
+    for facts, line in _read_lines(archive, "rows.jsonl", MOST_ROWS):
         named = facts.get("handoff__content_hash")
         if named is not None and hashes.get(str(facts.get("handoff_id"))) != named:
             result.add(f"verdict {facts.get('id')}: handoffs.jsonl has another hash of the document")
-        kind = KINDS.get(str(facts.get("row")), 0)
-        stored = digests.get((kind, str(facts.get("id")).replace("-", "")))
-        if stored is None:
+        kind, _ = key = _key_of(facts)
+        if not digests[key]:
             unsealed += kind != 1 or facts.get("to_state") not in ("received", "validating")
-        elif stored != hashlib.sha256(line).digest():
+        elif digests[key] != hashlib.sha256(line).digest():
             result.add(f"{facts.get('row')} {facts.get('id')}: it differs from its seal")
         else:
             result.sealed += 1
@@ -188,11 +225,16 @@ def _check_content(archive: zipfile.ZipFile, manifest: dict[str, Any], result: R
     _check_checkpoint(archive, manifest, result)
 
 
+def _key_of(facts: dict[str, Any]) -> tuple[int, str]:
+    """Return the kind and the id by which a seal lists a row."""
+    return KINDS.get(str(facts.get("row")), 0), str(facts.get("id"))[:40].replace("-", "")
+
+
 def _read_seals(
     archive: zipfile.ZipFile, digests: dict[tuple[int, str], bytes], result: Result
 ) -> Iterator[dict[str, Any]]:
-    """Yield the seals whose hash and signatures are right, and collect the digests of their rows."""
-    for facts, _ in _read_lines(archive, "seals.jsonl"):
+    """Yield what a chain of keys needs of the seals whose hash and signatures are right, and fill in the digests."""
+    for facts, _ in _read_lines(archive, "seals.jsonl", MOST_SEALS):
         result.seals += 1
         name = f"seal {facts.get('number')}"
         needed = (*SEALED_FACTS, "seal_hash", "signature", "new_signature", "list")
@@ -212,8 +254,9 @@ def _read_seals(
         else:
             for one in listed:
                 number = f"{one.number:032x}" if one.kind == KINDS["verdict"] else str(one.number)
-                digests[one.kind, number] = one.digest
-            yield facts
+                if (one.kind, number) in digests:
+                    digests[one.kind, number] = one.digest
+            yield {name: facts[name] for name in ("number", "kind", "public_key", "new_key")}
 
 
 def _trust_keys(seals: list[dict[str, Any]], newest: str) -> set[str]:
@@ -227,12 +270,12 @@ def _trust_keys(seals: list[dict[str, Any]], newest: str) -> set[str]:
 
 
 def _read_handoffs(archive: zipfile.ZipFile) -> Iterator[tuple[dict[str, Any], bytes]]:
-    return _read_lines(archive, "handoffs.jsonl") if "handoffs.jsonl" in archive.namelist() else iter(())
+    return _read_lines(archive, "handoffs.jsonl", MOST_HANDOFFS) if "handoffs.jsonl" in archive.namelist() else iter(())
 
 
 def _check_audit(archive: zipfile.ZipFile, result: Result) -> None:
     previous: str | None = None
-    for facts, _ in _read_lines(archive, "audit.jsonl"):
+    for facts, _ in _read_lines(archive, "audit.jsonl", MOST_ROWS):
         result.entries += 1
         told = f"{facts.get('previous_hash')}\n{facts.get('canonical')}".encode("utf-8", "surrogatepass")
         if hashlib.sha256(told).hexdigest() != facts.get("entry_hash"):
@@ -253,11 +296,13 @@ def _check_checkpoint(archive: zipfile.ZipFile, manifest: dict[str, Any], result
         result.add("checkpoint.json: its signature is wrong")
 
 
-def _read_lines(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[dict[str, Any], bytes]]:
+def _read_lines(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[tuple[dict[str, Any], bytes]]:
     """Yield the objects of a file with one in each line, with the bytes of the line. Raise `WrongBundle`."""
     with archive.open(name) as file:
         lines: IO[bytes] = file
         while line := lines.readline(LONGEST_LINE):
+            if (most := most - 1) < 0:
+                raise WrongBundle(f"{name} has too many lines.")
             content = line.removesuffix(b"\n")
             try:
                 facts = orjson.loads(content)

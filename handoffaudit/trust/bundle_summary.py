@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final
 
+from handoffaudit.trust.bundle_check import describe_left_out
+
 MOST_LISTED: Final = 200
 MOST_FINDINGS: Final = 20
+LONGEST_CELL: Final = 2000
 _TIME: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{6}\+00:00")
 
 _STYLE: Final = (
@@ -15,6 +18,7 @@ _STYLE: Final = (
     "table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}"
     "th,td{border:1px solid #c9ced6;padding:.3rem .5rem;"
     "text-align:left;vertical-align:top;overflow-wrap:anywhere}th{background:#f2f4f7}h2{margin-top:2rem}"
+    "@media (min-width:40rem){th{white-space:nowrap}td:nth-child(n+2):not(:last-child){min-width:8rem}}"
     "section{break-inside:avoid}code{overflow-wrap:anywhere}@media print{body{margin:0;max-width:none}}"
 )
 
@@ -33,7 +37,7 @@ class Summary:
         self.decisions += facts["actor_kind"] != "system" and facts["from_state"] != ""
 
     def add_verdict(self, facts: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-        if len(self.verdicts) < MOST_LISTED:
+        if len(self.verdicts) < MOST_LISTED or facts["handoff_id"] in self.verdicts:
             found = [
                 {name: one.get(name) for name in ("severity", "code", "field_path", "message")}
                 for one in content.get("issues", ())
@@ -66,10 +70,12 @@ def render(facts: Mapping[str, Any], handoffs: Sequence[Any], found: Summary) ->
         b"<p>This page summarizes the other files of the bundle. Check the bundle with <code>handoffaudit verify-bundle"
         b" FILE --key PUBLIC</code>, with a public key that you did not get from this bundle.</p>"
     )
+    if left_out := describe_left_out(facts["left_out"]):
+        yield b"<h2>Not in this bundle</h2><p>The bundle reached a bound, and leaves out:</p><ul>"
+        yield "".join(f"<li>{escape(one)}</li>" for one in left_out).encode() + b"</ul>"
     for handoff in handoffs[:MOST_LISTED]:
         yield from _handoff(handoff, found)
-    if len(handoffs) > MOST_LISTED:
-        yield f"<p>{len(handoffs) - MOST_LISTED:,} more handoffs are in the other files.</p>".encode()
+    yield from _more(len(handoffs) - MOST_LISTED, "handoffs", "the other files")
     if found.policies:
         yield b"<h2>Policy versions that the verdicts name</h2>"
         names = ("kind", "number", "changed_by", "changed_at", "note")
@@ -77,6 +83,7 @@ def render(facts: Mapping[str, Any], handoffs: Sequence[Any], found: Summary) ->
             ("Kind", "Version", "Changed by", "Changed at", "Note"),
             ([one[name] for name in names] for one in found.policies[:MOST_LISTED]),
         )
+        yield from _more(len(found.policies) - MOST_LISTED, "policy versions")
     yield b"</body></html>\n"
 
 
@@ -104,13 +111,19 @@ def _handoff(handoff: Any, found: Summary) -> Iterator[bytes]:
         if issues:
             lines = ([one[name] for name in ("severity", "code", "field_path", "message")] for one in issues)
             yield _table(("Severity", "Rule code", "Place", "Finding"), list(lines)[:MOST_FINDINGS])
-        if len(issues) > MOST_FINDINGS:
-            yield f"<p>{len(issues) - MOST_FINDINGS:,} more findings are in rows.jsonl.</p>".encode()
+        yield from _more(len(issues) - MOST_FINDINGS, "findings")
     names = ("at", "actor_kind", "actor", "from_state", "to_state", "reason")
-    events = found.events.get(pk, [])[:MOST_LISTED]
+    events = found.events.get(pk, [])
+    lines = ([one[name] for name in names] for one in events[:MOST_LISTED])
     yield b"<h3>What happened, by whom, and why</h3>"
-    yield _table(("When", "Kind", "Who", "From", "To", "Why"), ([one[name] for name in names] for one in events))
+    yield _table(("When", "Kind", "Who", "From", "To", "Why"), lines)
+    yield from _more(len(events) - MOST_LISTED, "events")
     yield b"</section>"
+
+
+def _more(number: int, what: str, where: str = "rows.jsonl") -> Iterator[bytes]:
+    if number > 0:
+        yield f"<p>{number:,} more {what} are in {where}.</p>".encode()
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> bytes:
@@ -122,7 +135,8 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else _shorten_time(str(value)[:2000])
+    text = "" if value is None else str(value)
+    return _shorten_time(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}\u2026 (shortened)")
 
 
 def _shorten_time(text: str) -> str:

@@ -23,7 +23,8 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import judge, partitions
+from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import Event, State, Verdict
 from handoffaudit.handoffs.webhooks.events import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
@@ -224,12 +225,18 @@ def seal_batch(key: SealKey) -> bool:
 def _collect(which: Q, batch: _Batch) -> None:
     """Read the events that match, and the verdicts that were stored together with them."""
     judged: dict[uuid.UUID, set[str]] = defaultdict(set)
+    moments: set[str] = set()
     for row in read_events(sealed_events().filter(which).order_by("id")):
         batch.found[row.tenant].append(row.sealed)
         # The event of a document that cannot be read has the time of its arrival instead of the time of its verdict.
         at = "" if row.facts["from_state"] == "" else row.facts["at"]
         judged[uuid.UUID(int=row.sealed.handoff)].add(at)
-    for row in read_verdicts(Verdict.objects.filter(handoff__in=list(judged)).order_by("id")):
+        moments.add(row.facts["at"])
+    if not judged:
+        return
+    first, last = (first_id_at(datetime.fromisoformat(one)) for one in (min(moments), max(moments)))
+    made = partitions.made_between(first, last)
+    for row in read_verdicts(Verdict.objects.filter(made, handoff__in=list(judged)).order_by("id")):
         if judged[uuid.UUID(int=row.sealed.handoff)] & {row.facts["validated_at"], ""}:
             batch.found[row.tenant].append(row.sealed)
 

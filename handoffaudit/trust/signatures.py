@@ -91,7 +91,10 @@ def parse_key(text: str, where: str) -> SealKey:
     except ValueError:
         raw = b""
     if len(raw) != SIZE:
-        raise WrongKey(f"{where} is no seal key: it must be 32 bytes as base64, as handoffaudit seal-key prints it.")
+        raise WrongKey(
+            f"{where} is no seal key: it must be 32 random bytes as base64, such as this prints:"
+            " python3 -c 'import base64, os; print(base64.b64encode(os.urandom(32)).decode())'"
+        )
     return SealKey(Ed25519PrivateKey.from_private_bytes(raw))
 
 
@@ -100,7 +103,8 @@ def read_public_key(text: str) -> str:
     path = Path(text)
     with suppress(OSError, ValueError):
         if path.is_file():
-            text = path.read_text(encoding="utf-8")[:1000]
+            with path.open(encoding="utf-8") as file:
+                text = file.read(1000)
     text = text.strip()
     try:
         Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))

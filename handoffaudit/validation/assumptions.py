@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from handoffaudit.validation.layers.grounding.sources import leaves
+from handoffaudit.validation.layers.grounding.records import leaves
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.record import Record
 

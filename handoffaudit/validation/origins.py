@@ -1,7 +1,7 @@
 """The wrong values of a trace with the steps that introduced them, and a ranking of suspect handoffs."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -9,7 +9,8 @@ from typing import Any, Final
 from handoffaudit.validation.assumptions import assumption_in
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.layers.grounding.findings import BY_KIND
-from handoffaudit.validation.provenance import Attributed, Form, Step, forms_of
+from handoffaudit.validation.provenance import Attributed, Step
+from handoffaudit.validation.value_search import Form, forms_of
 
 _IN_TURN: Final = {BY_KIND[kind].code: turn for turn, kind in enumerate(("number", "date", "identifier", "name"))}
 # Wording that no source has is more often a paraphrase than wrong.
@@ -25,6 +26,8 @@ _FAILURE = re.compile(
     r"|\b(?:not|nothing|no \w+) found\b|\bno results?\b|\b(?:http|status)\D{0,9}[45]\d\d\b|\btim(?:ed|e) ?out\b",
     re.IGNORECASE,
 )
+# An agent has no hands. It says this where a tool failed, and then often goes on without a source.
+_BY_HAND = re.compile(r"(?:manually|by hand)\b")
 _NOTHING = re.compile(r"\b(?:output|results?):\s*(?:\[\]|\{\}|None|null|\"\")?\s*$", re.IGNORECASE)
 
 
@@ -106,13 +109,15 @@ class Sign(StrEnum):
 
     `VALUE`: a value that no source has came in, even if its finding is only information. `WARNED`: the finding about
     the value is a warning or worse. `FAILED`: the handoff that answers it reports an error or an empty result.
-    `ASSUMED`: the first handoff of the trace that says that its data is assumed.
+    `ASSUMED`: the first handoff of the trace that says that its data is assumed. `BY_HAND`: the first handoff of the
+    trace that says that something is done by hand.
     """
 
     VALUE = "value"
     WARNED = "warned"
     FAILED = "failed"
     ASSUMED = "assumed"
+    BY_HAND = "by_hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +144,26 @@ def suspects(
     for one in origins(attributed):
         if not one.from_outside:
             by_step.setdefault(one.step, []).append(one)
-    assumed = next((at for at, step in enumerate(steps) if not step.brings_facts and assumption_in(step.data)), None)
+    firsts = {
+        Sign.ASSUMED: _first_own(steps, assumption_in),
+        Sign.BY_HAND: _first_own(steps, lambda text: _BY_HAND.search(text.lower())),
+    }
     found = [
         Suspect(at, shown, tuple(one.value for one in by_step.get(at, ())))
         for at, step in enumerate(steps)
         if not step.brings_facts
-        and (shown := tuple(sign for sign in _signs(steps, at, by_step.get(at, ()), assumed) if sign in counted))
+        and (shown := tuple(sign for sign in _signs(steps, at, by_step.get(at, ()), firsts) if sign in counted))
     ]
     return sorted(found, key=lambda one: -len(one.signs))
 
 
-def _signs(steps: Sequence[Step], at: int, came_in: Sequence[Origin], assumed: int | None) -> Iterable[Sign]:
+def _first_own(steps: Sequence[Step], says: Callable[[str], object]) -> int | None:
+    return next((at for at, step in enumerate(steps) if not step.brings_facts and says(step.data)), None)
+
+
+def _signs(
+    steps: Sequence[Step], at: int, came_in: Sequence[Origin], firsts: Mapping[Sign, int | None]
+) -> Iterable[Sign]:
     is_warned = any(not _SOFT.issuperset(one.codes) for one in came_in)
     if is_warned or steps[at].is_noted:
         yield Sign.VALUE
@@ -157,8 +171,7 @@ def _signs(steps: Sequence[Step], at: int, came_in: Sequence[Origin], assumed: i
         yield Sign.WARNED
     if at + 1 < len(steps) and steps[at + 1].source == steps[at].target and _reports_failure(steps[at + 1].data):
         yield Sign.FAILED
-    if at == assumed:
-        yield Sign.ASSUMED
+    yield from (sign for sign, first in firsts.items() if at == first)
 
 
 def _reports_failure(answer: str) -> bool:

@@ -43,9 +43,10 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 class _PayloadStructure:
-    """The structure layer, which also demands what only the server can do without.
+    """The structure layer with additional demands: a tenant, a chain, and data that is an object.
 
-    The server takes the tenant from the key, derives the chain from the trace, and reads a text as data.
+    The server does not demand them: it takes the tenant from the key, derives the chain from the trace, and accepts a
+    text as data.
     """
 
     name = structure.name
@@ -109,7 +110,7 @@ class HandoffPayload(BaseModel):
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
     @model_validator(mode="after")
-    def _keeps_the_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         verdict = _judge(self, _ANY_LENGTH, None, CharacterCounter(), _RULES_OF_A_PAYLOAD)
         if verdict.structural_issues:
             broken = dict.fromkeys(issue.code for issue in verdict.issues if issue.blocks)
@@ -149,9 +150,9 @@ class HandoffRejectedError(HandoffValidationError):
         self.payload = payload
 
     def __str__(self) -> str:
-        held, reasons = self.payload, "; ".join([*self.result.structural_issues, *self.result.semantic_issues])
+        given, reasons = self.payload, "; ".join([*self.result.structural_issues, *self.result.semantic_issues])
         # A payload that was created without validation may lack any of its fields.
-        of_payload = {name: getattr(held, name, "") for name in HandoffPayload.model_fields}
+        of_payload = {name: getattr(given, name, "") for name in HandoffPayload.model_fields}
         return (
             f"Handoff rejected [{self.result.strictness.value}]: handoff_id={of_payload['handoff_id']}, "
             f"source={of_payload['source_agent_id']} -> target={of_payload['target_agent_id']}, "
@@ -213,8 +214,8 @@ class SemanticValidator:
     """A validator that asks an LLM whether a payload's data is supported by its context.
 
     The validator makes one call per payload: model `fast`, temperature 0.0, at most 1,024 answer tokens, 60 seconds.
-    Data and context are cut at 10,000 characters each, and secrets in them are masked. If the
-    service is unavailable, the payload passes, and an issue says so.
+    Data is cut at 10,000 characters. A longer context is reduced to the parts that share the most words and numbers
+    with the data. Secrets in both are masked. If the service is unavailable, the payload passes, and an issue says so.
     """
 
     def __init__(self, llm_service: CompletionService) -> None:
@@ -227,8 +228,8 @@ class SemanticValidator:
 
         The lines read `path: kind: reason ("quote")`; the kind is `unsupported`, `fabricated` or `contradiction`. The
         result is `(True, ["semantic_validation_unavailable"])` if the service failed, timed out, or did not answer with
-        the requested JSON. Errors of the service are never raised. Without a context, the LLM is asked only
-        for contradictions and fabricated points. Each validation is logged as `semantic_validated`.
+        the requested JSON. Errors of the service are never raised. Without a context, the LLM is asked only for
+        contradictions and fabricated points. Each validation is logged as `semantic_validated`.
         """
         valid, issues = await self._ask(payload, available_context)
         log_validation(__name__, "semantic_validated", handoff_id=payload.handoff_id, valid=valid, issues=issues)
@@ -257,13 +258,9 @@ class SemanticValidator:
 
 
 def _messages(payload: HandoffPayload, context: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    told = build_instructions(Use.GROUNDING, default_prompt(Use.GROUNDING))
-    return [
-        {
-            "role": "user",
-            "content": f"{told}\n\n{layer_questions.grounding_content(to_json(payload.data), to_json(context))}",
-        }
-    ]
+    instructions = build_instructions(Use.GROUNDING, default_prompt(Use.GROUNDING))
+    content = layer_questions.grounding_content(to_json(payload.data), to_json(context))
+    return [{"role": "user", "content": f"{instructions}\n\n{content}"}]
 
 
 def _payload_metadata(payload: HandoffPayload) -> dict[str, Any]:

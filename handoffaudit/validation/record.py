@@ -37,10 +37,10 @@ class Record(msgspec.Struct, frozen=True):
     """A handoff as the layers see it. Texts and lists are empty if the sender gave no usable value.
 
     `document` is the judged document: the parsed document as it arrived, or a document derived from it. In the second
-    case, `original_document` is the document that arrived. `data_place` is the place of the data in the document if the
-    document has no object there: a text, which is judged as `{"text": …}`, or nothing. `handoff_id` and `tenant_id` are
-    None if the document has none. `expected_schema` is the JSON Schema that the sender wants the data checked against.
-    `trace_id` is the name of a trace. A UUID is always in lower case.
+    case, `original_document` is the document that arrived. `data_place` is None if the data is an object. If the
+    document has a text or null as its data, `data_place` is the place of this value, and a text is judged as
+    `{"text": …}`. `handoff_id` and `tenant_id` are None if the document has none. `expected_schema` is the JSON Schema
+    that the sender wants the data checked against. A `trace_id` that is a UUID is always in lower case.
     """
 
     format: str
@@ -113,9 +113,9 @@ def placer(record: Record) -> Callable[[Location], Location]:
 
 
 def hands_over(record: Record) -> bool:
-    """Return whether the document has an object, a text or nothing as its data.
+    """Return whether the document has an object, a text or null as its data.
 
-    Otherwise the record's data is an empty object that the document does not contain.
+    If not, for example because the data is a list, the record's data is an empty object in place of the data.
     """
     return (
         bool(record.data) or record.data_place is not None or _find(record.document, record.data, _DEEPEST) is not None
@@ -142,7 +142,7 @@ def _find(document: Any, wanted: Any, depth: int) -> Location | None:
     return None
 
 
-# The steps are `["unit price"]`, `['unit price']`, `[0]`, and the text between dots or slashes.
+# The steps are `["unit price"]`, `['unit price']`, `[0]`, and the text between dots and brackets.
 _STEP = re.compile(r"""\["((?:[^"\\]|\\.)*)"\]|\['((?:[^'\\]|\\.)*)'\]|\[(\d{1,6})\]|([^.\[\]]+)""")
 
 _ESCAPED = re.compile(r"\\(.)")
@@ -153,7 +153,7 @@ _LONGEST_FIELD = 1000
 
 _LONGEST_INTEGER = 190
 
-# A quotation with another spelling is only searched for in this many characters of a text.
+# A quotation that a text does not have exactly as written is searched for in this many characters of the text.
 _MOST_COMPARED = 100_000
 
 _ROOTS = frozenset({"data", "payload", "output", "document", "deliverable", "root", "$", "#", ""})
@@ -188,12 +188,12 @@ def span_of(quote: str, location: Location, document: Any) -> list[int] | None:
 def _find_field(field: str, data: Any) -> Location | None:
     """Return the place that a path leads to, or None if the path leads nowhere."""
     for reading in _readings(field.strip()):
-        way = reading
-        while way:
-            location = _follow(way, data)
+        steps = reading
+        while steps:
+            location = _follow(steps, data)
             if location is not None:
                 return location
-            way = way[1:] if way[0] in _ROOTS else []
+            steps = steps[1:] if steps[0] in _ROOTS else []
     return None
 
 
@@ -228,7 +228,7 @@ def _follow(steps: list[str], data: Any) -> Location | None:
 def _find_quote(quote: str, data: Any) -> Location | None:
     """Return the place of the first value that contains the quotation.
 
-    The search goes level by level, so that a deep document costs no more than a flat one. Returns None if no value
+    The search goes level by level, so that a deep document costs no more than a flat one. Return None if no value
     contains the quotation, or if the quotation is empty.
     """
     level: list[tuple[Location, Any]] = [((), data)] if _bare(quote) else []

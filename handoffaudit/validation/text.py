@@ -44,6 +44,9 @@ _DISGUISED = re.compile(r"[\uff01-\uff5e]|(?![0-9])\d")
 _FULL_WIDTH = 0xFEE0
 # Texts of Latin letters and usual punctuation have none of these characters, and one search is faster than two.
 _SUSPECT = re.compile("[\u00ad\u034f\u0600-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2c00-\U0010ffff]")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+_ASCII = bytes(range(128))
 
 
 class PlainText(NamedTuple):
@@ -58,7 +61,7 @@ class PlainText(NamedTuple):
     @classmethod
     def of(cls, text: str) -> "PlainText":
         """Return the text as a reader sees it: without hidden characters, and with ASCII signs and digits."""
-        if text.isascii() or not _SUSPECT.search(text):
+        if text.isascii() or not _is_suspect(text):
             return cls(text)
         text = _DISGUISED.sub(_undisguise, text)
         if not _HIDDEN.search(text):
@@ -78,6 +81,12 @@ class PlainText(NamedTuple):
         return self.places[start], self.places[end - 1] + 1
 
 
+def _is_suspect(text: str) -> bool:
+    # Few characters are left without the ASCII ones, and the search takes several times as long as their removal.
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return _SUSPECT.search(rest.decode("utf-8", "replace")) is not None
+
+
 def _undisguise(match: re.Match[str]) -> str:
     char = match.group()
     return str(unicodedata.decimal(char)) if char.isdecimal() else chr(ord(char) - _FULL_WIDTH)
@@ -90,9 +99,7 @@ def is_blank(text: str) -> bool:
 
 def storable(text: str) -> bool:
     """Return whether PostgreSQL accepts the text: no NUL character and no lone surrogate."""
-    if text.isprintable():
-        return True
-    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return text.isprintable() or not _UNSTORABLE.search(text)
 
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
@@ -112,7 +119,10 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
 
 def clean_or_empty(value: object, limit: int = MAX_TEXT) -> str:
     """Return the cleaned text of a field, or an empty text if the field holds anything but a text."""
-    return clean(value, limit) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    # Each document has ten names and ids, so most of them save the call.
+    return value if len(value) <= limit and value.isprintable() else clean(value, limit)
 
 
 def reason_text(value: object) -> str:
@@ -177,14 +187,14 @@ def brief(value: Any, depth: int = 0) -> Any:
     match value:
         case str():
             return clean(value)
+        case int():
+            return show(value) if value.bit_length() >= 64 else value
         case dict() if depth < _DEEPEST and len(value) <= _MOST_ENTRIES:
             return {clean(str(key)): brief(item, depth + 1) for key, item in value.items()}
         case list() | tuple() if depth < _DEEPEST:
             items = [brief(item, depth + 1) for item in value[:_MOST_ENTRIES]]
             return items if len(value) <= _MOST_ENTRIES else [*items, f"… and {len(value) - _MOST_ENTRIES} more"]
         case dict() | list() | tuple():
-            return show(value)
-        case int() if value.bit_length() >= 64:
             return show(value)
         case _:
             return value

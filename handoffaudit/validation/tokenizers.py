@@ -18,6 +18,7 @@ _BYTES_OF_ID = 4
 # The vocabulary lacks this word, so the tokenizer must merge its parts.
 _NO_WORD = "zxqvj"
 
+# The specification fixes these words, although the tokenizer is splintr.
 ESTIMATED_TEXT = "tiktoken unavailable. Using estimation."
 
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.json_text import canonical, compact
-from handoffaudit.validation.layers.grounding.sources import leaves, plain_words
+from handoffaudit.validation.layers.grounding.records import leaves
+from handoffaudit.validation.layers.grounding.sources import plain_words
 from handoffaudit.validation.layers.grounding.values import (
     TextValue,
     fold_case,

@@ -1,4 +1,4 @@
-// What every page needs: the time zone, copy buttons, menus that close when one clicks beside them, keys that lead from page to page.
+// What every page needs: the time zone, copy buttons, print buttons, menus that close when one clicks beside them, keys that lead from page to page.
 "use strict";
 
 // The server shows times in the time zone of the browser, unless the reader chose another one.
@@ -22,6 +22,12 @@ document.addEventListener("click", async (event) => {
   }
   const told = document.getElementById("live-told");
   if (told) told.textContent = button.textContent;
+});
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-print]")) return;
+  event.target.closest("details.menu").open = false;
+  print();
 });
 
 document.addEventListener("click", (event) => {

@@ -213,7 +213,9 @@ def world(kept_tenant: Tenant) -> World:
     hold = legal_holds.place(tenant=tenant, scope="trace", key="their-trace", reason="a case", actor="tests").pk
     asked = erasure.request(tenant=tenant, value="grace@example.com", reason="asked", actor="tests").pk
     Erasure.objects.filter(pk=asked).update(state="counted", counted_at=timezone.now())
-    case = policy_cases.keep(tenant=tenant, reference=str(theirs.pk), expected="held", actor="tests")
+    # The case of a held handoff could not be removed.
+    free = judged(tenant, held(handoff_id="free"))
+    case = policy_cases.keep(tenant=tenant, reference=str(free.pk), expected="held", actor="tests")
     return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group, webhook, hold, asked, case.pk)
 
 

@@ -10,10 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import judge, span_assembly, span_store
 from handoffaudit.handoffs.models import Handoff, TelemetrySpan, TelemetryTrace, ToolResult
-from handoffaudit.handoffs.telemetry import assembly
-from handoffaudit.handoffs.telemetry import store as spans_store
 from handoffaudit.validation.telemetry.otlp import JSON
 from tests.access.support import everything
 from tests.access.test_api import PHASE, SCOPES
@@ -60,7 +58,7 @@ def spans_with(word: str) -> list[dict[str, Any]]:
 def assemble() -> None:
     past = timezone.now() - timedelta(seconds=11)
     TelemetryTrace.objects.update(since=past, claim_expires_at=past)
-    assembly.look_for_traces()
+    span_assembly.look_for_traces()
     judge.drain()
 
 
@@ -130,14 +128,14 @@ def test_nothing_that_a_tenant_sends_changes_the_trace_of_another(
     both: dict[str, str], other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sender knows all ids of the other tenant, names its agents, and fills the trace to its limit."""
-    monkeypatch.setattr(spans_store, "MOST_SPANS_OF_TRACE", 20)
+    monkeypatch.setattr(span_store, "MOST_SPANS_OF_TRACE", 20)
     before = rows_of(other_tenant)
     more = [tool(number, "Agent", 4, at=number, subagent_type="agent-betaword") for number in range(5, 60)]
     assert send(both["alphaword"], *spans_with("betaword"), *more)["partialSuccess"]["rejectedSpans"] == "39"
     TelemetryTrace.objects.exclude(tenant=other_tenant).update(
         since=timezone.now() - timedelta(hours=3), claim_expires_at=timezone.now() - timedelta(hours=1)
     )
-    assembly.look_for_traces()
+    span_assembly.look_for_traces()
     assert not TelemetryTrace.objects.exclude(tenant=other_tenant).exists()
     assert rows_of(other_tenant) == before
     # The trace of the other tenant still has room.

@@ -5,7 +5,7 @@ import httpx
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.policy import kinds
-from handoffaudit.policy.agents import parse_text
+from handoffaudit.policy.agents import parse_routes_text
 from tests.api.support import problem
 from tests.diagnostics.test_attribution import RIGHT, WRONG, step
 from tests.handoffs.support import judged
@@ -16,7 +16,7 @@ def test_edges_and_agents_of_a_period(api: httpx.Client, tenant: Tenant) -> None
     judged(tenant, step("writer", "editor", WRONG, 2), trace_id="t", context=RIGHT)
     attribution.run()
     kinds.agents.save(
-        tenant=tenant, base_version=0, rows=parse_text("analyst -> writter, writer\n* -> archive"), actor="ada"
+        tenant=tenant, base_version=0, rows=parse_routes_text("analyst -> writter, writer\n* -> archive"), actor="ada"
     )
     found = api.get("/agents", params={"period": "24h"}).json()
     by_pair = {(edge["source"], edge["target"]): edge for edge in found["edges"]}

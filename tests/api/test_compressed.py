@@ -87,9 +87,9 @@ def test_a_bomb_costs_no_more_than_the_limit(api: httpx.Client, settings, encodi
     sent = bomb(encoding)
     assert len(sent) > 9_000_000
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     response = send(api, "/handoffs/batch", sent, encoding)
-    took = time.monotonic() - started
+    took = time.process_time() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert problem(response, 413)["limit"] == settings.MAX_BATCH_BYTES

@@ -12,6 +12,8 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.file_stats import GIVEN
+from handoffaudit.diagnostics.group_members import MOST_WAITING
 from tests.api.support import make_key, submitted
 from tests.handoffs.hooks.support import worker
 
@@ -134,3 +136,23 @@ def test_the_first_lines_of_the_guide_are_those_of_the_page_connect() -> None:
 def test_the_page_on_claude_code_has_the_settings_of_the_examples() -> None:
     settings = (DOCS / "examples" / "hooks" / "settings-command.json").read_text()
     assert f"```json\n{settings}```" in (DOCS / "connect-claude-code.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("schema", "field", "said"),
+    [
+        ("AgentsOut", "edges", "Routes with"),
+        ("AgentsOut", "agents", "Agents with"),
+        ("FilesOut", "by_phase_and_agent", "sorted by phase and agent"),
+        ("GroupOut", "more_wait", f"the newest {MOST_WAITING:,} handoffs"),
+        ("GroupOut", "regressed_at", "acknowledged"),
+        ("HandoffsOut", "items", "in the order of `sort`"),
+        ("ModelLineOut", "tokens_in", "without those"),
+        ("NoiseOut", "codes", "most overturned decisions"),
+        ("ReasonOut", "reason", ", ".join(GIVEN[:-1])),
+        ("SuspectOut", "values", "introduced"),
+    ],
+)
+def test_a_description_says_what_the_field_has(schema: str, field: str, said: str) -> None:
+    described = json.loads((DOCS / "openapi.json").read_text())["components"]["schemas"][schema]["properties"][field]
+    assert said in described["description"]

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from handoffaudit import database_faults
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.api import auth
 from tests.api.support import problem
 from tests.handoffs.support import payload
 
@@ -98,6 +99,7 @@ def test_a_disk_that_is_nearly_full_takes_nothing_new(
 ) -> None:
     settings.MIN_FREE_BYTES, share = 10**18, 1.0
     monkeypatch.setattr(database_faults, "LEAST_FREE_SHARE", share)
+    monkeypatch.setattr(auth, "_room_known_until", 0.0)
     for address, sent in (("/handoffs", payload()), ("/handoffs/batch", [payload()]), ("/hooks/post-tool-use", {})):
         answer = api.post(address, json=sent)
         assert problem(answer, 503)["title"] == "The disk is nearly full"

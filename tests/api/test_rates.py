@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import alert_rules
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.alert_rules import AlertRule, Watched
@@ -39,7 +39,7 @@ def filled(tenant: Tenant, viewer: Person) -> Tenant:
         judged(tenant, document)
     passed = judged(tenant, circular())
     actor = Actor.person(viewer)
-    assignments.reassign(tenant=tenant, reference=str(passed.pk), note="you", actor=actor, to=None, seen_version=None)
+    activity.reassign(tenant=tenant, reference=str(passed.pk), note="you", actor=actor, to=None, seen_version=None)
     submit(tenant, payload())
     return tenant
 
@@ -92,7 +92,7 @@ def test_every_rate_is_the_one_that_the_list_gives(
     page = client.get("/t/acme/diagnostics/compliance/", {"period": period})
     assert page.context["report"].validation.overall == judged_there
     for answer in (overview, page):
-        assert "Approvals are counted apart, superseded attempts are left out." in answer.text
+        assert "Approvals count in the total only; superseded attempts are left out." in answer.text
     assert_counts_are_right()
 
 

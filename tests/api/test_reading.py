@@ -16,7 +16,7 @@ from handoffaudit import database_faults
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.policies import PUBLISHED_NAMES
 from handoffaudit.diagnostics.models import Watermark
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import attempts
 from handoffaudit.handoffs.models import Alert, Handoff, HandoffBody
 from tests.api.support import problem, submitted
 from tests.handoffs.support import NOT_JSON, circular, held, judged, payload, submit
@@ -67,7 +67,7 @@ def test_a_superseded_one_names_the_attempt_that_stands(api: httpx.Client, djang
         assert (later["handoff_id"], later["state"], later["attempt"]) == ("c", "rejected", 3)
     standing = Handoff.objects.get(handoff_id="c")
     with django_assert_num_queries(0):
-        assert queries.later_attempt(standing) is None
+        assert attempts.later_attempt(standing) is None
     assert "superseded_by" not in api.get("/handoffs").json()["items"][0]
 
 

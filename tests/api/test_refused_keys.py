@@ -40,10 +40,10 @@ def test_a_revoked_one_is_named_once_a_minute(tenant: Tenant, monkeypatch) -> No
     assert len(said(secret)) == 1
 
 
-def test_one_past_its_end_is_told_as_such(tenant: Tenant) -> None:
+def test_an_expired_one_is_logged_as_such(tenant: Tenant) -> None:
     secret = make_key(tenant, "read")
     Key.objects.update(expires_at=timezone.now() - timedelta(days=1))
-    assert [one["why"] for one in said(secret)] == ["past its end"]
+    assert [one["why"] for one in said(secret)] == ["expired"]
 
 
 def test_an_unknown_one_shows_its_beginning_and_another_secret_nothing(tenant: Tenant) -> None:

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from handoffaudit.handoffs import notify, queries
-from handoffaudit.logging import begin_request, clear_ids, current_id
+from handoffaudit.observability import begin_request, clear_ids, current_id
 from handoffaudit.wsgi import application
 from tests.api.support import client, problem
 

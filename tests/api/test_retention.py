@@ -7,7 +7,7 @@ from handoffaudit.diagnostics import erasure
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs.models import HookEvent, RemovedDocument, ValidationState
 from handoffaudit.policy.kinds import retention
-from tests.api.support import client, make_key
+from tests.api.support import client, make_key, problem
 from tests.diagnostics.files.support import AT, report
 from tests.diagnostics.logs.support import health
 from tests.diagnostics.retention.support import age, aged, days_ago, keep, old_id, run_all
@@ -142,6 +142,19 @@ def test_holds_are_placed_listed_and_lifted(tenant: Tenant, other_tenant: Tenant
     ):
         assert api.post("/legal-holds", json=wrong).status_code == 422, wrong
     assert api.post(f"/legal-holds/{2**70}/lift", json={"reason": "x"}).status_code == 404
+
+
+def test_a_case_under_a_legal_hold_is_not_removed(tenant: Tenant) -> None:
+    kept = judged(tenant, payload())
+    api = client(make_key(tenant, "admin", "review", "read"))
+    case = api.post("/policies/cases", json={"handoff": kept.handoff_id, "expected": "accepted"}).json()["id"]
+    hold = api.post("/legal-holds", json={"scope": "handoff", "key": kept.handoff_id, "reason": "a case"}).json()["id"]
+    refused = problem(api.delete(f"/policies/cases/{case}"), 409)
+    assert "under a legal hold" in refused["detail"]
+    assert len(api.get("/policies/cases").json()["items"]) == 1
+    assert api.post(f"/legal-holds/{hold}/lift", json={"reason": "over"}).status_code == 200
+    assert api.delete(f"/policies/cases/{case}").status_code == 204
+    assert api.get("/policies/cases").json()["items"] == []
 
 
 def test_a_value_is_counted_confirmed_and_erased(tenant: Tenant, other_tenant: Tenant) -> None:

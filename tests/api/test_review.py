@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import group_store
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import activity
 from tests.api.support import client, make_key, problem, submitted
 from tests.diagnostics.groups.support import found, group
 from tests.handoffs.review.support import colleague, decide, pass_on
@@ -42,7 +42,7 @@ def test_what_people_do_with_one_meanwhile_is_told(api: httpx.Client, tenant: Te
     one = judged(tenant, held())
     (told,) = asked(api)["items"]
     assert (told["held_by"], told["proposal"], told["passed_on"], told["awaits_second"]) == (None, None, None, False)
-    assignments.hold(one, ada)
+    activity.hold(one, ada)
     held_by = asked(api)["items"][0]["held_by"]
     assert (held_by["name"], held_by["until"] > told["received_at"]) == ("ada", True)
     pass_on(one, ada, to=ben)

@@ -15,10 +15,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from handoffaudit import database_faults, request_bodies
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs import judge
+from handoffaudit.api import auth
+from handoffaudit.handoffs import judge, span_assembly, span_store
 from handoffaudit.handoffs.models import Handoff, HandoffBody, TelemetrySpan, TelemetryTrace, ToolResult
-from handoffaudit.handoffs.telemetry import assembly
-from handoffaudit.handoffs.telemetry import store as spans_store
 from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF
 from tests.api.support import client, make_key
 from tests.validation.telemetry.support import BEGIN, RUNS, SWARM, TRACE, agent, bodies, export, one, tool, transfer
@@ -50,7 +49,7 @@ def wait(seconds: float) -> None:
     for row in TelemetryTrace.objects.all():
         past = timezone.now() - timedelta(seconds=seconds)
         TelemetryTrace.objects.filter(pk=row.pk).update(since=past, claim_expires_at=past)
-    assembly.look_for_traces()
+    span_assembly.look_for_traces()
 
 
 def ends() -> list[tuple[str, str]]:
@@ -115,7 +114,7 @@ def test_doubled_shuffled_and_split_exports_change_nothing(api: httpx.Client, ru
     Handoff.objects.all().delete()
     for part in split(body):
         assert send(api, part).status_code == 200
-        assembly.look_for_traces()
+        span_assembly.look_for_traces()
     wait(11)
     assert stored() == whole
 
@@ -177,7 +176,7 @@ def test_traces_of_one_conversation_are_one_trace(api: httpx.Client) -> None:
 
 def test_a_long_conversation_loses_no_trace(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its traces do not fit into memory together."""
-    monkeypatch.setattr(assembly, "_MOST_BYTES_AT_ONCE", 2_000)
+    monkeypatch.setattr(span_assembly, "_MOST_BYTES_AT_ONCE", 2_000)
     named = {"gen_ai__conversation__id": "order-17"}
     for number in range(1, 31):
         spans = agent(1, "triage", at=number, **named), transfer(2, f"writer{number}", 1, at=number)
@@ -189,7 +188,7 @@ def test_a_long_conversation_loses_no_trace(api: httpx.Client, monkeypatch: pyte
 def test_what_there_is_no_time_for_is_given_back(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5))
     ticks = iter([0.0, 0.0, 10.0, 10.0])
-    monkeypatch.setattr(assembly.time, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(span_assembly.time, "monotonic", lambda: next(ticks))
     wait(11)
     monkeypatch.undo()
     assert ends() == []
@@ -231,7 +230,7 @@ def test_a_rejected_span_is_named_in_the_answer(api: httpx.Client) -> None:
 
 
 def test_a_trace_takes_a_limited_number_of_spans(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans_store, "MOST_SPANS_OF_TRACE", 3)
+    monkeypatch.setattr(span_store, "MOST_SPANS_OF_TRACE", 3)
     assert send_spans(api, agent(1, "a"), agent(2, "b")) == {}
     answered = send_spans(api, agent(3, "c"), agent(4, "d"), agent(5, "e") | {"traceId": "2" * 32})
     assert answered["partialSuccess"]["rejectedSpans"] == "1"
@@ -240,7 +239,7 @@ def test_a_trace_takes_a_limited_number_of_spans(api: httpx.Client, monkeypatch:
 
 
 def test_a_span_that_is_sent_again_counts_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans_store, "MOST_SPANS_OF_TRACE", 3)
+    monkeypatch.setattr(span_store, "MOST_SPANS_OF_TRACE", 3)
     spans = agent(1, "a"), agent(2, "b"), agent(2, "b")
     for _ in range(4):
         assert send_spans(api, *spans) == {}
@@ -270,6 +269,7 @@ def test_errors_have_the_form_of_the_protocol(
     wrong = api.get(ADDRESS, headers={"Content-Type": content_type})
     assert (wrong.status_code, status_of(wrong)[0]) == (405, 12)
     monkeypatch.setattr(database_faults, "describe_shortage", lambda: "the disk is full")
+    monkeypatch.setattr(auth, "_room_known_until", 0.0)
     full = send(api, b"", content_type)
     assert (full.status_code, status_of(full)[0]) == (503, 14)
     assert int(full.headers["Retry-After"]) > 0
@@ -355,13 +355,13 @@ def test_a_refused_handoff_is_not_offered_again_and_its_reason_is_in_the_audit_l
     small = transfer(3, "writer", 1, at=900, gen_ai__tool__call__arguments={"text": "y"})
     send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5, **given), small)
     offered: list[int] = []
-    accept = assembly.ingest.accept_many
+    accept = span_assembly.ingest.accept_many
 
     def count(tenant: Tenant, sender: Any, submissions: Any, grade: Any) -> Any:
         offered.append(len(submissions))
         return accept(tenant, sender, submissions, grade)
 
-    monkeypatch.setattr(assembly.ingest, "accept_many", count)
+    monkeypatch.setattr(span_assembly.ingest, "accept_many", count)
     for _ in range(3):
         wait(11)
     assert offered == [2]
@@ -375,7 +375,7 @@ def test_refused_handoffs_fill_neither_their_trace_nor_the_audit_log(
     api: httpx.Client, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MAX_BODY_BYTES = 10
-    monkeypatch.setattr(assembly, "_MOST_REFUSED", 2)
+    monkeypatch.setattr(span_assembly, "_MOST_REFUSED", 2)
     for number in range(1, 31):
         spans = agent(1, "triage"), *(transfer(at, "writer", 1, at=at) for at in range(2, 6))
         send_spans(api, *(span | {"traceId": f"{number:032x}"} for span in spans))
@@ -403,14 +403,14 @@ def test_a_tenant_never_reads_the_spans_of_another(tenant: Tenant, other_tenant:
 def test_a_trace_that_fails_holds_up_no_other(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5))
     send_spans(api, *(span | {"traceId": "9" * 32} for span in (agent(1, "a"), transfer(2, "b", 1, at=5))))
-    find = assembly.find_in
+    find = span_assembly.find_in
 
     def fail(tree: Any) -> Any:
         if tree.spans[0].trace_id == TRACE:
             raise RuntimeError
         return find(tree)
 
-    monkeypatch.setattr(assembly, "find_in", fail)
+    monkeypatch.setattr(span_assembly, "find_in", fail)
     wait(11)
     assert ends() == [("a", "b")]
     monkeypatch.undo()
@@ -426,7 +426,7 @@ def test_a_trace_that_failed_again_and_again_is_removed_in_the_end(
     def fail(_: Any) -> Any:
         raise RuntimeError
 
-    monkeypatch.setattr(assembly, "find_in", fail)
+    monkeypatch.setattr(span_assembly, "find_in", fail)
     for _ in range(6):
         wait(11)
     assert TelemetryTrace.objects.get().tries == 5
@@ -436,14 +436,14 @@ def test_a_trace_that_failed_again_and_again_is_removed_in_the_end(
 
 def test_spans_that_come_during_a_look_are_looked_at_again(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     send_spans(api, agent(1, "triage"))
-    find = assembly.find_in
+    find = span_assembly.find_in
 
     def find_late(tree: Any) -> Any:
-        monkeypatch.setattr(assembly, "find_in", find)
+        monkeypatch.setattr(span_assembly, "find_in", find)
         send_spans(api, transfer(2, "writer", 1, at=5))
         return find(tree)
 
-    monkeypatch.setattr(assembly, "find_in", find_late)
+    monkeypatch.setattr(span_assembly, "find_in", find_late)
     wait(3601)
     assert TelemetryTrace.objects.get().claim is None
     wait(11)

@@ -31,11 +31,12 @@ ACCEPTED = "01c05620-9248-41b6-9da5-afbce7f068a0"
 # mara administers every tenant, rui and sana review in every tenant, and vik is a viewer of the first.
 SEED = """
 import json
+from collections import Counter
 from datetime import timedelta
 from django.utils import timezone
 from handoffaudit.accounts import keys, people, tenants
 from handoffaudit.accounts.models import Membership, Person, Role
-from handoffaudit.diagnostics.models import HealthCount
+from handoffaudit.diagnostics import file_stats
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import Alert, Delivery, ModelCall, Subscriber
 from handoffaudit.policy import kinds, rules
@@ -63,11 +64,10 @@ for n in range(60):
         tokens_in=1200, tokens_out=90, cost_usd=0.004 if outcome == "ok" else 0.0, cached=n % 10 == 0,
     )
 for n, reason in enumerate(["", "", "file_missing", "json_parse_error", "schema_invalid"] * 12):
-    HealthCount.objects.create(
-        tenant=made[0], hour=timezone.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=7 * n),
-        agent=("planner", "implementer", "plan_reviewer")[n % 3], phase=("plan", "implement")[n % 2], runtime="claude",
-        source="text_fallback" if reason else "handoff_json", reason=reason, number=n % 4 + 1,
-    )
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=7 * n)
+    source = "text_fallback" if reason else "handoff_json"
+    place = (hour, ("planner", "implementer", "plan_reviewer")[n % 3], ("plan", "implement")[n % 2], "claude")
+    file_stats.count_health(made[0].pk, Counter({file_stats.HealthKey(*place, source, reason, ""): n % 4 + 1}))
 # Those of thresholds come and go by themselves.
 for kind in ("would_have_rejected", "model_unavailable"):
     alerts.raise_alert(asked.pk, kind, 3)

@@ -80,7 +80,7 @@ def test_links_lead_along_it_without_javascript(open_page: OpenPage, default: Se
     page.goto(f"{default.pages}handoffs/{three[2]}/?{QUERY}")
     page.get_by_role("link", name="Next").click()
     expect(page).to_have_url(at(three[1]))
-    page.get_by_role("link", name="Only issues").or_(page.get_by_role("link", name="Unfold all")).first.click()
+    page.get_by_role("link", name="Only findings").or_(page.get_by_role("link", name="Unfold all")).first.click()
     expect(page).to_have_url(re.compile(QUERY))
     page.get_by_role("link", name="Next").click()
     expect(page).to_have_url(at(three[0]))

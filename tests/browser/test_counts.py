@@ -100,7 +100,7 @@ def test_compliance_by_agent_and_week_is_a_file_with_2_clicks(open_page: OpenPag
     hand.click(menu(page, "Compliance"))
     expect(page.locator("table.weeks").first).to_be_in_viewport()
     with page.expect_download() as download:
-        hand.click(page.get_by_role("link", name="Weeks as CSV").first)
+        hand.click(page.get_by_role("link", name="Export CSV"))
     assert download.value.suggested_filename.endswith(".csv")
     assert (hand.keys, hand.clicks) == (0, 2)
 
@@ -134,6 +134,36 @@ def test_a_log_is_uploaded_and_its_reasons_read_with_4_clicks(open_page: OpenPag
     expect(page).to_have_url(re.compile(r"/diagnostics/logs/import/[0-9a-f-]{36}/$"))
     expect(page.get_by_role("link", name="file_missing")).to_be_visible()
     assert (hand.keys, hand.clicks) == (0, 4)
+
+
+def test_a_guessed_role_is_declared_with_4_clicks(open_page: OpenPage, default: Sender) -> None:
+    page = open_page("mara")
+    page.goto(f"{default.pages}help/")
+    hand = Hand(page)
+    hand.click(menu(page, "Agents"))
+    hand.click(page.get_by_role("link", name=re.compile("the role of Orchestrator$")))
+    # A menu of the system opens with a click, and a second one chooses.
+    hand.clicks += 1
+    page.locator("#role select").select_option("worker")
+    hand.click(page.get_by_role("button", name=re.compile("^Save the role")))
+    expect(page.locator("#role .agents-role")).to_contain_text("worker, declared")
+    assert (hand.keys, hand.clicks) == (0, 4)
+    page.locator("#role select").select_option("guessed")
+    page.get_by_role("button", name=re.compile("^Save the role")).click()
+    expect(page.locator("#role .agents-role")).to_contain_text("guessed")
+
+
+def test_two_handoffs_are_compared_with_3_keys_and_a_click(open_page: OpenPage, default: Sender) -> None:
+    page = open_page("vik")
+    page.goto(f"{default.pages}help/")
+    hand = Hand(page)
+    hand.press("Control+k")
+    hand.paste(CIRCLE[:12])
+    hand.press("Enter")
+    expect(page.locator("#verdict-title")).to_be_visible()
+    hand.click(page.get_by_role("link", name=re.compile("^Compare")))
+    expect(page.get_by_role("heading", level=1, name="Compare with the last accepted")).to_be_visible()
+    assert (hand.keys, hand.clicks) == (3, 1)
 
 
 @pytest.mark.parametrize("address", MENU)
@@ -193,3 +223,29 @@ def test_two_reviewers_see_each_others_decisions_everywhere_within_5_seconds(
     expect(other.locator("#progress")).to_contain_text("1 left", timeout=5000)
     assert time.monotonic() - decided <= 5
     assert sender.get(second)["state"] == "held"
+
+
+def test_a_decision_comes_to_every_page_that_shows_the_handoff_within_5_seconds(
+    open_page: OpenPage, product: Product
+) -> None:
+    sender = product.senders["desk"]
+    sender.empty_queue()
+    sent = sender.submit(CIRCLE_WITH_REASON)["id"]
+    row, waiting = f'tr:has([data-item="{sent}"]) .col-state', "#attention .waits-number"
+    places = {
+        "": waiting,
+        "handoffs/?saved=all": row,
+        f"handoffs/?saved=all&open={sent}": "#panel #changed",
+        f"handoffs/{sent}/": "#changed",
+        "settings/": "#waiting",
+    }
+    pages = [(open_page("mara"), address, place) for address, place in places.items()]
+    for page, address, place in pages:
+        page.goto(sender.pages + address)
+        page.locator(place).first.wait_for(state="attached")
+    before = [page.locator(place).first.inner_text() for page, _, place in pages]
+    sender.decide(sent, "decline")
+    decided = time.monotonic()
+    for (page, _, place), text in zip(pages, before, strict=True):
+        expect(page.locator(place).first).not_to_have_text(text, timeout=5000)
+    assert time.monotonic() - decided <= 5

@@ -70,7 +70,7 @@ def test_what_is_looked_up_is_gone_to(open_page, large):
     page.keyboard.press("Enter")
     page.get_by_role("link", name="data.rows[700].deep.name").click()
     expect(wanted(page)).to_have_text("row 700")
-    page.get_by_role("link", name="Only issues").click()
+    page.get_by_role("link", name="Only findings").click()
     expect(page.locator('[id="at-/confidence"]')).to_be_visible()
     expect(page.locator('[id="at-/handoff_type"]')).to_have_count(0)
 

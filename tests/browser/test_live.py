@@ -1,11 +1,14 @@
 """Browser tests of an open page: the list announces new handoffs and shows them on request."""
 
+import re
+
 import pytest
 from django.template.loader import render_to_string
 from playwright.sync_api import expect
 
-from tests.browser.product import ACCEPTED, CIRCLE
+from tests.browser.product import ACCEPTED, CIRCLE, CIRCLE_WITH_REASON
 from tests.browser.watching import overflow, shifts, violations
+from tests.running.conftest import wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -83,6 +86,54 @@ def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_pa
     expect(page.locator("#live-told")).to_have_text("Handoffs are judged again.")
 
 
+def test_a_decision_comes_to_findings_and_to_the_overview_and_moves_nothing(open_page, product):
+    sender = product.senders["live"]
+    reference = sender.submit(CIRCLE_WITH_REASON)["id"]
+    waiting = {"status": "open", "sort": "waiting", "code": "chain.circular_with_reason"}
+    wait_for(lambda: sender.api.get("/groups", params=waiting).json()["items"])
+    found = sender.api.get("/groups", params=waiting).json()["items"][0]["id"]
+    findings, overview, panel = open_page("rui"), open_page("rui"), open_page("rui")
+    for page, path in ((findings, "groups/"), (overview, "?period=7d"), (panel, f"groups/?open={found}")):
+        page.clock.install()
+        page.goto(f"{sender.pages}{path}")
+    findings.locator("details.group-fold summary").first.click()
+    findings.locator(".group-handoffs").first.wait_for()
+    overview.get_by_text("As a table").click()
+    number = findings.locator(".group:has([title^='chain.circular_with_reason']) dd[data-live-row]")
+    before = int(number.inner_text().split()[0])
+    boxes = [one.bounding_box() for one in (number, overview.locator("#top-agents"), overview.locator("#top-codes"))]
+    approved = overview.locator("#chart-numbers").inner_text().count("approved")
+    note, decided = panel.locator("#f-note"), panel.locator("#group-decided")
+    note.fill("A draft")
+    expect(decided).not_to_contain_text("By the API.")
+    steady = (note, panel.locator("#panel .group-handoffs a").first, panel.locator("#decided"))
+    panel_boxes = [one.bounding_box() for one in steady]
+
+    sender.decide(reference, "approve")
+    for page in (findings, overview, panel):
+        page.clock.fast_forward(ASKED_EVERY)
+    fewer = re.compile(rf"^\s*{before - 1}\b" if before > 1 else "\u2013")
+    expect(number).to_have_text(fewer)
+    expect(overview.locator("#chart-wide")).to_contain_text("approved")
+    expect(overview.locator("#chart-numbers")).to_contain_text("approved")
+    assert approved == 0
+    assert findings.locator("details.group-fold").first.get_attribute("open") is not None
+    assert overview.locator("details.numbers").first.get_attribute("open") is not None
+    after = [one.bounding_box() for one in (number, overview.locator("#top-agents"), overview.locator("#top-codes"))]
+    assert after == boxes
+    expect(decided).to_contain_text("By the API.")
+    expect(panel.locator("#panel .group-handoffs .live-state").first).to_have_text(re.compile("approved"))
+    expect(panel.locator("#group-waits")).to_have_text(fewer)
+    expect(note).to_be_focused()
+    expect(note).to_have_value("A draft")
+    assert [one.bounding_box() for one in steady] == panel_boxes
+    # A table that is folded by default does not have columns of fixed widths.
+    overview.get_by_text("As a table").click()
+    for page in (findings, overview, panel):
+        assert shifts(page) == []
+        assert violations(page) == []
+
+
 @pytest.mark.nightly
 def test_two_people_see_each_others_comments_and_keep_what_they_type(open_page, product):
     sender = product.senders["live"]
@@ -95,7 +146,9 @@ def test_two_people_see_each_others_comments_and_keep_what_they_type(open_page, 
     writer.get_by_role("button", name="Comment").click()
     expect(reader.get_by_text("Is the total right?")).to_be_visible(timeout=5000)
     expect(reader.get_by_label("Comment").first).to_have_value("A draft")
+    verdict = reader.locator("#why").bounding_box()
     writer.get_by_label("Assign to").select_option("rui")
     writer.get_by_role("button", name="Assign").click()
     expect(reader.locator("#changed")).to_contain_text("assigned to rui", timeout=5000)
+    assert reader.locator("#why").bounding_box() == verdict
     assert overflow(reader) == 0

@@ -175,6 +175,7 @@ PAGES = {
     "schemas, editing": Shown("schemas/?edit=visa_check"),
     "schemas, adding": Shown("schemas/?add=1"),
     "schemas, history": Shown("schemas/history/"),
+    "cases": Shown("cases/"),
     "reasons, empty": Shown(whole("/t/empty/diagnostics/")),
     "reasons": Shown("diagnostics/?period=7d"),
     "handoff files, empty": Shown(whole("/t/empty/diagnostics/files/")),

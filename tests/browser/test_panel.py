@@ -36,6 +36,8 @@ def test_a_row_opens_beside_the_list_and_keys_move_it(open_page: OpenPage, defau
     rows.nth(1).click(position={"x": 5, "y": 5})
     expect(page.locator(".panel-body")).to_be_visible()
     assert shown(page) == row(page, 1)
+    columns = "all => all.map((each) => getComputedStyle(each).gridTemplateColumns.split(' ').length)"
+    assert set(page.locator(".panel :is(.handoff, .group-page, .trace-board)").evaluate_all(columns)) <= {1}
     settled(page)
     assert violations(page) == []
     assert overflow(page) == 0

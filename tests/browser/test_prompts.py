@@ -113,7 +113,7 @@ def test_a_draft_is_tried_once_its_cost_is_agreed_to_and_saved(page, sender, mod
     asked = len(model.requests)
     begin(page, own)
     page.get_by_label("Prompt", exact=True).fill(SHARP)
-    page.get_by_role("button", name="Try it first").click()
+    page.get_by_role("button", name="Start dry run").click()
     told = page.get_by_role("alert")
     expect(told).to_be_focused()
     expect(told).to_contain_text("The draft is for 3 of 3 handoffs. That takes 3 questions to the LLM")

@@ -38,7 +38,7 @@ def test_a_row_is_edited_in_place_and_judges_from_then_on(open_page, sender, jav
     page.get_by_label("Token budget", exact=True).fill(budget)
     page.get_by_label(re.compile("^Note for the history")).fill("Smaller ones only.")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("row").filter(has_text="any other type")).to_contain_text(budget)
+    expect(page.locator("tr.policy-other")).to_contain_text(budget)
     expect(page.get_by_text(f"Version {before + 1}, saved by mara")).to_be_visible()
     expect(page).to_have_url(f"{sender.pages}strictness/")
     assert version(sender) == before + 1
@@ -48,15 +48,15 @@ def test_the_models_part_unfolds_by_keyboard_and_is_saved(open_page, sender, jav
     page = open_page("mara", javascript=javascript)
     edit(page, sender)
     expect(page.get_by_label("Without the LLM")).to_be_hidden()
-    page.locator("summary", has_text="The model's part").focus()
+    page.locator("summary", has_text="LLM checks").focus()
     page.keyboard.press("Enter")
     page.get_by_label("Without the LLM").select_option("closed")
     if javascript:
         assert violations(page) == []
     page.get_by_label("Objective confidence").fill("0.7")
     page.get_by_role("button", name="Save").click()
-    row = page.get_by_role("row").filter(has_text="any other type")
-    expect(row).to_contain_text("without it: held")
+    row = page.locator("tr.policy-other")
+    expect(row).to_contain_text("if unavailable: hold")
     expect(row).to_contain_text("objective: 0.7 sure")
     table = sender.api.get("/strictness").json()
     rows = [one | {"fail_mode": "open", "objective_confidence": 0.0} for one in table["rows"]]
@@ -105,14 +105,14 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(open_page, sender,
         assert violations(second) == []
     second.get_by_role("button", name=f"Save mine on version {before + 1}").click()
     expect(second.get_by_text(f"Version {before + 2}, saved by")).to_be_visible()
-    expect(second.get_by_role("row").filter(has_text="any other type")).to_contain_text(mine)
+    expect(second.locator("tr.policy-other")).to_contain_text(mine)
 
 
 def test_a_row_is_put_into_shadow_and_enforced_again_by_keyboard(open_page, sender, javascript):
     page = open_page("mara", javascript=javascript)
     page.goto(f"{sender.pages}strictness/")
     for link, button, told in (
-        ("To shadow… any other type", "Put into shadow", "any other type is in shadow"),
+        ("Switch to shadow… any other type", "Put into shadow", "any other type is in shadow"),
         ("Enforce… any other type", "Enforce it", "any other type is enforced"),
     ):
         page.get_by_role("link", name=link).press("Enter")

@@ -76,11 +76,13 @@ def test_each_line_says_what_to_do(folder: Path) -> None:
 
 def test_all_wrong_settings_are_found_at_once(folder: Path) -> None:
     wrong = {"HANDOFFAUDIT_DEBUG": "maybe", "HANDOFFAUDIT_MAX_NESTING": "deep", "HANDOFFAUDIT_CLAIM_SIZE": "-3"}
-    unsafe = {"HANDOFFAUDIT_SECRET_KEY": "short", "HANDOFFAUDIT_ALLOWED_HOSTS": "*", "HANDOFFAUDIT_CLAIM_SIZ": "3"}
+    unsafe = {"HANDOFFAUDIT_SECRET_KEY": "short", "HANDOFFAUDIT_CLAIM_SIZ": "3"}
+    unsafe["HANDOFFAUDIT_ALLOWED_HOSTS"] = "*, audit.example.com, https://audit.example.com"
     code, found = examine(folder, **wrong, **unsafe)
     assert code == 2
     messages = [result["message"] for result in found["settings"]]
-    assert len(messages) == 6
+    assert len(messages) == 7
+    assert "HANDOFFAUDIT_ALLOWED_HOSTS has 'https://audit.example.com'" in "".join(messages)
     for name in (*wrong, "HANDOFFAUDIT_SECRET_KEY", "HANDOFFAUDIT_ALLOWED_HOSTS", "HANDOFFAUDIT_CLAIM_SIZ"):
         assert any(name in message for message in messages), name
     assert "The value is 'deep'." in "".join(messages)

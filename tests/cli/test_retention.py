@@ -5,6 +5,8 @@ import json
 import orjson
 import pytest
 
+from handoffaudit.cli import retention
+from handoffaudit.policy.retention import Data, Retention
 from tests.handoffs.support import payload
 from tests.running.conftest import prepared, run
 
@@ -30,6 +32,23 @@ def test_terms_are_shown_and_a_deletion_is_previewed(folder):
     wrong = run("retention", "preview", "handoffs", "0", folder=folder)
     assert (wrong.returncode, "Use a whole number from 1" in wrong.stderr) == (2, True)
     assert "There is no such kind of data." in run("retention", "preview", "verdicts", "9", folder=folder).stderr
+
+
+@pytest.mark.parametrize(
+    ("days", "types", "said"),
+    [
+        (None, {}, "forever"),
+        (1, {}, "1 day"),
+        (3650, {"a": 1}, "3,650 days (1 type with other terms)"),
+        (None, {"a": 1, "b": None}, "forever (2 types with other terms)"),
+    ],
+)
+def test_terms_are_told_in_the_right_number(days, types, said):
+    assert retention._terms(Retention(Data.HANDOFFS, days, types)) == said
+
+
+def test_lines_of_logs_are_told_as_lines():
+    assert (retention._unit("logs"), retention._unit("handoffs")) == ("lines", "rows")
 
 
 def test_holds_are_placed_listed_and_lifted(folder):

@@ -6,10 +6,11 @@ from django.urls import reverse
 
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.dashboard.navigation import build_agent_url
+from handoffaudit.handoffs import policy_cases
 from handoffaudit.policy import kinds
 from handoffaudit.validation.agents import AgentRole
-from tests.handoffs.support import judged, payload
-from tests.pages import attributes, only, select, text_of, texts
+from tests.handoffs.support import circular, judged, payload
+from tests.pages import attributes, links, only, select, text_of, texts
 
 pytestmark = pytest.mark.django_db
 
@@ -70,6 +71,20 @@ def test_a_role_is_declared_before_the_first_handoff_and_withdrawn(boss: Client,
     boss.post(reverse("dashboard:roles_revert", args=["acme"]), {"to_version": "1", "base_version": "2"})
     assert roles_of(tenant) == {"crawler": AgentRole.OBSERVER}
     assert "crawler" in shown(boss, "/t/acme/roles/history/")
+
+
+def test_a_saved_role_says_which_kept_cases_fail_now(boss: Client, tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="kept"))
+    case = policy_cases.keep(tenant=tenant, reference="kept", expected="accepted", actor="ada")
+    page = boss.post(DECLARE, {"agent": "terminal", "role": "worker"}, follow=True)
+    assert "terminal is declared as worker. Kept cases: 1 of 1 fails now." in text_of(page, ".note--warning")
+    assert links(page, ".note--warning a") == ["/t/acme/cases/"]
+    selected = {"select": "terminal", "role": "guessed", "confirmed": "1", "page": "agents"}
+    page = boss.post("/t/acme/agents/selected/role/", selected, follow=True)
+    assert "1 agent no longer declared. Kept cases: 1 of 1 fails now." in text_of(page, ".note--warning")
+    case.delete()
+    page = boss.post(DECLARE, {"agent": "terminal", "role": "worker"}, follow=True)
+    assert texts(page, ".note--success") == ["terminal is declared as worker."]
 
 
 @pytest.mark.parametrize(("agent", "role"), [("", "worker"), ("a\nb", "worker"), ("x" * 300, "worker"), ("a", "judge")])

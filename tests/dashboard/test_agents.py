@@ -16,7 +16,7 @@ from handoffaudit.diagnostics import attribution
 from handoffaudit.handoffs import counts, recount
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy import kinds
-from handoffaudit.policy.agents import ANYBODY, parse_text, to_text
+from handoffaudit.policy.agents import ANYBODY, parse_routes_text, routes_to_text
 from tests.diagnostics.test_attribution import RIGHT, WRONG, step
 from tests.handoffs.support import judged
 from tests.pages import Element, links, only, raw_text, select, text_of, texts
@@ -46,7 +46,7 @@ def count(
 
 def declare(tenant: Tenant, text: str) -> None:
     version = kinds.agents.current(tenant).version
-    kinds.agents.save(tenant=tenant, base_version=version, rows=parse_text(text), actor="ada")
+    kinds.agents.save(tenant=tenant, base_version=version, rows=parse_routes_text(text), actor="ada")
 
 
 def shown(client: Client, address: str = PAGE, status: int = 200) -> str:
@@ -75,6 +75,7 @@ def test_map_and_matrix_lead_to_the_handoffs_between_two(crew: Tenant, as_viewer
 
 def test_the_most_blocked_route_leads_to_its_handoffs_from_the_first_on(tenant: Tenant, as_viewer: Client) -> None:
     count(tenant, "analyst", "writer", 9)
+    count(tenant, "analyst", "editor", 9, "approved")
     assert not select(shown(as_viewer), ".agents-worst")
     count(tenant, "writer", "editor", 2, "rejected")
     count(tenant, "writer", "printer", 3, "held")
@@ -106,6 +107,34 @@ def test_an_agent_that_is_called_others_is_not_the_others(tenant: Tenant, as_vie
         count(tenant, f"agent-{number:02}", "others", 100 - number)
     matrix = section(shown(as_viewer), "matrix")
     assert select(matrix, 'a[href^="/t/acme/agents/others/"][title=others]')
+
+
+def test_the_heads_of_columns_sort_the_agents_and_keep_the_period(tenant: Tenant, as_viewer: Client) -> None:
+    count(tenant, "b", "a", 3)
+    count(tenant, "a", "C", 2)
+    count(tenant, "a", "b", 2, "rejected")
+
+    def names(query: str) -> list[str]:
+        return texts(section(shown(as_viewer, f"{PAGE}?{query}"), "agents"), "tbody .row-link")
+
+    orders = {"": "abC", "name": "abC", "-name": "Cba", "sent": "Cba", "-sent": "abC", "received": "bCa"}
+    # Nothing that C sent was judged, so it comes last in both directions.
+    orders |= {"accepted": "abC", "-accepted": "baC"}
+    for sort, expected in orders.items():
+        assert "".join(names(f"period=24h&sort={sort}")) == expected, sort
+    page = shown(as_viewer, f"{PAGE}?period=24h&sort=-sent")
+    assert texts(page, "[aria-sort=descending]") == ["Sent"]
+    heads = links(section(page, "agents"), "thead a")
+    assert heads[:2] == [f"{PAGE}?period=24h&sort=name#agents", f"{PAGE}?period=24h&sort=sent#agents"]
+    assert len(heads) == 7
+    assert links(page, ".period a")[1] == "?period=7d&sort=-sent"
+    assert only(page, ".period-form [name=sort]").attributes["value"] == "-sent"
+    assert only(page, "#selected [name=query]").attributes["value"] == "period=24h&sort=-sent"
+    # The period that was chosen last is kept.
+    assert names("sort=-name") == ["C", "b", "a"]
+    heads = links(section(shown(as_viewer, f"{PAGE}?sort=name"), "agents"), "thead a")
+    assert heads[0].startswith(f"{PAGE}?period=24h&")
+    assert "use one of most" in shown(as_viewer, f"{PAGE}?sort=role", 400)
 
 
 def test_declared_against_seen(crew: Tenant, as_admin: Client) -> None:
@@ -147,7 +176,7 @@ def test_the_page_of_one_says_what_it_caused_and_from_whom_it_got_the_rest(crew:
     writer = shown(as_viewer, f"{PAGE}writer/")
     assert "analyst" in text_of(section(writer, "origins"))
     assert links(section(writer, "codes"), 'a[href*="grounding."]')
-    assert select(section(writer, "over-time"), '[class*="passed-on"]')
+    assert select(section(writer, "over-time"), '[class*="inherited"]')
     assert "editor" in text_of(section(writer, "hands-to"))
     assert "analyst" in text_of(section(writer, "gets-from"))
     assert writer.count('class="row-link"') == 2
@@ -175,7 +204,7 @@ def save(client: Client, text: str, base: int = 0, **more: Any) -> Any:
 
 def test_lines_are_saved_and_shown_with_their_history(tenant: Tenant, as_admin: Client) -> None:
     assert save(as_admin, "planner -> writer, critic\n* -> archive", note="the crew").status_code == 302
-    assert to_text(kinds.agents.current(tenant).rows) == "planner -> critic, writer\n* -> archive"
+    assert routes_to_text(kinds.agents.current(tenant).rows) == "planner -> critic, writer\n* -> archive"
     page = shown(as_admin, DECLARED)
     assert f'href="{PAGE}critic/"' in page
     assert "anybody" in page
@@ -185,7 +214,7 @@ def test_lines_are_saved_and_shown_with_their_history(tenant: Tenant, as_admin: 
     assert "targets deleted: <del>critic</del>" in history
     assert "the crew" in history
     assert as_admin.post(f"{DECLARED}revert/", {"to_version": 1, "base_version": 2}).status_code == 302
-    assert to_text(kinds.agents.current(tenant).rows) == "planner -> critic, writer\n* -> archive"
+    assert routes_to_text(kinds.agents.current(tenant).rows) == "planner -> critic, writer\n* -> archive"
 
 
 def test_a_wrong_line_is_named_and_what_was_typed_stays(tenant: Tenant, as_admin: Client) -> None:
@@ -202,7 +231,7 @@ def test_a_save_on_an_old_view_overwrites_nothing(tenant: Tenant, as_admin: Clie
     response = save(as_admin, "planner -> writer")
     assert response.status_code == 409
     assert "ada saved version 1 while you were editing" in response.content.decode()
-    assert to_text(kinds.agents.current(tenant).rows) == "planner -> critic"
+    assert routes_to_text(kinds.agents.current(tenant).rows) == "planner -> critic"
     assert save(as_admin, "planner -> writer", 1).status_code == 302
 
 

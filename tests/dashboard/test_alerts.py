@@ -1,7 +1,7 @@
 """Tests of the pages of alerts: edit alert rules, active alerts, and resolved alerts."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.test import Client
@@ -13,7 +13,7 @@ from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched
 from handoffaudit.policy.kinds import alert_policy
-from tests.pages import attributes, links, only, select, text_of
+from tests.pages import attributes, links, only, select, text_of, texts
 
 SETTINGS = "/t/acme/settings/alerts/"
 PAGE = "/t/acme/diagnostics/alerts/"
@@ -46,6 +46,20 @@ def test_a_threshold_is_saved_as_it_stands_in_its_form(as_admin: Client, tenant:
     assert "Rejection rate is saved as version 1" in page.text
     row = alert_policy.current(tenant).row("rejection_rate")
     assert (row.on, row.warning, row.alert, row.no_data) == (True, 0.5, 0.95, NoData.ALERT)
+
+
+def test_each_rule_is_a_sentence_and_its_form_is_folded(as_admin: Client) -> None:
+    page = as_admin.get(SETTINGS)
+    assert [one.partition(";")[0] for one in texts(page, ".card-body > p:first-child")] == [
+        "Warn when the rejection rate over 60 min is at least 50.0 %",
+        "Warn when the oldest handoff has waited 5 min to be judged",
+        "Warn from 20 handoffs accepted in 60 min without the LLM check",
+        "Warn from 10 handoffs held for longer than their type allows",
+    ]
+    assert len(select(page, "details.settings-rule")) == 4
+    assert select(page, "details[open].settings-rule, .button--primary") == []
+    refused = as_admin.post(f"{SETTINGS}save/", form_of(page, "queue_age") | {"queue_age-warning": "soon"})
+    assert attributes(refused, "details[open].settings-rule [name=row]", "value") == ["queue_age"]
 
 
 def test_what_makes_no_sense_is_told_at_its_field(as_admin: Client, tenant: Tenant) -> None:
@@ -135,6 +149,15 @@ def test_what_waits_says_for_whom(client: Client, tenant: Tenant, viewer: Person
     assert "/t/acme/diagnostics/model/" in links(page, ".alert-actions a")
     Handoff.objects.update(state=State.ACCEPTED)
     assert "had waited 15 min to be judged" in client.get(PAGE).text
+
+
+def test_an_alert_is_dated_in_the_zone_of_its_reader(as_admin: Client, tenant: Tenant) -> None:
+    alerts.raise_alert(tenant.pk, AlertKind.WOULD_HAVE_REJECTED, 1)
+    Alert.objects.update(opened_at=datetime(2026, 2, 15, 23, 30, tzinfo=UTC))
+    as_admin.cookies["time_zone"] = "Asia/Tokyo"
+    shown = text_of(as_admin.get(PAGE), ".alert")
+    assert "since 16 Feb 2026, 08:30 JST, last" in shown
+    assert "UTC" not in shown
 
 
 def test_an_administrator_is_led_to_the_webhooks(as_admin: Client, tenant: Tenant, submit) -> None:

@@ -1,5 +1,6 @@
 """Tests of the shipped views of lists and of the default view."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -36,6 +37,12 @@ def test_every_built_in_view_is_written_as_its_list_writes_it() -> None:
         assert len({view.pk for view in views}) == len({view.name for view in views}) == len(views)
         for view in views:
             assert QueryDict(check_query(LISTS[page], view.query)) == QueryDict(view.query), view
+
+
+def test_a_view_of_the_last_hours_is_not_called_today_or_this_week() -> None:
+    """A day has another beginning for each reader, and a week begins on Monday."""
+    for view in (view for views in BUILT_IN.values() for view in views):
+        assert not re.search("today|this week", f"{view.name} {view.why}", re.IGNORECASE)
 
 
 @pytest.mark.parametrize("page", sorted(BUILT_IN))

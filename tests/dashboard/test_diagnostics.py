@@ -1,6 +1,7 @@
 """Tests of the pages of diagnostics with counts: reasons, compliance, overturn rates, codes."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import orjson
 import pytest
@@ -9,12 +10,14 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.counts import UNVERIFIED
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import Event, Finding, Handoff
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
 from tests.diagnostics.support import counted, decided
-from tests.pages import links, only, text_of
+from tests.pages import attributes, links, only, select, text_of
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -64,12 +67,26 @@ def test_the_worst_agent_is_told_with_its_reason_and_leads_to_its_reports(
     assert page.context["found"].worst.agent == "slot_b"
     assert "40/100 (40.0 %) used" in page.text
     assert "140 of 200" in page.text
-    [cell] = [cell for cell in page.context["rows"][0].cells if cell]
-    assert cell.reason == "File missing"
-    assert f'href="{cell.reports.replace("&", "&amp;")}"' in page.text
-    assert "agent=slot_b&phase=plan_review&reason=file_missing" in cell.reports
-    listed = client_of_viewer.get(cell.reports)
+    reports = only(page, ".matrix-why a:first-child")
+    assert text_of(reports).startswith("File missing")
+    address = reports.attributes["href"] or ""
+    assert "agent=slot_b&phase=plan_review&reason=file_missing" in address
+    listed = client_of_viewer.get(address)
     assert listed.status_code == 200
+
+
+def test_only_a_phase_that_is_unusual_for_its_agent_is_marked(client_of_viewer: Client, tenant: Tenant) -> None:
+    now = timezone.now()
+    counted(tenant, "careful", 100, phase="plan", now=now)
+    counted(tenant, "careful", 40, "file_missing", phase="build", now=now)
+    # As often in both phases, which is usual for this agent.
+    for phase in ("plan", "build"):
+        counted(tenant, "careless", 30, phase=phase, now=now)
+        counted(tenant, "careless", 70, "file_missing", phase=phase, now=now)
+    page = client_of_viewer.get(BASE)
+    marked = {row.agent: len(select(f"<table><tr>{row.cells}", ".matrix-cell--bad")) for row in page.context["rows"]}
+    assert marked == {"careful": 1, "careless": 0}
+    assert text_of(page).count("unusually few for this agent") == 1
 
 
 def test_every_link_of_the_page_leads_somewhere(client_of_viewer: Client, skipping: Tenant, submit: Submit) -> None:
@@ -78,7 +95,9 @@ def test_every_link_of_the_page_leads_somewhere(client_of_viewer: Client, skippi
     found = page.context
     links = [found["all_reports"], found["fallback_ok"], found["fallback_failed"]]
     links += [address for card in found["cards"] for address in (card.reports, card.lines)]
-    links += [address for line in found["codes"] for address in (line.why, line.handoffs, line.agents[0].link)]
+    rows = attributes(page, ".code-table tbody a", "href")
+    assert len(rows) == 3
+    links += rows
     links += [row.reports for row in found["rows"]]
     assert {address: client_of_viewer.get(address).status_code for address in links} == dict.fromkeys(links, 200)
 
@@ -183,14 +202,26 @@ def test_a_noisy_code_is_told_with_its_notes_and_the_row_that_changes_it(
         "Change the strictness row memo",
     )
     assert len(client_of_viewer.get(line.handoffs).context["handoffs"]) == 3
-    assert "chain.circular" in text_of(client_of_viewer.get("/t/acme/"), "section[aria-labelledby=noisy]")
+    assert "chain.circular" in text_of(client_of_viewer.get("/t/acme/"), "section[aria-labelledby=overturned]")
+
+
+def test_an_overturned_code_leads_to_approved_handoffs_from_before_the_period(
+    client_of_viewer: Client, tenant: Tenant, submit: Submit
+) -> None:
+    [handoff] = approved(tenant, submit, 1)
+    old = first_id_at(timezone.now() - timedelta(days=9))
+    for rows in (Finding.objects.filter(handoff=handoff), Event.objects.filter(handoff=handoff)):
+        rows.update(handoff=old)
+    Handoff.objects.filter(pk=handoff.pk).update(id=old)
+    [line] = client_of_viewer.get(f"{BASE}noise/?period=7d").context["quiet"]
+    assert line.decided.overturned == len(client_of_viewer.get(line.handoffs).context["handoffs"]) == 1
 
 
 def test_the_overview_is_silent_where_nothing_is_noisy(
     client_of_viewer: Client, tenant: Tenant, submit: Submit
 ) -> None:
     approved(tenant, submit, 2)
-    assert "Noisy rule codes" not in client_of_viewer.get("/t/acme/").text
+    assert "Overturned rule codes" not in client_of_viewer.get("/t/acme/").text
 
 
 def test_a_code_leads_from_its_handoff_to_how_often_and_whose_it_is(
@@ -203,6 +234,28 @@ def test_a_code_leads_from_its_handoff_to_how_often_and_whose_it_is(
     assert page.context["found"].sources == [("planner", 1)]
     assert "1/1 (100.0 %) of final attempts" in page.text
     assert f'href="/t/acme/handoffs/{handoff.pk}/"' in page.text
+
+
+def test_a_code_was_first_seen_at_the_time_of_its_handoff(
+    client_of_viewer: Client, tenant: Tenant, submit: Submit
+) -> None:
+    """A handoff that was sent late has the time at which it was handed over, as in lists."""
+    [handoff] = approved(tenant, submit, 1)
+    Handoff.objects.filter(pk=handoff.pk).update(sent_at=handoff.received_at - timedelta(days=3))
+    [figure] = select(client_of_viewer.get(f"{BASE}codes/chain.circular/"), ".figure:last-child time")
+    assert figure.attributes["datetime"] == (handoff.received_at - timedelta(days=3)).isoformat()
+
+
+def test_a_code_that_has_no_counts_is_not_said_to_have_no_handoffs(
+    client_of_viewer: Client, tenant: Tenant, submit: Submit
+) -> None:
+    handoff = submit()
+    Finding.objects.create(tenant=tenant, handoff=handoff, code=UNVERIFIED, severity="warning", layer="semantic")
+    page = client_of_viewer.get(f"{BASE}codes/{UNVERIFIED}/")
+    shown = text_of(page)
+    assert f'href="/t/acme/handoffs/{handoff.pk}/"' in page.text
+    assert "Handoffs with it not counted" in shown
+    assert "No handoff of this period has it" not in shown
 
 
 def test_a_code_of_the_catalogue_that_nobody_had_is_explained(client_of_viewer: Client) -> None:

@@ -18,6 +18,7 @@ from handoffaudit.handoffs import export
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import found
 from tests.handoffs.support import held, judged
+from tests.pages import text_of
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -43,6 +44,15 @@ def test_programs_get_an_object_a_line_newest_first(
     lines = [orjson.loads(line) for line in answer.getvalue().splitlines()]
     assert [line["id"] for line in lines] == [str(circular.pk), str(held.pk)]
     assert "chain.circular" in lines[0]["codes"]
+
+
+def test_a_file_has_the_order_that_its_menu_says(
+    sign_in: SignIn, viewer: Person, held: Handoff, circular: Handoff
+) -> None:
+    client = sign_in(viewer)
+    assert "What the filters show, oldest first" in text_of(client.get("/t/acme/handoffs/?sort=oldest"))
+    lines = client.get(EXPORT, {"format": "ndjson", "sort": "oldest"}).getvalue().splitlines()
+    assert [orjson.loads(line)["id"] for line in lines] == [str(held.pk), str(circular.pk)]
 
 
 def test_what_is_another_tenants_is_in_no_file(

@@ -83,7 +83,7 @@ def test_a_group_says_what_it_is_and_what_would_make_it_pass(browser: Client, te
     page = browser.get(f"{LIST}{group(tenant).pk}/").text
     assert "/t/acme/diagnostics/codes/chain.circular/" in page
     assert f"/t/acme/handoffs/{handoff.pk}/" in page
-    assert "What would make it pass" in page
+    assert "How to fix" in page
     assert "handoff_reason" in page
     assert "Nobody has decided" in page
 

@@ -12,20 +12,19 @@ from django.urls import reverse
 
 from handoffaudit.accounts.models import Person, Role, Tenant
 from handoffaudit.cli.main import command
+from handoffaudit.dashboard import help_guides, help_pages
 from handoffaudit.dashboard.access import TenantMembership
-from handoffaudit.dashboard.help import guides
-from handoffaudit.dashboard.help import page as help_page
 from handoffaudit.dashboard.review.page import KEYS
 from handoffaudit.problem_types import PROBLEM_TYPES, type_of
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES
 from handoffaudit.validation.layers.chain import CIRCULAR_WITH_REASON
 from tests.pages import attributes, links, raw_text, select, text_of, texts
 
 SignIn = Callable[[Person], Client]
 DOCS = Path(__file__).parents[2] / "docs"
 HELP = "/t/acme/help/"
-GUIDES = [guide.name for guide in guides.GUIDES]
-LOOKED_UP = [page.name for page in guides.LOOKED_UP]
+GUIDES = [guide.name for guide in help_guides.GUIDES]
+LOOKED_UP = [page.name for page in help_guides.LOOKED_UP]
 
 
 def somebody(role: Role) -> TenantMembership:
@@ -99,14 +98,14 @@ def test_a_search_without_a_find_says_what_to_do(client_of_viewer: Client) -> No
 def test_a_guide_is_its_file_rendered(name: str, client_of_viewer: Client) -> None:
     page = client_of_viewer.get(f"{HELP}guide/{name}/")
     assert page.status_code == 200
-    for section in guides.sections(name):
+    for section in help_guides.sections(name):
         assert f'<h2 id="{section.anchor}">' in page.text
         assert f'href="#{section.anchor}"' in page.text
 
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_a_guide_has_links(name: str) -> None:
-    assert 'href="/t/acme/' in str(guides.render_guide(name, somebody(Role.VIEWER), "http://testserver"))
+    assert 'href="/t/acme/' in str(help_guides.render_guide(name, somebody(Role.VIEWER), "http://testserver"))
 
 
 @pytest.mark.parametrize("name", LOOKED_UP)
@@ -115,9 +114,9 @@ def test_what_operators_look_up_has_pages(name: str, client_of_viewer: Client) -
     assert f'href="{HELP}guide/{name}/"' in home
     page = client_of_viewer.get(f"{HELP}guide/{name}/")
     assert page.status_code == 200
-    for section in guides.sections(name):
+    for section in help_guides.sections(name):
         assert f'<h2 id="{section.anchor}">' in page.text
-    assert html.escape(guides.beginning(name).partition(" ")[0], quote=False) in page.text
+    assert html.escape(help_guides.beginning(name).partition(" ")[0], quote=False) in page.text
 
 
 @pytest.mark.parametrize("name", [*GUIDES, *LOOKED_UP])
@@ -130,7 +129,9 @@ def test_links_of_pages_lead_where_a_viewer_may_look(name: str, client_of_viewer
 @pytest.mark.parametrize(("name", "page"), [("webhooks", "retention"), ("operator", "settings")])
 def test_a_page_is_linked_for_who_may_open_it(name: str, page: str) -> None:
     link = f'<a href="{reverse(f"dashboard:{page}", args=["acme"])}">'
-    full, cut = (guides.render_guide(name, somebody(role), "http://testserver") for role in (Role.ADMIN, Role.REVIEWER))
+    full, cut = (
+        help_guides.render_guide(name, somebody(role), "http://testserver") for role in (Role.ADMIN, Role.REVIEWER)
+    )
     assert link in full
     assert link not in cut
     assert raw_text(str(full), "body") == raw_text(str(cut), "body")
@@ -169,14 +170,14 @@ def test_commands_named_in_a_guide_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_addresses_named_in_a_guide_exist(name: str) -> None:
-    paths = {call.path for call in help_page.operations()}
+    paths = {call.path for call in help_pages.operations()}
     named = re.findall(r"/api/v1/[a-z-]+", (DOCS / f"guide-{name}.md").read_text())
     assert {path for path in named if path not in paths} == set()
 
 
 def test_the_reference_has_every_call_and_what_it_takes(client_of_viewer: Client) -> None:
     index = client_of_viewer.get(f"{HELP}api/")
-    for call in help_page.operations():
+    for call in help_pages.operations():
         address = reverse("dashboard:help_call", args=["acme", call.name])
         assert f'href="{address}"' in index.text
         page = client_of_viewer.get(address)
@@ -185,7 +186,7 @@ def test_the_reference_has_every_call_and_what_it_takes(client_of_viewer: Client
         assert {field.name for field in call.parameters} <= set(texts(page, "code"))
         for answer in call.answers:
             assert f'id="answer-{answer.status}"' in page.text
-    names = [call.name for call in help_page.operations()]
+    names = [call.name for call in help_pages.operations()]
     assert len(names) == len(set(names))
 
 

@@ -3,19 +3,23 @@
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from django.contrib.sessions.models import Session
 from django.db import connection
+from django.db.models import F
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.models import Handoff
-from tests.pages import select, texts
+from handoffaudit.handoffs.models import Handoff, HourlyTotal
+from tests.diagnostics.groups.support import group
+from tests.pages import attributes, links, select, text_of, texts
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -90,7 +94,9 @@ def test_rows_of_another_tenant_are_not_told(
     sign_in: SignIn, viewer: Person, other_tenant: Tenant, submit_to: Submit
 ) -> None:
     foreign = submit_to(other_tenant)
-    assert asked(sign_in(viewer), rows=f"{foreign.pk.hex}.0").status_code == 204
+    client = sign_in(viewer)
+    for rows in (f"{foreign.pk.hex}.0", f"{foreign.pk.hex}.0.found"):
+        assert asked(client, rows=rows).status_code == 204
 
 
 @pytest.mark.parametrize(
@@ -137,6 +143,171 @@ def test_the_numbers_of_the_overview_follow(sign_in: SignIn, viewer: Person, hel
     assert newer.text.strip().startswith("<section")
     assert 'id="figures"' in newer.text
     assert "<h2" not in newer.text
+
+
+def test_a_decision_comes_to_what_needs_attention(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    client, asking = sign_in(reviewer), {"X-Live": "1"}
+    page = client.get("/t/acme/")
+    seen = {"seen": page.context["seen"], "waits": page.context["waits"], "waiting": 1}
+    assert attributes(page, "#attention", "data-live-seen") == [f"waits={seen['waits']}"]
+    assert client.get("/t/acme/", seen, headers=asking).status_code == 204
+    sent = {"decision": "decline", "note": "no", "version": held.version}
+    assert client.post(f"/t/acme/handoffs/{held.pk}/decide/", sent).status_code == 302
+    newer = client.get("/t/acme/", seen, headers=asking)
+    assert "nothing to decide" in text_of(newer, "#attention")
+    assert attributes(newer, "#attention", "data-live-seen") != attributes(page, "#attention", "data-live-seen")
+
+
+def seen_by(page: Any) -> dict[str, str]:
+    """Return what the script of the page sends with each poll."""
+    pairs = (parse_qsl(one) for one in attributes(page, "[data-live-seen]", "data-live-seen"))
+    return {name: value for some in pairs for name, value in some}
+
+
+def test_a_decision_comes_to_the_chart_and_the_lists_of_the_overview(
+    sign_in: SignIn, reviewer: Person, circular: Handoff, held: Handoff
+) -> None:
+    client, asking = sign_in(reviewer), {"X-Live": "1"}
+    page = client.get("/t/acme/")
+    seen = seen_by(page)
+    assert client.get("/t/acme/", seen, headers=asking).status_code == 204
+    sent = {"decision": "approve", "note": "fine", "version": held.version}
+    assert client.post(f"/t/acme/handoffs/{held.pk}/decide/", sent).status_code == 302
+    newer = client.get("/t/acme/", seen, headers=asking)
+    for name in ("chart-wide", "chart-narrow", "chart-numbers", "top-codes", "top-agents"):
+        assert len(select(newer, f"#{name}")) == len(select(page, f"#{name}")) == 1
+    assert "approved" in text_of(newer, "#chart-numbers")
+    assert len(select(newer, "#top-codes li")) == len(select(page, "#top-codes li"))
+    assert client.get("/t/acme/", seen | seen_by(newer), headers=asking).status_code == 204
+
+
+def test_a_list_of_the_overview_keeps_its_number_of_rows(
+    sign_in: SignIn, viewer: Person, held: Handoff, submit: Submit
+) -> None:
+    client = sign_in(viewer)
+    seen = seen_by(client.get("/t/acme/"))
+    submit(source_agent_id="critic", call_chain=["critic"])
+    newer = client.get("/t/acme/", seen, headers={"X-Live": "1"})
+    assert len(select(newer, "#top-agents li")) == int(seen["agents_rows"])
+    assert seen_by(newer)["agents_rows"] == seen["agents_rows"]
+    assert client.get("/t/acme/", seen | {"agents_rows": "x"}, headers={"X-Live": "1"}).status_code == 400
+
+
+def test_the_first_handoff_of_a_period_only_changes_the_text_in_place_of_the_chart(
+    sign_in: SignIn, viewer: Person, submit: Submit
+) -> None:
+    HourlyTotal.objects.update(hour=F("hour") - timedelta(days=60))
+    submit()
+    HourlyTotal.objects.update(hour=F("hour") - timedelta(days=60))
+    client = sign_in(viewer)
+    page = client.get("/t/acme/")
+    seen = seen_by(page)
+    assert "No handoffs came" in text_of(page, "#over-time-none")
+    submit()
+    newer = client.get("/t/acme/", seen, headers={"X-Live": "1"})
+    assert links(newer, "#over-time-none a") == ["?period=24h"]
+    assert not select(newer, "#chart-wide")
+    assert "over-time-none" not in client.get("/t/acme/", seen | seen_by(newer), headers={"X-Live": "1"}).text
+
+
+def test_a_decision_comes_to_the_numbers_of_findings(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, circular: Handoff, held: Handoff
+) -> None:
+    client, asking = sign_in(reviewer), {"X-Live": "1"}
+    attribution.run()
+    address = "/t/acme/groups/"
+    page = client.get(address)
+    assert attributes(page, "[data-live]", "data-live") == [address]
+    seen = seen_by(page) | {"rows": "~".join(attributes(page, "[data-live-row]", "data-live-row"))}
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(address, seen, headers=asking).status_code == 204
+    # Session, person, membership, groups, their waiting handoffs, whether anything is muted, the number of the menu.
+    assert len(queries) <= 8
+    sent = {"decision": "decline", "note": "no", "version": circular.version}
+    assert client.post(f"/t/acme/handoffs/{circular.pk}/decide/", sent).status_code == 302
+    newer = client.get(address, seen, headers=asking)
+    changed = group(tenant)
+    assert texts(newer, f"#waiting-{changed.pk}") == ["\u2013"]
+    assert attributes(newer, "[data-live-row]", "data-live-row") == [f"{changed.pk}.0"]
+    foreign = {"rows": f"{changed.pk + 1000}.5~x.1~{'9' * 30}.1"}
+    assert client.get(address, foreign, headers=asking).status_code == 204
+    # Another way to write the number of a group is answered with the number as the page writes it.
+    forged = client.get(address, {"rows": f"00{changed.pk}.0"}, headers=asking)
+    assert attributes(forged, "[data-live-row]", "data-live-row") == [f"{changed.pk}.0"]
+
+
+def polled(client: Client, address: str, page: Any) -> Any:
+    """Ask as the script of an open page does."""
+    rows = "~".join(attributes(page, "[data-live-row]", "data-live-row"))
+    path, _, query = address.partition("?")
+    return client.get(path, dict(parse_qsl(query)) | seen_by(page) | {"rows": rows}, headers={"X-Live": "1"})
+
+
+def decline(client: Client, handoff: Handoff) -> None:
+    sent = {"decision": "decline", "note": "no", "version": handoff.version}
+    assert client.post(f"/t/acme/handoffs/{handoff.pk}/decide/", sent).status_code == 302
+
+
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true", "HX-Target": "panel"}])
+def test_a_decision_comes_to_the_page_of_a_finding_and_to_its_panel(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, circular: Handoff, held: Handoff, headers: dict[str, str]
+) -> None:
+    client = sign_in(reviewer)
+    attribution.run()
+    address = f"/t/acme/groups/{group(tenant).pk}/"
+    page = client.get(address, headers=headers)
+    assert attributes(page, "[data-live]", "data-live") == [address]
+    with CaptureQueriesContext(connection) as queries:
+        assert polled(client, address, page).status_code == 204
+    # Session, person, membership, the group, its waiting handoffs, its newest handoffs, their states, decided handoffs,
+    # their events, the states shown, whether anything is muted, the number of the menu.
+    assert len(queries) <= 12
+    decline(client, circular)
+    newer = polled(client, address, page)
+    assert texts(newer, "#group-waits") == ["\u2013"]
+    assert texts(newer, f"#state-newest-{circular.pk.hex}") == ["declined"]
+    assert "1 declined" in text_of(newer, "#group-decided")
+    assert len(select(newer, "#group-decided li")) == 1
+    assert len(select(newer, "#group-button")) == (0 if headers else 1)
+    assert polled(client, address, newer).status_code == 204
+
+
+def test_a_decision_comes_to_the_newest_handoffs_below_a_line_of_findings(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, circular: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    attribution.run()
+    number = group(tenant).pk
+    below = client.get(f"/t/acme/groups/{number}/newest/", headers={"HX-Request": "true"})
+    assert polled(client, "/t/acme/groups/", below).status_code == 204
+    decline(client, circular)
+    assert texts(polled(client, "/t/acme/groups/", below), f"#state-{number}-{circular.pk.hex}") == ["declined"]
+
+
+def test_a_decision_comes_to_the_other_pages_with_handoffs(
+    sign_in: SignIn, reviewer: Person, submit: Submit, circular: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    Handoff.objects.filter(pk=circular.pk).update(trace_id="t-1")
+    trace, panel = "/t/acme/traces/t-1/", {"HX-Request": "true", "HX-Target": "panel"}
+    passed = submit()
+    pair = f"/t/acme/handoffs/{circular.pk}/compare/?with={passed.pk}"
+    shown = {
+        f"state-trace-{circular.pk.hex}": trace,
+        f"state-found-{circular.pk.hex}": f"/t/acme/search/?q={str(circular.pk)[:7]}",
+        f"state-shown-{circular.pk.hex}": pair,
+        f"state-{circular.pk.hex}": "/t/acme/agents/planner/",
+    }
+    pages = [(name, client.get(address)) for name, address in shown.items()]
+    pages.append((f"state-trace-{circular.pk.hex}", client.get(trace, headers=panel)))
+    pages.append((f"state-{circular.pk.hex}", client.get("/t/acme/diagnostics/codes/chain.circular/")))
+    decline(client, circular)
+    for name, page in pages:
+        asked = [*attributes(page, "[data-live]", "data-live"), LIVE][0]
+        assert texts(page, f"#{name}")[0].split()[0] == "rejected", name
+        newer = polled(client, asked, page).text
+        assert f'id="{name}"' in newer
+        assert "declined" in newer
 
 
 def test_an_overview_left_open_is_told_once_that_no_worker_runs_and_that_one_runs_again(

@@ -14,7 +14,7 @@ from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Handoff, ModelBreaker, ModelCall, ModelCheck, ModelSpend
 from tests.messages_api.server import MessagesServer
-from tests.pages import text_of
+from tests.pages import links, text_of
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -34,6 +34,18 @@ def test_without_a_key_the_page_says_what_to_do(sign_in: SignIn, viewer: Person)
     assert "No LLM key is set" in page.text
     assert "export ANTHROPIC_API_KEY=YOUR_KEY" in page.text
     assert "Questions over time" not in page.text
+
+
+def test_all_answers_are_from_the_cache_only_if_none_was_asked_for(
+    sign_in: SignIn, viewer: Person, tenant: Tenant
+) -> None:
+    one = called(tenant)
+    cached = {"tenant": tenant, "at": one.at, "outcome": "ok", "use": "grounding", "model": FAST, "cached": True}
+    ModelCall.objects.bulk_create(ModelCall(**cached) for _ in range(299))
+    client = sign_in(viewer)
+    assert "From the cache 299 99.7 % of answers" in text_of(client.get(ADDRESS))
+    one.delete()
+    assert "From the cache 299 100.0 % of answers" in text_of(client.get(ADDRESS))
 
 
 def test_with_a_key_and_nothing_asked_it_says_so(sign_in: SignIn, viewer: Person, model: MessagesServer) -> None:
@@ -115,8 +127,9 @@ def test_what_passed_unverified_leads_to_its_handoffs(sign_in: SignIn, viewer: P
     page = client.get(f"{ADDRESS}?period=1h")
     assert page.context["health"].waiting.unverified == 1
     assert "1 accepted unverified" in text_of(page)
-    listed = client.get("/t/acme/handoffs/?state=accepted&state=approved&flag=unverified&since=1h")
-    assert len(listed.context["handoffs"]) == 1
+    query = "?state=accepted&state=approved&flag=unverified&since=1h"
+    assert f"/t/acme/handoffs/{query}" in links(page)
+    assert len(client.get(f"/t/acme/handoffs/{query}").context["handoffs"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -199,8 +212,8 @@ def test_a_budget_without_room_for_a_question_is_told_though_some_is_left(
     submit: Submit,
 ) -> None:
     submit()
-    called(tenant, "ok", ago=timedelta(seconds=2))
-    called(tenant, last, ago=timedelta(seconds=1))
+    called(tenant, "ok", ago=timedelta(milliseconds=2))
+    called(tenant, last, ago=timedelta(milliseconds=1))
     called(tenant, cached=True)
     overview = sign_in(viewer).get("/t/acme/")
     assert ("budget of 10 USD was too small for the last question" in overview.text) is told

@@ -10,11 +10,14 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard import overview
+from handoffaudit.dashboard.templatetags.formats import describe_change
 from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.models import FindingGroup, Watermark
 from handoffaudit.handoffs import recount
-from handoffaudit.handoffs.models import Handoff, new_id
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import Finding, Handoff, HourlyTotal, new_id
+from handoffaudit.handoffs.periods import HOUR, PERIODS, window_of
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
@@ -45,6 +48,42 @@ def test_each_number_leads_to_its_handoffs(
         assert str(len(listed.context["handoffs"])) == shown
 
 
+def test_the_acceptance_rate_is_compared_with_the_period_before() -> None:
+    found = overview._stats(PERIODS["24h"], {"accepted": 3, "rejected": 1}, {"accepted": 1, "rejected": 1})
+    told = describe_change(found["change"])
+    assert "better by 25.0 points" in told
+    assert "Before: 1/2 (50.0 %)" in told
+
+
+def test_the_period_before_is_that_of_the_compliance_report(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, submit: Submit
+) -> None:
+    submit()
+    window = window_of({"period": "24h"}, timezone.now())
+    for hour, state in ((window.before_since, "accepted"), (window.before_until - HOUR, "rejected")):
+        HourlyTotal.objects.create(tenant=tenant, hour=hour, state=state, number=1)
+    client = sign_in(viewer)
+    change = client.get("/t/acme/?period=24h").context["change"]
+    assert str(change.before) == "1/2 (50.0%)"
+    assert change == client.get("/t/acme/diagnostics/compliance/?period=24h").context["change"]
+
+
+def test_what_waits_for_a_worker_is_counted_whenever_it_came(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, submit: Submit
+) -> None:
+    """Most handoffs of the period before are judged, so a difference to that period would say nothing."""
+    yesterday = timezone.now() - timedelta(hours=30)
+    old = Handoff.objects.filter(pk=submit(judged=False).pk)
+    old.update(id=first_id_at(yesterday), received_at=yesterday)
+    HourlyTotal.objects.create(tenant=tenant, hour=yesterday, state="accepted", number=1)
+    client = sign_in(viewer)
+    page = client.get("/t/acme/")
+    assert "on the 24 hours before" in text_of(page)
+    [figure] = select(page, 'a.figure[href*="state=received"]')
+    assert figure.text().split() == ["received", "1", "now"]
+    assert numbers_of_lists(page.text)["/t/acme/handoffs/?state=received"] == 1
+
+
 def test_what_waits_for_a_worker_is_counted_once(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
     submit(judged=False)
     client = sign_in(viewer)
@@ -60,7 +99,7 @@ def test_every_number_is_that_of_the_list_behind_it(
     for changes in ({"call_chain": ["writer", "planner"]}, {"call_chain": ["writer", "planner"]}, TO_ITSELF):
         submit(**changes)
     held, passed = (judged(tenant, needs_approval()) for _ in range(2))
-    assignments.reassign(
+    activity.reassign(
         tenant=tenant, reference=str(passed.pk), note="you", actor=Actor.person(reviewer), to=None, seen_version=None
     )
     submit()
@@ -121,6 +160,16 @@ def test_top_reasons_are_told_by_title_and_lead_to_their_handoffs(
     page = sign_in(viewer).get("/t/acme/")
     assert CIRCULAR.title in page.text
     assert f'href="/t/acme/handoffs/?code=chain.circular&amp;since={page.context["since"]}"' in page.text
+
+
+def test_top_findings_count_handoffs(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
+    """A handoff with two findings of a rule code counts once, as in the list behind the number."""
+    handoff = submit(source_agent_id="", target_agent_id="")
+    assert Finding.objects.filter(handoff=handoff.pk, code="structure.empty").count() == 2
+    page = sign_in(viewer).get("/t/acme/")
+    [line] = select(page, '#top-codes a[href*="structure.empty"] .reason-number')
+    assert line.text() == "1 handoff"
+    assert "handoffs with the finding in the last 24 hours" in text_of(page)
 
 
 def test_the_chart_has_its_numbers_as_a_table(sign_in: SignIn, viewer: Person, held: Handoff) -> None:

@@ -8,7 +8,8 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard import access
 from handoffaudit.dashboard.templatetags import ui
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Event, Handoff
+from handoffaudit.handoffs.review import queue
 from tests.dashboard.handoff_page import payload, store
 from tests.pages import attributes, texts
 
@@ -50,6 +51,14 @@ def test_times_are_in_the_zone_of_the_browser_with_utc_on_hover(vik: Client, han
     assert zone == "Europe/Paris; UTC on hover"
 
 
+def test_times_that_are_read_aloud_are_in_the_zone_of_the_browser(vik: Client, handoff: Handoff) -> None:
+    Event.objects.filter(handoff=handoff.pk).update(at=datetime(2025, 7, 1, 23, 30, tzinfo=UTC))
+    vik.cookies["time_zone"] = "Europe/Paris"
+    labels = attributes(vik.get(f"{LIST}{handoff.pk}/"), '[aria-label^="Link to the change"]', "aria-label")
+    assert labels
+    assert all(label.endswith(", 01:30:00") for label in labels)
+
+
 def test_the_choice_of_the_person_goes_first(vik: Client, viewer: Person, handoff: Handoff) -> None:
     vik.cookies["time_zone"] = "Europe/Paris"
     saved = vik.post("/t/acme/preferences/time-zone/", {"zone": "America/New_York"}, follow=True)
@@ -79,6 +88,19 @@ def test_the_zone_of_one_reader_ends_with_the_request() -> None:
         assert "2 Jul 2025, 01:30 CEST" in ui.moment(moment)
         assert "2025-07-01 23:30:00 UTC" in ui.moment(moment)
     assert "1 Jul 2025, 23:30 UTC" in ui.moment(moment)
+
+
+def test_what_a_person_decided_today_begins_at_their_midnight(
+    vik: Client, handoff: Handoff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    load = queue.load_progress
+    monkeypatch.setattr(
+        queue, "load_progress", lambda *args, **options: asked.append(options) or load(*args, **options)
+    )
+    vik.cookies["time_zone"] = "Europe/Paris"
+    assert vik.get("/t/acme/review/").status_code == 200
+    assert {str(options["zone"]) for options in asked} == {"Europe/Paris"}
 
 
 def test_a_period_is_kept_across_pages_and_for_this_person_alone(vik: Client, admin: Person, tenant: Tenant) -> None:

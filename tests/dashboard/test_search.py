@@ -12,8 +12,11 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard import search
 from handoffaudit.dashboard.search import clean
 from handoffaudit.diagnostics import text_index
-from handoffaudit.handoffs import db, queries
+from handoffaudit.diagnostics.agents import declare_role
+from handoffaudit.handoffs import db, queries, stats
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.policy import kinds
+from handoffaudit.policy.agents import ANYBODY, route_rows_of
 from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.pages import attributes, inline_parts, links, only, select, text_of, texts
 
@@ -94,6 +97,23 @@ def test_traces_agents_types_and_codes_are_found(as_viewer: Client, submit: Subm
     for answer in (by_code, by_title):
         assert found(answer)["Rule codes"][0] == CIRCULAR.title
         assert "/t/acme/diagnostics/codes/chain.circular/" in links(answer, "a.search-hit")
+
+
+def test_every_agent_that_the_page_of_agents_lists_is_found(
+    as_viewer: Client, tenant: Tenant, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stats, "MENU_LENGTH", 1)
+    submit(source_agent_id="alpha", call_chain=["alpha"], target_agent_id="reader-2")
+    submit(source_agent_id="beta", call_chain=["beta"], target_agent_id="aide")
+    rows = route_rows_of([("planner", "auditor"), ("planner", ANYBODY)])
+    kinds.agents.save(tenant=tenant, base_version=0, rows=rows, actor="ann")
+    declare_role(tenant, "fetcher", "observer", "ann")
+    sides = {"reader": "target", "beta": "source", "audit": "declared", "fetch": "declared"}
+    for text, side in sides.items():
+        answer = menu(as_viewer, text)
+        assert len(found(answer)["Agents"]) == 1
+        assert side in text_of(answer, "[aria-label=Agents] .search-detail")
+    assert "Agents" not in found(menu(as_viewer, ANYBODY))
 
 
 def test_every_link_of_the_menu_opens(as_admin: Client) -> None:

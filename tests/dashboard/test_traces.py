@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -11,11 +12,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard import traces as dashboard_traces
 from handoffaudit.dashboard.handoffs.document import place_of_value
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.formats import span
-from handoffaudit.dashboard.trace_origins import ROWS
+from handoffaudit.dashboard.traces import ROWS
 from handoffaudit.diagnostics import traces
+from handoffaudit.diagnostics.trace_list import list_traces
 from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.log_lines import moment, take
 from tests.dashboard.log_lines import trace as log_line
@@ -63,6 +66,34 @@ def test_filters_are_kept_in_the_address_and_bad_ones_told(browser: Client, tena
     assert part["HX-Push-Url"] == f"{LIST}?agent=planner"
 
 
+def test_the_head_of_the_time_sorts_the_list_and_keeps_filters_and_cursor(
+    browser: Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for trace in ("a", "b", "c"):
+        handed(tenant, "planner", "writer", "It is done.", trace)
+    page = browser.get(f"{LIST}?agent=planner")
+    by_start = f"{LIST}?agent=planner&sort=-started"
+    assert links(page, "thead a") == [f"{LIST}?agent=planner&sort=oldest", by_start]
+    assert len(select(page, "[aria-sort=descending]")) == 1
+    monkeypatch.setattr(dashboard_traces, "list_traces", partial(list_traces, limit=2))
+    page = browser.get(f"{LIST}?agent=planner&sort=oldest")
+    assert [one.strip() for one in texts(page, "tbody .row-link")] == ["a", "b"]
+    assert links(page, "thead a") == [f"{LIST}?agent=planner", by_start]
+    assert len(select(page, "[aria-sort=ascending]")) == 1
+    assert not select(page, "[data-live]")
+    assert only(page, ".trace-filters [name=sort]").attributes["value"] == "oldest"
+    (following,) = links(page, ".pager a")
+    assert following.startswith(f"{LIST}?agent=planner&sort=oldest&cursor=")
+    assert [one.strip() for one in texts(browser.get(following), "tbody .row-link")] == ["c"]
+    page = browser.get(by_start)
+    assert [one.strip() for one in texts(page, "tbody .row-link")] == ["c", "b"]
+    assert links(page, "thead a")[1] == f"{LIST}?agent=planner&sort=started"
+    page = browser.get(f"{LIST}?agent=planner&sort=started")
+    assert [one.strip() for one in texts(page, "tbody .row-link")] == ["a", "b"]
+    assert browser.get(f"{LIST}?sort=score").status_code == 400
+    assert "No traces yet" not in browser.get(f"{LIST}?sort=oldest&state=held").text
+
+
 def test_a_page_tells_where_the_wrong_number_came_in_and_who_repeated_it(browser: Client, tenant: Tenant) -> None:
     handoffs = made_up(tenant)
     page = browser.get(f"{LIST}work/1/")
@@ -76,13 +107,21 @@ def test_a_page_tells_where_the_wrong_number_came_in_and_who_repeated_it(browser
         (False, ("999",)),
         (False, ()),
     ]
-    assert [(one.traced.number, one.why) for one in page.context["suspects"]] == [(2, "“999” came in here")]
+    assert [(one.traced.number, one.why) for one in page.context["suspects"]] == [(2, "introduced “999”")]
     for handoff in handoffs:
         assert f'href="/t/acme/handoffs/{handoff.pk}/?in=trace"' in page.text
     # By whatever link, a handoff is opened along its trace.
     opened = [one for one in links(page, '[href^="/t/acme/handoffs/"]') if HANDOFF.match(one)]
     assert {one.rpartition("/")[2] for one in opened} == {"?in=trace", "?in=trace&value=999#wanted"}
     assert 'class="lane-step is-origin"' in page.text
+
+
+def test_a_suspect_says_in_words_why(browser: Client, tenant: Tenant) -> None:
+    handed(tenant, "planner", "solver", "The search found nothing. I verify the price manually.")
+    page = browser.get(f"{LIST}work/1/")
+    assert "the first to say that something is done manually, so no tool confirms it" in text_of(
+        only(page, "#suspects")
+    )
 
 
 def test_a_value_leads_to_its_place_in_each_document(browser: Client, tenant: Tenant) -> None:
@@ -174,6 +213,9 @@ def test_a_trace_that_has_ended_is_not_asked_for_again(browser: Client, tenant: 
     assert "data-live=" not in browser.get(f"{LIST}work/1/").text
     ended = browser.get(f"{LIST}work/1/?after={UUID(int=0)}", headers=FRESH)
     assert ended.status_code == 410
+    # Decisions still change the states of a page that was opened before.
+    rows = f"{Handoff.objects.first().pk.hex}.0.trace"
+    assert "state-trace-" in browser.get(f"{LIST}work/1/?after={UUID(int=0)}&rows={rows}", headers=FRESH).text
 
 
 def test_the_middle_of_a_long_trace_is_opened_on_request(browser: Client, tenant: Tenant) -> None:

@@ -1,12 +1,14 @@
 """Counts of handoff files, and decisions, for tests of reports."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.models import HealthCount
+from handoffaudit.diagnostics import file_stats
+from handoffaudit.diagnostics.file_stats import HealthKey
 from handoffaudit.handoffs.models import ActorKind, Handoff
 from handoffaudit.handoffs.periods import HOUR, Window, window_of
 from handoffaudit.handoffs.review import decisions
@@ -34,24 +36,16 @@ def counted(
     *,
     phase: str = "plan",
     runtime: str = "claude",
+    source: str = "",
     fallback: str = "",
     ago: timedelta = HOUR,
     now: datetime = NOW,
-) -> HealthCount:
+) -> None:
     """Store the counts of that many files of an hour; a file counts as used where no reason is given."""
     hour = (now - ago).replace(minute=0, second=0, microsecond=0)
-    source = "text_fallback" if reason or fallback else "handoff_json"
-    return HealthCount.objects.create(
-        tenant=tenant,
-        hour=hour,
-        agent=agent,
-        phase=phase,
-        runtime=runtime,
-        source=source,
-        reason=reason,
-        fallback=fallback,
-        number=number,
-    )
+    source = source or ("text_fallback" if reason or fallback else "handoff_json")
+    key = HealthKey(hour, agent, phase, runtime, source, reason, fallback)
+    file_stats.count_health(tenant.pk, Counter({key: number}))
 
 
 def decided(tenant: Tenant, handoff: Handoff, decision: Decision, note: str = "so it is") -> Handoff:

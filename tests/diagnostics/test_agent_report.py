@@ -1,5 +1,7 @@
 """Tests of the report on one agent: introduced and inherited findings, and their upstream agents."""
 
+from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,14 +9,16 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import agent_report as agent_module
-from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics import attribution, file_stats
 from handoffaudit.diagnostics.agent_report import AgentReport, Findings, is_known, load_report, near_names
-from handoffaudit.diagnostics.models import HealthCount
+from handoffaudit.diagnostics.file_stats import HealthKey
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.policy import kinds
-from handoffaudit.policy.agents import parse_text
+from handoffaudit.policy.agents import parse_routes_text
 from tests.diagnostics.test_attribution import RIGHT, WRONG, step
-from tests.handoffs.support import judged
+from tests.handoffs.support import judged, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -48,11 +52,12 @@ def test_who_made_it_up_caused_it_and_who_repeats_it_passed_it_on(crew: Tenant) 
 
 
 def test_it_stands_in_its_stretch_of_the_period(crew: Tenant) -> None:
+    received = list(Handoff.objects.filter(tenant=crew).values_list("received_at", flat=True))
     for period in ("24h", "7d", "30d"):
         found = told(crew, "writer", period=period)
         assert sum(one.value.total for one in found.over_time) == found.findings.total > 0
-        now = timezone.now()
-        assert [one.since <= now < one.until for one in found.over_time if one.value.total] == [True]
+        filled = [one for one in found.over_time if one.value.total]
+        assert all(any(one.since <= at < one.until for at in received) for one in filled)
 
 
 def test_with_whom_it_works_and_when(crew: Tenant) -> None:
@@ -64,6 +69,21 @@ def test_with_whom_it_works_and_when(crew: Tenant) -> None:
     assert [row.source_agent_id for row in found.newest] == ["writer", "writer", "analyst"]
 
 
+def test_the_hours_of_the_day_are_those_in_which_it_sent(tenant: Tenant) -> None:
+    midnight = timezone.now().replace(hour=0, minute=30) - timedelta(days=3)
+    moments = [midnight + timedelta(hours=hours) for hours in (5, 5, 29, 13)]
+    for moment in moments:
+        handoff = submit(tenant, step("writer", "editor", "Look."))
+        Handoff.objects.filter(pk=handoff.id).update(received_at=moment)
+    judge.drain()
+    for period, expected in (("7d", {5: 3, 13: 1}), ("30d", {5: 3, 13: 1}), ("1h", {})):
+        hours = told(tenant, "writer", period=period).hours
+        assert {hour: number for hour, number in enumerate(hours) if number} == expected
+    assert sum(told(tenant, "editor").hours) == 0
+    until = {"since": f"{moments[0]:%Y-%m-%d}", "until": f"{moments[0] + timedelta(hours=1):%Y-%m-%dT%H:00:00Z}"}
+    assert sum(told(tenant, "writer", **until).hours) == 2
+
+
 def test_its_handoff_files_by_phase(tenant: Tenant) -> None:
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     for agent, phase, reason, number in [
@@ -71,15 +91,8 @@ def test_its_handoff_files_by_phase(tenant: Tenant) -> None:
         ("writer", "plan", "file_missing", 1),
         ("x", "", "", 9),
     ]:
-        HealthCount.objects.create(
-            tenant=tenant,
-            hour=hour,
-            agent=agent,
-            phase=phase,
-            source="text_fallback" if reason else "handoff_json",
-            reason=reason,
-            number=number,
-        )
+        source = "text_fallback" if reason else "handoff_json"
+        file_stats.count_health(tenant.pk, Counter({HealthKey(hour, agent, phase, "", source, reason, ""): number}))
     found = told(tenant, "writer")
     assert [(pair.phase, str(pair.tally.share)) for pair in found.files] == [("plan", "3/4 (75.0%)")]
     assert found.files_overall.file_missing == 1
@@ -101,7 +114,7 @@ def test_another_tenants_agents_are_not_known(crew: Tenant, other_tenant: Tenant
 
 def test_an_agent_is_known_by_its_declaration_too(tenant: Tenant) -> None:
     assert not is_known(tenant, "critic")
-    kinds.agents.save(tenant=tenant, base_version=0, rows=parse_text("planner -> critic"), actor="ada")
+    kinds.agents.save(tenant=tenant, base_version=0, rows=parse_routes_text("planner -> critic"), actor="ada")
     assert is_known(tenant, "critic")
     assert not is_known(tenant, "")
     assert not is_known(tenant, "a\x00b")

@@ -20,7 +20,7 @@ from handoffaudit.diagnostics.agents import (
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
-from handoffaudit.policy.agents import parse_text
+from handoffaudit.policy.agents import parse_routes_text
 from tests.handoffs.support import NOT_JSON, circular, judged, payload, to_itself
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +46,7 @@ def seen(tenant: Tenant) -> Agents:
 
 def declare(tenant: Tenant, text: str) -> None:
     version = kinds.agents.current(tenant).version
-    kinds.agents.save(tenant=tenant, base_version=version, rows=parse_text(text), actor="ada")
+    kinds.agents.save(tenant=tenant, base_version=version, rows=parse_routes_text(text), actor="ada")
 
 
 def test_edges_have_their_volume_and_the_share_accepted(tenant: Tenant, other_tenant: Tenant) -> None:

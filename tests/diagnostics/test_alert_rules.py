@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.http import QueryDict
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -11,7 +12,9 @@ from handoffaudit.diagnostics import alert_rules
 from handoffaudit.diagnostics.alert_rules import measure
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Alert, Handoff, State
+from handoffaudit.handoffs.rates import rejection_rate
 from handoffaudit.policy.alert_rules import Watched, parse_row
 from handoffaudit.policy.kinds import alert_policy
 from tests.handoffs.support import at_once, circular, held, judged, payload, submit
@@ -39,6 +42,13 @@ def watch(tenant: Tenant) -> Set:
         alert_policy.save(tenant=tenant, base_version=version, rows=rows, actor="ada")
 
     return watch
+
+
+def test_the_alert_of_the_rejection_rate_leads_to_what_the_rate_counts(tenant: Tenant) -> None:
+    about = alerts.describe(Alert(tenant=tenant, kind=alerts.AlertKind.REJECTION_RATE))
+    listed = Filters.from_query(QueryDict(about.query)).state
+    assert rejection_rate(dict.fromkeys(listed, 1)).percent == 100
+    assert {state for state in State if rejection_rate({state: 1, State.ACCEPTED: 1}).part} == set(listed)
 
 
 @pytest.fixture

@@ -6,18 +6,35 @@ from datetime import timedelta
 
 import orjson
 import pytest
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.diagnostics import attribution, erasure, text_index
 from handoffaudit.diagnostics.erasure import MARKER, pattern_of, replace
-from handoffaudit.diagnostics.models import CodeMute, Erasure
-from handoffaudit.handoffs import judge, legal_holds, queries
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Proposal, ToolResult, Verdict
-from handoffaudit.handoffs.review import comments
+from handoffaudit.diagnostics.models import CodeMute, Erasure, ErasureState, Watermark
+from handoffaudit.handoffs import judge, legal_holds, queries, repairs
+from handoffaudit.handoffs.llm import jobs
+from handoffaudit.handoffs.models import (
+    CheckKind,
+    Event,
+    Handoff,
+    HandoffBody,
+    LateResults,
+    Proposal,
+    ToolResult,
+    Verdict,
+)
+from handoffaudit.handoffs.repair_cases import Case
+from handoffaudit.handoffs.results import JudgedHandoff
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.policy import kinds
+from handoffaudit.policy.rules import example_sets
+from handoffaudit.validation.repair import Repair
 from tests.handoffs.support import circular, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -113,7 +130,7 @@ def test_a_value_goes_from_everything_that_quotes_it(tenant: Tenant, other_tenan
     ToolResult.objects.create(
         tenant=tenant, trace_id="run-42", call_id="c", tool="t", at=timezone.now(), content=json.dumps([EMAIL]), size=1
     )
-    comments.add(tenant=tenant, reference=str(one.pk), text=f"ask {EMAIL}", actor=Actor.key("ada"))
+    activity.add_comment(tenant=tenant, reference=str(one.pk), text=f"ask {EMAIL}", actor=Actor.key("ada"))
     attribution.run()
     text_index.run()
     assert text_index.search(tenant, "lovelace") == [one.pk]
@@ -232,6 +249,90 @@ def test_too_many_and_bad_values_are_refused(tenant: Tenant) -> None:
         erasure.request(tenant=tenant, value=f"{number}@example.com", reason="x", actor="ada")
     with pytest.raises(Refused):
         erasure.request(tenant=tenant, value=EMAIL, reason="x", actor="ada")
+
+
+def test_a_value_that_a_rule_code_has_is_refused(tenant: Tenant) -> None:
+    one = example_sets()[0]
+    rule = one.rules[0].model_copy(update={"rule_id": "Max_Price"})
+    kinds.rules.save(tenant=tenant, base_version=0, rows=[one.model_copy(update={"rules": [rule]})], actor="ada")
+    for bad in ("chain.circular", "Chain.Circular", "Max_Price"):
+        with pytest.raises(Refused, match="rule code"):
+            erasure.request(tenant=tenant, value=bad, reason="x", actor="ada")
+    assert erasure.request(tenant=tenant, value="circular@example.com", reason="x", actor="ada")
+
+
+def erase_now(tenant: Tenant, value: str) -> None:
+    """Erase a value without the pauses for handoffs that wait."""
+    one = erasure.request(tenant=tenant, value=value, reason="she asked", actor="ada")
+    while one.state != ErasureState.DONE:
+        Watermark.objects.all().delete()
+        erasure.run(60)
+        one.refresh_from_db()
+        if one.state == ErasureState.COUNTED:
+            erasure.confirm(tenant=tenant, erasure=one.pk, actor="ada")
+
+
+@pytest.mark.parametrize("source", ["document", "tool result"])
+def test_a_verdict_made_from_a_value_that_is_erased_meanwhile_is_made_again(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    contact = EMAIL if source == "document" else "nobody"
+    receipt = submit(tenant, orjson.dumps(circular(data={"contact": contact})))
+    ToolResult.objects.create(
+        tenant=tenant, trace_id="run-42", call_id="c", tool="t", at=timezone.now(), content=json.dumps([EMAIL]), size=1
+    )
+    finish = judge.finish
+
+    def finish_after_erasure(judged: list[JudgedHandoff], lease: judge.WorkLease) -> int:
+        monkeypatch.setattr(judge, "finish", finish)
+        erase_now(tenant, EMAIL)
+        return finish(judged, lease)
+
+    monkeypatch.setattr(judge, "finish", finish_after_erasure)
+    lease = judge.take_fresh(10)
+    assert lease
+    assert judge.judge(lease) == 0
+    assert not Verdict.objects.exists()
+    assert judge.drain() == 1
+    assert EMAIL not in Verdict.objects.get().content
+    assert Event.objects.filter(handoff=receipt.id, from_state="received").count() == 1
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite plans statements in another way")
+def test_leases_are_taken_back_without_a_look_at_other_handoffs(tenant: Tenant) -> None:
+    handoff = judged(tenant, circular())
+    LateResults.objects.create(tenant=tenant, trace_id=handoff.trace_id, since=timezone.now(), claim=uuid.uuid4())
+    for pks in ([handoff.pk], None):
+        with CaptureQueriesContext(connection) as queried, transaction.atomic():
+            judge.revoke_leases(tenant, pks)
+        (sql,) = [one["sql"] for one in queried if one["sql"].endswith("FOR UPDATE")]
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute(f"EXPLAIN {sql}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "SubPlan" not in plan, plan
+
+
+def test_an_llm_check_and_a_repair_under_way_are_lost_if_the_document_changes(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handoff = judged(tenant, circular(data={"contact": EMAIL}))
+    jobs.enqueue([handoff], CheckKind.RECHECK)
+    job = jobs.take()
+    assert job
+    make = repairs.make_candidates
+
+    def make_and_erase(case: Case) -> Repair:
+        made = make(case)
+        erase_now(tenant, EMAIL)
+        return made
+
+    monkeypatch.setattr(repairs, "make_candidates", make_and_erase)
+    with pytest.raises(repairs.NotRepairable, match="changed while"):
+        repairs.repair_stored(handoff=handoff, actor=Actor.key("ada"))
+    with transaction.atomic():
+        assert not jobs.lock_if_held(job)
+    assert jobs.take()
 
 
 def test_the_page_counts_confirms_and_shows_the_receipt(client: Client, admin: Person, tenant: Tenant) -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.diagnostics.file_stats import Change, FileTally
-from handoffaudit.handoffs.rates import Share
+from handoffaudit.diagnostics.file_stats import FileTally
+from handoffaudit.handoffs.rates import Share, ShareChange
 from tests.scale import examples
 
 
@@ -40,17 +40,17 @@ def test_one_failure_of_one_is_less_sure_than_many():
 
 
 def test_a_change_is_told_in_points_and_less_can_be_better():
-    better = Change(Share(75, 100), Share(50, 100))
+    better = ShareChange(Share(75, 100), Share(50, 100))
     assert (better.points, better.direction, better.fewer, better.few) == (25.0, "better", "worse", False)
-    worse = Change(Share(1, 4), Share(2, 4))
+    worse = ShareChange(Share(1, 4), Share(2, 4))
     assert (worse.points, worse.direction, worse.fewer, worse.few) == (-25.0, "worse", "better", True)
-    assert Change(Share(1, 2), Share(2, 4)).direction == "same"
-    assert Change(Share(1, 2), Share(0, 0)).direction == Change(Share(1, 2), Share(0, 0)).fewer == "none"
+    assert ShareChange(Share(1, 2), Share(2, 4)).direction == "same"
+    assert ShareChange(Share(1, 2), Share(0, 0)).direction == ShareChange(Share(1, 2), Share(0, 0)).fewer == "none"
 
 
 def test_a_tally_knows_its_total_and_what_most_of_it_is():
     tally = FileTally(used=6, file_missing=1, json_parse_error=3, fallback_ok=4)
     assert (tally.total, str(tally.share), tally.main_reason) == (10, "6/10 (60.0%)", "json_parse_error")
     assert FileTally(used=2).main_reason == ""
-    assert (tally + FileTally(used=1)).rest(tally) == FileTally(used=1)
+    assert FileTally.of([tally, FileTally(used=1)]).rest(tally) == FileTally(used=1)
     assert FileTally(used=1).rest(FileTally(used=2)) == FileTally()

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.news import MOST_OF_A_KIND, has_moved, load_news
+from handoffaudit.diagnostics.news import DAYS_BEFORE, DAYS_OF_ROUTES, MOST_OF_A_KIND, has_moved, load_news
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyTotal
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.policy.models import PolicyVersion
@@ -16,7 +16,7 @@ NOW = datetime(2026, 3, 20, 15, 40, tzinfo=UTC)
 TODAY, BEFORE = NOW.date(), NOW.date() - timedelta(days=5)
 
 
-def count_route(tenant: Tenant, day: date, target: str, accepted: int, stopped: int = 0) -> None:
+def count_route(tenant: Tenant, day: date, target: str, accepted: int, stopped: int = 0, superseded: int = 0) -> None:
     DailyPair.objects.create(
         tenant=tenant,
         day=day,
@@ -25,7 +25,7 @@ def count_route(tenant: Tenant, day: date, target: str, accepted: int, stopped: 
         accepted=accepted,
         stopped=stopped,
         decided=0,
-        superseded=0,
+        superseded=superseded,
     )
 
 
@@ -67,6 +67,21 @@ def test_only_what_is_new_is_told(tenant: Tenant, other_tenant: Tenant) -> None:
     news = load_news(tenant, NOW)
     assert (news.codes, news.routes) == ([("structure.empty", 3)], [(("planner", "editor"), 30)])
     assert (news.rates, news.policies) == ([], [])
+
+
+@pytest.mark.parametrize(("days", "is_new"), [(2, False), (DAYS_BEFORE + 2, False), (DAYS_OF_ROUTES + 2, True)])
+def test_a_route_is_new_after_some_weeks_without_it(tenant: Tenant, days: int, is_new: bool) -> None:
+    count_code(tenant, BEFORE, "", 100)
+    count_route(tenant, TODAY - timedelta(days=days), "writer", 100)
+    count_route(tenant, TODAY, "writer", 7)
+    assert load_news(tenant, NOW).routes == ([(("planner", "writer"), 7)] if is_new else [])
+
+
+def test_a_new_route_counts_the_handoffs_of_the_list_behind_it_and_has_two_agents(tenant: Tenant) -> None:
+    count_code(tenant, BEFORE, "", 100)
+    count_route(tenant, TODAY, "writer", 3, superseded=4)
+    count_route(tenant, TODAY, "", 5)
+    assert load_news(tenant, NOW).routes == [(("planner", "writer"), 7)]
 
 
 def test_a_rate_that_fell_comes_before_one_that_rose(tenant: Tenant) -> None:

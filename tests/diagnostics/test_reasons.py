@@ -19,7 +19,7 @@ def test_the_worst_come_first_and_cells_stand_under_their_phases():
         Pair("fix", "bad", FileTally(used=10, json_parse_error=30)),
         Pair("plan", "bad", FileTally(used=5)),
     ]
-    found = matrix(pairs, sum((pair.tally for pair in pairs), FileTally()))
+    found = matrix(pairs, FileTally.of(pair.tally for pair in pairs))
     assert [row.agent for row in found.rows] == ["bad", "once", "good"]
     assert found.phases == ["fix", "plan"]
     assert found.rows[0].cells == [FileTally(used=10, json_parse_error=30), FileTally(used=5)]
@@ -33,11 +33,11 @@ def test_what_is_beyond_its_bounds_is_summed_as_others():
         for agent in range(reasons_module.MOST_AGENTS + 3)
         for phase in range(reasons_module.MOST_PHASES + 2)
     ]
-    whole = sum((pair.tally for pair in pairs), FileTally(used=7))
+    whole = FileTally.of([FileTally(used=7), *(pair.tally for pair in pairs)])
     found = matrix(pairs, whole)
     assert (len(found.rows), len(found.phases)) == (reasons_module.MOST_AGENTS, reasons_module.MOST_PHASES)
-    shown = sum((cell for row in found.rows for cell in row.cells if cell), FileTally())
-    assert shown + found.others == whole
+    shown = FileTally.of(cell for row in found.rows for cell in row.cells if cell)
+    assert FileTally.of([shown, found.others]) == whole
     assert found.others.used >= 7
 
 

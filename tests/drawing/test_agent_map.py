@@ -173,5 +173,12 @@ def test_handoffs_among_the_others_are_told_and_not_drawn_as_a_loop() -> None:
     # To the others, and the one of the agent that hands to itself.
     assert len(lines) == 2
     assert "cross" not in drawing.text[0]
+    assert drawing.text[0].startswith("1 agent and a box of others, 3 lines, 5 handoffs.")
     assert "Not drawn: 1 handoff between agents in the same box." in drawing.text[0]
     assert len(drawing.rows) == 3
+
+
+def test_one_handoff_is_told_as_one() -> None:
+    svg = draw_agent_map([MapAgent("a", 1, "/a"), MapAgent("b", 2, "/b")], [MapEdge("a", "b", 1, 1.0)]).svg
+    assert "a: 1 handoff sent and received" in svg
+    assert "b: 2 handoffs sent and received" in svg

@@ -139,3 +139,7 @@ def test_whatever_names_there_are_the_drawing_is_well_formed_and_runs_nothing(wi
     assert float(root.get("width") or 0) >= width
     assert all((one.get("href") or "/").startswith(("/", "?", "#lanes-")) for one in root.iter())
     assert not any(name.lower().startswith(("on", "style")) for one in root.iter() for name in one.attrib)
+
+
+def test_one_handoff_is_told_as_one() -> None:
+    assert parsed(draw_lanes(arrows(1)).svg).find(f"{SVG}title").text == "1 handoff between 2 agents, over time"  # type: ignore[union-attr]

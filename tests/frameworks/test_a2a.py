@@ -12,6 +12,8 @@ from tests.frameworks.conftest import data, need, routes
 
 need("a2a.client")
 
+from a2a.helpers import new_text_message
+from a2a.types import Role
 from handoffaudit_client.a2a import GatedExecutor, HandoffInterceptor, HandoffMiddleware
 
 from tests.frameworks.a2a_writer import WriterExecutor, application, client_of, http_of, message
@@ -90,6 +92,23 @@ def test_a_held_message_requires_input_and_goes_on_in_the_same_task(server, audi
     # The agent gets what the person saw, not what came later.
     assert writer.told == ([TASK] if decision == "approved" else [])
     assert len(server.handoffs) == 1
+
+
+def test_an_agent_that_answers_with_a_message_completes_a_held_task(server, audit):
+    class Talker(WriterExecutor):
+        async def execute(self, context, event_queue):
+            await event_queue.enqueue_event(new_text_message("Ordered.", role=Role.ROLE_AGENT))
+
+    server.answer("held", target="writer")
+
+    async def work():
+        async with client_of(application(GatedExecutor(Talker(), "writer", audit))) as send:
+            first = await send(message(TASK))
+            server.decide(first["status"]["message"]["metadata"]["handoffaudit"]["handoff_id"], "approved")
+            return await send(message("Go on.", task=first["id"]))
+
+    task = asyncio.run(work())
+    assert (state(task), said(task)) == ("TASK_STATE_COMPLETED", "Ordered.")
 
 
 def test_an_approval_is_of_no_use_for_another_task(server, audit):

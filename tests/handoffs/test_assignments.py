@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff, ReviewHold
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import activity
 from tests.handoffs.support import held, judged
 
 pytestmark = pytest.mark.django_db
@@ -19,36 +19,36 @@ def handoff(tenant: Tenant) -> Handoff:
 
 
 def test_the_first_to_open_holds_it_for_five_minutes(handoff: Handoff, reviewer: Person, admin: Person) -> None:
-    mine = assignments.hold(handoff, reviewer)
+    mine = activity.hold(handoff, reviewer)
     assert (mine.mine, mine.person) == (True, reviewer)
     assert timedelta(seconds=245) < mine.until - timezone.now() <= timedelta(seconds=300)
-    theirs = assignments.hold(handoff, admin)
+    theirs = activity.hold(handoff, admin)
     assert (theirs.mine, theirs.person, theirs.until) == (False, reviewer, mine.until)
 
 
 def test_opening_it_again_holds_it_longer(handoff: Handoff, reviewer: Person) -> None:
-    first = assignments.hold(handoff, reviewer)
-    assert assignments.hold(handoff, reviewer).until > first.until
+    first = activity.hold(handoff, reviewer)
+    assert activity.hold(handoff, reviewer).until > first.until
     assert ReviewHold.objects.count() == 1
 
 
 def test_a_stale_hold_frees_itself(handoff: Handoff, reviewer: Person, admin: Person) -> None:
-    assignments.hold(handoff, reviewer)
+    activity.hold(handoff, reviewer)
     ReviewHold.objects.update(until=timezone.now() - timedelta(seconds=1))
-    assert assignments.list_holders([handoff]) == {}
-    assert assignments.hold(handoff, admin).mine
+    assert activity.list_holders([handoff]) == {}
+    assert activity.hold(handoff, admin).mine
 
 
 def test_only_the_holder_lets_go(handoff: Handoff, reviewer: Person, admin: Person) -> None:
-    assignments.hold(handoff, reviewer)
-    assignments.release_hold(handoff, admin)
-    assert assignments.list_holders([handoff])[handoff.pk].person == reviewer
-    assignments.release_hold(handoff, reviewer)
-    assert assignments.list_holders([handoff]) == {}
+    activity.hold(handoff, reviewer)
+    activity.release_hold(handoff, admin)
+    assert activity.list_holders([handoff])[handoff.pk].person == reviewer
+    activity.release_hold(handoff, reviewer)
+    assert activity.list_holders([handoff]) == {}
 
 
 def test_holders_are_told_for_those_asked_for(tenant: Tenant, handoff: Handoff, reviewer: Person) -> None:
     other = judged(tenant, held())
-    assignments.hold(other, reviewer)
-    assert assignments.list_holders([handoff]) == {}
-    assert set(assignments.list_holders([handoff, other])) == {other.pk}
+    activity.hold(other, reviewer)
+    assert activity.list_holders([handoff]) == {}
+    assert set(activity.list_holders([handoff, other])) == {other.pk}

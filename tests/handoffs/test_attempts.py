@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, queries
+from handoffaudit.handoffs import attempts, judge, queries
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.review import decisions
@@ -35,7 +35,9 @@ def test_attempts_are_numbered_and_of_many_the_newest_are_listed(tenant: Tenant)
     assert third.attempt == 3
     first = Handoff.objects.get(handoff_id="a")
     for one in (first, third):
-        listed = {limit: "".join(row.handoff_id for row in queries.attempts(one, limit)) for limit in (1, 2, 3, 9)}
+        listed = {
+            limit: "".join(row.handoff_id for row in attempts.list_attempts(one, limit)) for limit in (1, 2, 3, 9)
+        }
         assert listed == {1: "c", 2: "bc", 3: "abc", 9: "abc"}
 
 
@@ -75,7 +77,7 @@ def test_a_retry_of_itself_supersedes_nothing(tenant: Tenant) -> None:
     assert (receipt.status, itself.status) == (422, 422)
     handoff = queries.get(tenant, "x")
     assert handoff.state == State.REJECTED
-    assert queries.attempts(handoff, 9) == [handoff]
+    assert attempts.list_attempts(handoff, 9) == [handoff]
 
 
 def test_a_retry_of_something_unknown_is_stored_as_it_is(tenant: Tenant) -> None:
@@ -87,7 +89,7 @@ def test_another_tenants_handoff_is_never_superseded(tenant: Tenant, other_tenan
     judged(other_tenant, circular(handoff_id="first", tenant_id="globex"))
     second = judged(tenant, payload(handoff_id="second"), retry_of="first")
     assert (state_of("first"), second.attempt) == (State.REJECTED, 1)
-    assert queries.attempts(second, 9) == [second]
+    assert attempts.list_attempts(second, 9) == [second]
 
 
 def test_counts_are_applied_once_for_all_that_a_batch_changes(tenant: Tenant, monkeypatch) -> None:
@@ -107,7 +109,7 @@ def test_what_is_judged_after_its_retry_came_is_superseded_too(tenant: Tenant) -
     assert state_of("a") == State.RECEIVED
     judge.drain()
     assert (state_of("a"), state_of("b")) == (State.SUPERSEDED, State.ACCEPTED)
-    assert queries.later_attempt(Handoff.objects.get(handoff_id="a")) == Handoff.objects.get(handoff_id="b")
+    assert attempts.later_attempt(Handoff.objects.get(handoff_id="a")) == Handoff.objects.get(handoff_id="b")
     assert_counts_are_right()
 
 
@@ -116,7 +118,7 @@ def test_retries_that_all_name_the_first_one_are_attempts_of_one_lineage(tenant:
     judged(tenant, circular(handoff_id="second"), retry_of="first")
     third = judged(tenant, payload(handoff_id="third"), retry_of="first")
     assert (third.attempt, third.lineage) == (3, "first")
-    assert [handoff.handoff_id for handoff in queries.attempts(third, 9)] == ["first", "second", "third"]
+    assert [handoff.handoff_id for handoff in attempts.list_attempts(third, 9)] == ["first", "second", "third"]
     assert (state_of("first"), state_of("second"), third.state) == (State.SUPERSEDED, State.SUPERSEDED, State.ACCEPTED)
     assert Event.objects.get(to_state=State.SUPERSEDED, handoff__handoff_id="second").reason == "third took its place"
     assert_counts_are_right()
@@ -124,7 +126,7 @@ def test_retries_that_all_name_the_first_one_are_attempts_of_one_lineage(tenant:
 
 def test_an_attempt_at_what_is_not_known_here_is_the_first_one(tenant: Tenant) -> None:
     only = judged(tenant, payload(handoff_id="only"), retry_of="elsewhere")
-    assert (only.attempt, only.lineage, queries.attempts(only, 9)) == (1, "elsewhere", [only])
+    assert (only.attempt, only.lineage, attempts.list_attempts(only, 9)) == (1, "elsewhere", [only])
 
 
 def test_a_retry_that_was_here_first_stands(tenant: Tenant) -> None:

@@ -214,6 +214,18 @@ def test_what_is_over_the_size_limit_with_all_that_belongs_to_it_is_refused(tena
     assert Handoff.objects.count() == 1
 
 
+def test_a_batch_with_an_unreadable_document_and_its_correction_can_be_sent_again(tenant: Tenant) -> None:
+    items = [{"document": [], "handoff_id": "h"}, {"document": payload(), "handoff_id": "h"}]
+    unreadable, corrected = batch(tenant, *items)
+    assert [unreadable.status, corrected.status] == [422, 202]
+    assert [(receipt.status, receipt.id) for receipt in batch(tenant, *items)] == [
+        (409, corrected.id),
+        (200, corrected.id),
+    ]
+    assert Handoff.objects.count() == 2
+    assert_counts_are_right()
+
+
 def test_ids_grow_in_the_order_of_a_batch(tenant: Tenant) -> None:
     receipts = batch(tenant, *(payload(handoff_id=name) for name in "zmabyc"))
     assert [receipt.id for receipt in receipts] == sorted(receipt.id for receipt in receipts)

@@ -10,7 +10,7 @@ from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import sample_tenants
 from handoffaudit.handoffs import legal_holds
 from handoffaudit.handoffs.models import Comment, LegalHold
-from handoffaudit.handoffs.review import comments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import UnderLegalHold
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import judged, payload
@@ -26,17 +26,17 @@ def place(tenant: Tenant, scope: str = "tenant", key: str = "") -> LegalHold:
 def test_an_author_cannot_change_a_comment_under_a_hold(tenant: Tenant) -> None:
     one = judged(tenant, payload(), trace_id="run-42")
     about = {"tenant": tenant, "reference": str(one.pk), "actor": ADA}
-    made = comments.add(text="first", **about)
+    made = activity.add_comment(text="first", **about)
     hold = place(tenant, "trace", "run-42")
     for change in (
-        lambda: comments.remove(comment=made.pk, **about),
-        lambda: comments.edit(comment=made.pk, text="x", **about),
+        lambda: activity.remove_comment(comment=made.pk, **about),
+        lambda: activity.edit_comment(comment=made.pk, text="x", **about),
     ):
         with pytest.raises(UnderLegalHold):
             change()
     assert Comment.objects.get().text == "first"
     legal_holds.lift(tenant=tenant, hold=hold.pk, reason="over", actor="ada")
-    comments.remove(comment=made.pk, **about)
+    activity.remove_comment(comment=made.pk, **about)
 
 
 @pytest.mark.django_db

@@ -1,5 +1,6 @@
 """Tests of the weekly partitions on PostgreSQL: how they are made, and how the product says that they run out."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,15 +12,17 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.cli.doctor import Installation, Level
 from handoffaudit.cli.doctor_servers import check_partitions
-from handoffaudit.handoffs import partitions
+from handoffaudit.handoffs import partitions, queries
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import HandoffBody, new_id
+from handoffaudit.handoffs.models import HandoffBody, Verdict, new_id
 from handoffaudit.handoffs.partitions import WEEK, week_of
+from handoffaudit.trust import seals, signatures
 from tests.handoffs.support import judged, payload
 
 pytestmark = [
@@ -100,6 +103,41 @@ def test_readyz_and_doctor_warn_before_the_partitions_end(client: Client, settin
     assert answer.json()["checks"]["partitions"].startswith("the partitions end on 20")
     (result,) = check_partitions(installation)
     assert (result.level, result.message[:22]) == (Level.WARNING, "The partitions end on ")
+
+
+READS = {
+    "current verdict": queries.current_verdict,
+    "verdicts": queries.verdicts,
+    "summaries": lambda handoff: queries.summaries(handoff.tenant, [handoff.pk]),
+}
+
+
+@pytest.mark.parametrize("read", [*READS, "seals"])
+def test_verdicts_of_a_handoff_are_searched_in_few_partitions(tenant: Tenant, settings, read: str) -> None:
+    handoff = judged(tenant, payload())
+    assert len(partitions.list_partitions(partitions.VERDICTS)) > 6
+    with CaptureQueriesContext(connection) as queried:
+        if read == "seals":
+            assert seals.seal_batch(signatures.load_key(settings.DATA_FOLDER)) is False
+        else:
+            assert READS[read](handoff)
+    (sql,) = [one["sql"] for one in queried if f'FROM "{partitions.VERDICTS}"' in one["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {sql}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    # The first partition and, if it ends in less than the difference of clocks, the next one.
+    assert 1 <= len(set(re.findall(rf"{partitions.VERDICTS}_(?:first|rest|[0-9]{{8}})\b", plan))) <= 2, plan
+
+
+def test_a_handoff_that_is_older_than_its_verdict_has_all_its_verdicts(tenant: Tenant) -> None:
+    handoff = judged(tenant, payload())
+    early, late = (first_id_at(timezone.now() + WEEK * number) for number in (-1, 30))
+    first = handoff.verdict
+    rows = Verdict.objects.filter(pk=first).values("tenant_id", "handoff_id", "validated_at", "content")
+    for pk in (early, late):
+        Verdict.objects.create(pk=pk, outcome="accepted", policy_version=1, **rows[0])
+    handoff.verdict = late
+    assert [one.pk for one in queries.verdicts(handoff)] == [late, first, early]
 
 
 @pytest.fixture

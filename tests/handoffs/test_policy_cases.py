@@ -174,8 +174,8 @@ def test_the_time_of_a_page_is_bounded(tenant: Tenant) -> None:
         keep(tenant, handoff, "accepted")
     set_policy(tenant, "research_result", token_budget=10)
     cases = policy_cases.list_cases(tenant)
-    assert policy_cases.judge_stored(tenant, cases, seconds=0) == 1
-    assert policy_cases.judge_stored(tenant, cases, seconds=60) == 3
+    assert len(policy_cases.judge_stored(tenant, cases, seconds=0)) == 1
+    assert len(policy_cases.judge_stored(tenant, cases, seconds=60)) == 3
     assert {one.result["status"] for one in policy_cases.list_cases(tenant)} == {"failed"}
 
 

@@ -5,14 +5,16 @@ from datetime import timedelta
 
 import orjson
 import pytest
+from django.db.models import Model
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats, verdicts
+from handoffaudit.handoffs.db import reader_of
 from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.models import Handoff, new_id
+from handoffaudit.handoffs.models import Handoff, HandoffBody, Verdict, new_id
 from tests.handoffs.review.support import colleague, decide, reopen
 from tests.handoffs.support import (
     NOT_JSON,
@@ -203,6 +205,18 @@ def test_lists_never_read_bodies_nor_count_everything(
     assert "OFFSET" not in listed
     # Only whether a code is rare is counted, and no further than that takes.
     assert all(f"LIMIT {queries.RARE + 1}" in sql for sql in counted)
+
+
+@pytest.mark.parametrize("model", [Handoff, HandoffBody, Verdict])
+def test_a_reader_returns_the_same_as_a_query(tenant: Tenant, other_tenant: Tenant, model: type[Model]) -> None:
+    judged(tenant, payload())
+    row = model._default_manager.get()
+    found = reader_of(model, model._meta.pk.attname).first(row.pk)
+    assert [getattr(found, one.attname) for one in model._meta.fields] == [
+        getattr(row, one.attname) for one in model._meta.fields
+    ]
+    if model is not HandoffBody:
+        assert reader_of(model, "id", "tenant_id").first(row.pk, other_tenant.pk) is None
 
 
 def test_a_code_is_found_the_same_whether_few_have_it_or_many(tenant: Tenant, monkeypatch) -> None:

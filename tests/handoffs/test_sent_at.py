@@ -7,7 +7,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.traces import list_traces, load_trace
+from handoffaudit.diagnostics.trace_list import list_traces
+from handoffaudit.diagnostics.traces import load_trace
 from handoffaudit.handoffs import export, judge, queries, recount
 from handoffaudit.handoffs.filters import Filters, first_id_at
 from handoffaudit.handoffs.models import Event, Handoff, HourlyTotal, State, id_at

@@ -9,9 +9,9 @@ from django.utils import timezone
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.keys import KeyIdentity
 from handoffaudit.accounts.models import Key, Tenant
+from handoffaudit.handoffs import span_assembly
 from handoffaudit.handoffs.models import Handoff, TelemetrySpan, TelemetryTrace, ToolResult
-from handoffaudit.handoffs.telemetry import assembly
-from handoffaudit.handoffs.telemetry.store import store_export
+from handoffaudit.handoffs.span_store import store_export
 from handoffaudit.validation.telemetry.otlp import JSON, read_export
 from tests.handoffs.support import at_once
 from tests.validation.telemetry.support import agent, export, tool, transfer
@@ -58,7 +58,7 @@ def test_exports_and_workers_at_once_lose_nothing_and_double_nothing(tenant: Ten
         for _ in range(3):
             past = timezone.now() - timedelta(seconds=11)
             TelemetryTrace.objects.update(claim_expires_at=past)
-            assembly.look_for_traces()
+            span_assembly.look_for_traces()
 
     at_once(*(partial(send, number) for number in range(6)), assemble, assemble)
     past = timezone.now() - timedelta(seconds=11)

@@ -41,7 +41,13 @@ def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(elsewhere: Path) -> Iterator[Up]:
-    up = Up(elsewhere.parent / "data", program=[str(elsewhere / "bin" / "handoffaudit")])
+    """Start the wheel in a folder with another package of its name, as in a checkout that is newer than the wheel."""
+    other = elsewhere.parent / "checkout" / "handoffaudit"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("raise RuntimeError('this is not the installed package')")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(other.parent)
+        up = Up(elsewhere.parent / "data", program=[str(elsewhere / "bin" / "handoffaudit")])
     try:
         yield up.wait_ready()
     finally:

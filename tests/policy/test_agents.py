@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.policy.agents import DeclaredRoutes, parse_rows, parse_text, rows_of, to_text
+from handoffaudit.policy.agents import (
+    DeclaredRoutes,
+    parse_route_rows,
+    parse_routes_text,
+    route_rows_of,
+    routes_to_text,
+)
 from handoffaudit.policy.values import InvalidPolicy, to_plain
 from tests.scale import examples
 
@@ -14,13 +20,13 @@ SPACED = st.lists(NAMES, min_size=1, max_size=4).map(" ".join)
 
 def refused(text: str) -> list[tuple[str, str]]:
     with pytest.raises(InvalidPolicy) as caught:
-        parse_text(text)
+        parse_routes_text(text)
     return [(error.row, error.message) for error in caught.value.errors]
 
 
 def test_lines_are_rows_by_source_with_anybody_last() -> None:
     text = "writer → editor\n\n* -> archive\nplanner->writer , critic\n  planner -> *\n"
-    assert parse_text(text) == (
+    assert parse_routes_text(text) == (
         DeclaredRoutes("planner", ("critic", "writer", "*")),
         DeclaredRoutes("writer", ("editor",)),
         DeclaredRoutes("*", ("archive",)),
@@ -28,17 +34,17 @@ def test_lines_are_rows_by_source_with_anybody_last() -> None:
 
 
 def test_a_name_with_a_comma_or_an_arrow_is_quoted() -> None:
-    rows = parse_text('"a, b" -> "x -> y", "say \\"so\\"", plain name')
+    rows = parse_routes_text('"a, b" -> "x -> y", "say \\"so\\"", plain name')
     assert rows == (DeclaredRoutes("a, b", ("plain name", 'say "so"', "x -> y")),)
-    assert parse_text(to_text(rows)) == rows
+    assert parse_routes_text(routes_to_text(rows)) == rows
 
 
 @settings(max_examples=examples(50))
 @given(st.lists(st.tuples(SPACED, SPACED), max_size=8))
 def test_what_is_written_reads_back(edges: list[tuple[str, str]]) -> None:
-    rows = rows_of(edges)
-    assert parse_text(to_text(rows)) == rows
-    assert parse_rows(map(to_plain, rows)) == rows
+    rows = route_rows_of(edges)
+    assert parse_routes_text(routes_to_text(rows)) == rows
+    assert parse_route_rows(map(to_plain, rows)) == rows
 
 
 def test_each_wrong_line_is_named() -> None:
@@ -50,7 +56,7 @@ def test_each_wrong_line_is_named() -> None:
 
 def test_a_row_needs_a_source_and_targets_and_no_more() -> None:
     with pytest.raises(InvalidPolicy) as caught:
-        parse_rows([{"source": "", "targets": ["a"]}, {"source": "b", "targets": []}, {"source": "c", "to": "d"}])
+        parse_route_rows([{"source": "", "targets": ["a"]}, {"source": "b", "targets": []}, {"source": "c", "to": "d"}])
     assert [(error.row, error.field) for error in caught.value.errors] == [
         ("", "source"),
         ("b", "targets"),
@@ -61,7 +67,7 @@ def test_a_row_needs_a_source_and_targets_and_no_more() -> None:
 
 def test_a_source_stands_once() -> None:
     with pytest.raises(InvalidPolicy, match="two rows"):
-        parse_rows([{"source": "a", "targets": ["b"]}, {"source": "a", "targets": ["c"]}])
+        parse_route_rows([{"source": "a", "targets": ["b"]}, {"source": "a", "targets": ["c"]}])
 
 
 def test_names_that_cannot_be_seen_are_refused() -> None:

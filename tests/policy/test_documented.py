@@ -9,12 +9,11 @@ from pydantic import BaseModel
 
 from handoffaudit.policy.agents import DeclaredRoutesModel
 from handoffaudit.policy.alert_rules import AlertRuleModel
-from handoffaudit.policy.handoff_files import HandoffFilesModel
 from handoffaudit.policy.kinds import KINDS
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.retention import RetentionModel
-from handoffaudit.policy.strictness import FIELDS, StrictnessModel, to_plain
+from handoffaudit.policy.strictness import FIELDS, HandoffFilesModel, StrictnessModel, to_plain
 from handoffaudit.policy.values import fields_of
 from handoffaudit.validation.config import TypePolicy
 

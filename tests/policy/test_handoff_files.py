@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.policy.handoff_files import HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
+from handoffaudit.policy.strictness import HandoffFilesPolicy
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale
 

@@ -7,8 +7,7 @@ import pytest
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.policy.agent_roles import DeclaredRole
-from handoffaudit.policy.agents import DeclaredRoutes
+from handoffaudit.policy.agents import DeclaredRole, DeclaredRoutes
 from handoffaudit.policy.kinds import KINDS, rules, schemas, strictness
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.prompts import PromptRow

@@ -39,13 +39,14 @@ from handoffaudit.celery import app
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.handoffs.models import Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, Verdict
-from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, HourlyTotal, TelemetrySpan, TelemetryTrace
+from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, HourlySource, HourlyTotal
+from handoffaudit.handoffs.models import TelemetrySpan, TelemetryTrace
 asked = (Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend)
 # A worker that was killed may have held a lease, which lasts two minutes.
 leases = (Watermark, RetentionRun)
 telemetry = (TelemetrySpan, TelemetryTrace)
 with connection.cursor() as cursor:
-    counted = (DailyCount, DailyPair, HourlyCount, HourlyTotal)
+    counted = (DailyCount, DailyPair, HourlyCount, HourlySource, HourlyTotal)
     for model in (*asked, *leases, *counted, *telemetry, Event, Finding, HandoffBody, Verdict, Handoff):
         cursor.execute(f"DELETE FROM {model._meta.db_table}")
 app.control.purge()

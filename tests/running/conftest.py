@@ -137,8 +137,15 @@ class Up:
         return found[1] if found else None
 
     def worker(self) -> int:
-        """Return the process id of the worker."""
-        return next(pid for pid in descendants(self.process.pid) if role(pid) == "worker")
+        """Return the process id of the worker, which may just be started again."""
+        found: list[int] = []
+
+        def is_there() -> bool:
+            found[:] = [pid for pid in descendants(self.process.pid) if role(pid) == "worker"]
+            return bool(found)
+
+        wait_for(is_there)
+        return found[0]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:
@@ -148,10 +155,9 @@ class Up:
 
 def role(pid: int) -> str:
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/comm").read_text().strip().removeprefix("handoff-")
     except OSError:
         return ""
-    return words[3].decode() if b"handoffaudit.cli.serve.processes" in words else ""
 
 
 @pytest.fixture

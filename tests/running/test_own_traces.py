@@ -23,12 +23,12 @@ pytestmark = pytest.mark.nightly
 WEB = """
 import httpx, sys, time
 from handoffaudit.wsgi import application
-from handoffaudit import otel
+from handoffaudit import observability
 with httpx.Client(transport=httpx.WSGITransport(app=application), base_url="http://localhost") as client:
     for path in sys.argv[1:]:
         client.get(path, headers={"X-Request-ID": "mine", "traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"})
     client.post("/v1/traces", content=b"", headers={"Content-Type": "application/x-protobuf"})
-otel._tracer.span_processor.force_flush()
+observability._tracer.span_processor.force_flush()
 """
 WORKER = ("-m", "celery", "--quiet", "--app", "handoffaudit", "worker", "--pool", "threads", "--concurrency", "1")
 

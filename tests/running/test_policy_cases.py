@@ -62,6 +62,11 @@ def test_cases_of_a_file_need_no_data_folder(running: Up, kept: list[str], tmp_p
     done = run("policy", "test", "-", "--cases", str(cases), folder=nothing, text="format: 1\npolicies: {}")
     assert done.returncode == 0, done.stderr
     assert not nothing.exists()
+    for ignored in ("--tenant", "--data"):
+        refused = run("policy", "test", "-", "--cases", str(cases), ignored, "acme", folder=nothing, text="format: 1")
+        assert refused.returncode == 2
+        assert f"{ignored} has no effect with --cases" in refused.stderr
+        assert "leave out --cases" in refused.stderr
     cases.write_text("format: 1\ncases: []\n")
     none = run("policy", "test", "-", "--cases", str(cases), folder=nothing, text="format: 1\npolicies: {}")
     assert none.returncode == 2

@@ -29,7 +29,7 @@ app.start(["--quiet", "worker", "--pool", "threads", "--concurrency", "1", "--qu
 """
 
 SENDER = """
-from handoffaudit.logging import begin_request
+from handoffaudit.observability import begin_request
 from handoffaudit.celery import REQUEST_IDS, app
 from handoffaudit.handoffs import notify
 

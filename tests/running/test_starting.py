@@ -89,6 +89,19 @@ def answers(address: str) -> bool:
         return False
 
 
+def test_the_supervisor_forks_from_its_only_thread(start):
+    up = start().wait_ready()
+    assert len(list(Path(f"/proc/{up.process.pid}/task").iterdir())) == 1
+    # What a child adds to the memory that it shares is far less than the modules take.
+    own = sum(_private_kb(pid) for pid in (up.process.pid, *descendants(up.process.pid)))
+    assert own < 170_000
+
+
+def _private_kb(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
+
+
 def test_nothing_outlives_a_killed_supervisor(start):
     up = start().wait_ready()
     below = descendants(up.process.pid)
@@ -175,7 +188,7 @@ def test_a_database_that_was_emptied_is_refused_with_the_remedies(folder):
     os.truncate(path, 0)
     line = refused(folder)
     assert f"The database {path} has 0 bytes, but the data folder was in use before: restore a backup" in line
-    assert "To begin anew instead, remove that file and those beside it." in line
+    assert "To start with an empty database instead, remove that file and the files that end in -wal and -shm" in line
     assert "has 0 bytes" in run("key", "list", folder=folder).stderr
     assert path.stat().st_size == 0
     shutil.rmtree(folder / "static")
@@ -204,7 +217,7 @@ def test_an_emptied_database_is_refused_where_the_static_files_are_elsewhere(tmp
 def test_a_first_start_that_was_killed_starts_again(tmp_path):
     # What there is before the tables are.
     (tmp_path / "queue" / "messages").mkdir(parents=True)
-    for name in ("handoffaudit.sqlite3", "migrate.lock", "prepare.lock", "secret-key"):
+    for name in ("handoffaudit.sqlite3", "migrate.lock", "secret-key"):
         (tmp_path / name).write_text("a key of a killed start, which is long enough" if name == "secret-key" else "")
     prepare = [sys.executable, "-m", "handoffaudit.cli.serve.setup"]
     env = clean_environment(HANDOFFAUDIT_DATA=str(tmp_path))

@@ -7,7 +7,7 @@ from handoffaudit.handoffs.alerts import raise_alert
 from handoffaudit.handoffs.webhooks.delivery import drain as deliver_waiting
 from handoffaudit.handoffs.webhooks.events import dispatch as gather_events
 from handoffaudit.problem_types import PROBLEM_TYPES, type_of
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES
 
 __all__ = [
     "AUDIT_ACTIONS",

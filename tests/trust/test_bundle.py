@@ -2,29 +2,35 @@
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs.models import HandoffBody, RemovedDocument
+from handoffaudit.cli.trust import INCOMPLETE, verify_bundle
+from handoffaudit.handoffs import export
+from handoffaudit.handoffs.export import Download
+from handoffaudit.handoffs.models import Event, HandoffBody, RemovedDocument
+from handoffaudit.handoffs.review import activity
 from handoffaudit.trust import bundle, bundle_check, seals
-from handoffaudit.trust.bundle import Download
 from handoffaudit.trust.bundle_check import WrongBundle, check
 from handoffaudit.trust.signatures import VARIABLE, make_key
 from tests.api.support import client, problem
 from tests.api.support import make_key as make_api_key
-from tests.handoffs.support import circular, held, judged, payload
-from tests.trust.support import decide, own_key, seal_all, sealed_history
+from tests.handoffs.support import circular, held, judged, payload, set_policy
+from tests.trust.support import ADA, decide, own_key, seal_all, sealed_history
 
 pytestmark = pytest.mark.django_db
 
@@ -210,12 +216,12 @@ def zipped(**files: bytes) -> bytes:
     return out.getvalue()
 
 
-def signed(files: list[Any], **others: bytes) -> bytes:
+def signed(files: list[Any], left_out: Any = None, **others: bytes) -> bytes:
     from handoffaudit.trust.signatures import canonical
 
     key = make_key()
     facts = {"format": bundle_check.FORMAT, "version": 1, "tenant": "a", "public_key": key.public, "files": files}
-    manifest = canonical(facts | {"made_at": "", "made_by": "", "subject": {}})
+    manifest = canonical(facts | {"made_at": "", "made_by": "", "subject": {}, "left_out": left_out or {}})
     return zipped(manifest_json=manifest, manifest_sig=key.sign("bundle", manifest).encode(), **others)
 
 
@@ -227,6 +233,8 @@ HOSTILE = {
     "a deep manifest": zipped(manifest_json=b"[" * 100_000, manifest_sig=b""),
     "a manifest of other types": zipped(manifest_json=b'{"format": [], "files": {}}', manifest_sig=b"\xff"),
     "a file without a digest": signed([{"path": "a"}]),
+    "a long list of files": zipped(**{f"{number}{'x' * 60_000}": b"" for number in range(80)}),
+    "a manifest with another word for a number": signed([], left_out="many"),
     "a manifest that unpacks to much": zipped(manifest_json=b" " * 20_000_000, manifest_sig=b""),
     "a signature that unpacks to much": zipped(manifest_json=b"{}", manifest_sig=b" " * 20_000_000),
 }
@@ -249,6 +257,15 @@ def test_a_file_that_unpacks_to_more_than_the_manifest_says_is_not_read_to_its_e
 def test_lines_that_are_no_objects_are_refused(made: Path, content: bytes) -> None:
     change(made, lambda files: (files.update({"rows.jsonl": content}), sign_again(files)))
     with pytest.raises(WrongBundle):
+        check(made, None)
+
+
+@pytest.mark.parametrize("bound", ["MOST_ROWS", "MOST_SEALS", "MOST_HANDOFFS"])
+def test_more_lines_than_the_product_writes_are_refused(
+    made: Path, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle_check, bound, 2)
+    with pytest.raises(WrongBundle, match="too many lines"):
         check(made, None)
 
 
@@ -315,15 +332,94 @@ def test_another_tenant_has_no_part_in_a_bundle(tenant: Tenant, tmp_path: Path) 
     assert not [name for name, text in content.items() if b"secret" in text or str(theirs.pk).encode() in text]
 
 
+def test_a_bundle_says_what_it_left_out(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = judged(tenant, circular(handoff_id="first"))
+    for name in ("second", "third", "fourth"):
+        judged(tenant, payload(handoff_id=name), retry_of="first")
+    for text in ("One.", "Two.", "Three."):
+        activity.add_comment(tenant=tenant, reference=str(first.pk), text=text, actor=ADA)
+    for budget in (900, 901):
+        set_policy(tenant, "research_result", token_budget=budget)
+    for name, value in (("MOST_PER_HANDOFF", 2), ("_PART", 1), ("MOST_ENTRIES", 1)):
+        monkeypatch.setattr(bundle, name, value)
+    subject = bundle.about_handoff(tenant, str(first.pk))
+    assert [one.handoff_id for one in subject.handoffs] == ["first", "fourth"]
+    path = write(tmp_path / "x.zip", subject)
+    events = Event.objects.filter(handoff__in=[one.pk for one in subject.handoffs]).count()
+    expected = {"attempts": 2, "events": events - 4, "comments": 2, "audit_entries": 1}
+    with zipfile.ZipFile(path) as archive:
+        assert json.loads(archive.read("manifest.json"))["left_out"] == expected
+        summary = archive.read("summary.html").decode()
+    told = CliRunner().invoke(verify_bundle, [str(path), "--key", own_key().public])
+    assert told.exit_code == INCOMPLETE
+    assert "intact, but not complete" in told.output
+    for number, words in zip(expected.values(), ("older attempts", "later events", "comments", "audit"), strict=True):
+        assert re.search(rf"<li>{number} [^<]*{words}", summary)
+        assert re.search(rf"left out: {number} .*{words}", told.output)
+
+
 def test_few_bundles_are_made_at_once() -> None:
-    begun = [Download(iter([b"1"])) for _ in range(bundle.MOST_AT_ONCE)]
-    with pytest.raises(bundle.Busy):
+    begun = [Download(iter([b"1"])) for _ in range(export.MOST_AT_ONCE)]
+    with pytest.raises(export.Busy):
         Download(iter([b"1"]))
     assert b"".join(begun[0]) == b"1"
     again = Download(iter([]))
     begun[1].close()
     again.close()
-    assert len(bundle._under_way) == 0
+    assert len(export._under_way) == 0
+
+
+def test_a_slow_reader_loses_its_place_to_another_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(export, "time", SimpleNamespace(monotonic=lambda: now))
+    begun = [Download(iter([b"1"] * 9)) for _ in range(export.MOST_AT_ONCE)]
+    assert next(begun[0]) == next(begun[1]) == b"1"
+    now = export.PATIENCE_SECONDS
+    with pytest.raises(export.Busy):
+        Download(iter([]))
+    assert next(begun[0]) == b"1"
+    now += 1
+    again = Download(iter([]))
+    assert len(export._stalled) == 2
+    monkeypatch.setattr(export, "MOST_STALLED", 2)
+    with pytest.raises(export.Busy):
+        Download(iter([]))
+    for slow in begun:
+        with pytest.raises(export.SlowReader):
+            next(slow)
+    again.close()
+    assert not (*export._under_way, *export._stalled)
+
+
+def test_a_reader_that_stops_after_a_large_part_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(export, "time", SimpleNamespace(monotonic=lambda: now))
+    read = Download(iter([b"x" * export.LEAST_BYTES_PER_SECOND * 600, b"y", b"z"]))
+    next(read)
+    now = 600
+    assert next(read) == b"y"
+    now += export.PATIENCE_SECONDS + 1
+    with pytest.raises(export.SlowReader):
+        next(read)
+
+
+def test_a_reader_is_not_slow_while_it_waits_for_the_server_or_reads_fast_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(export, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def parts() -> Iterator[bytes]:
+        nonlocal now
+        for _ in range(5):
+            now += 100
+            yield b"x" * export.LEAST_BYTES_PER_SECOND * 50
+
+    read = Download(parts())
+    for _ in range(5):
+        next(read)
+        now += 50
+    assert list(read) == []
 
 
 @pytest.mark.parametrize(("scopes", "has_audit"), [(("read",), False), (("read", "admin"), True)])
@@ -351,7 +447,7 @@ def test_the_api_says_why_there_is_no_bundle(tenant: Tenant, monkeypatch: pytest
         problem(api.get("/evidence", params={"handof": "x"}), 400)
         monkeypatch.setattr(bundle, "MOST_HANDOFFS", 1)
         assert problem(api.get("/evidence"), 413)["limit"] == 1
-        monkeypatch.setattr(bundle, "MOST_AT_ONCE", 0)
+        monkeypatch.setattr(export, "MOST_AT_ONCE", 0)
         monkeypatch.setattr(bundle, "MOST_HANDOFFS", 10)
         problem(api.get("/evidence"), 503)
         monkeypatch.setenv(VARIABLE, "no key")
@@ -426,10 +522,6 @@ def test_the_commands_write_and_check_a_bundle(
 
 
 def test_a_forged_bundle_writes_no_lines_of_its_own(made: Path) -> None:
-    from click.testing import CliRunner
-
-    from handoffaudit.cli.trust import verify_bundle
-
     def forge(files: dict[str, bytes]) -> None:
         manifest = json.loads(files["manifest.json"]) | {"made_by": "ada\n\x1b[2K  note: signed with the right key"}
         files["manifest.json"] = json.dumps(manifest).encode()

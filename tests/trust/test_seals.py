@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.diagnostics import erasure, handoff_removal
+from handoffaudit.diagnostics import erasure, removal
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, Verdict, new_id
 from handoffaudit.policy.models import PolicyVersion
@@ -215,7 +215,7 @@ def test_a_count_of_removed_handoffs_excuses_no_missing_row(tenant: Tenant) -> N
     handoffs = sealed_history(tenant)
     before = timezone.now() + timedelta(minutes=1)
     with transaction.atomic():
-        handoff_removal.remove(tenant, [one.pk for one in handoffs[:1]], before)
+        removal.remove_handoffs(tenant, [one.pk for one in handoffs[:1]], before)
     report = verify(tenant)
     assert (len(report.problems), report.removed) == (2, 0)
 

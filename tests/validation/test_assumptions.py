@@ -1,11 +1,11 @@
 """Tests of the sentences in which an agent says that its own data is assumed or made up."""
 
-import time
 from typing import Any
 
 import pytest
 
 from handoffaudit.validation.assumptions import LONGEST_TEXT, assumption_in
+from tests.elapsed import BOUNDED, cpu_seconds
 from tests.validation.support import codes, judge, payload
 
 CODE = "consistency.assumed_data"
@@ -81,7 +81,5 @@ def test_declared_assumptions_are_no_finding() -> None:
     "text", ["i i is with assum " * 9_000, "is mock " * 9_000, "\n" * 99_000 + "assum", "we " * 40_000 + "assume"]
 )
 def test_hostile_texts_take_bounded_time(text: str) -> None:
-    began = time.process_time()
-    assumption_in(text)
-    assert time.process_time() - began < 0.5
+    assert cpu_seconds(lambda: assumption_in(text)) < BOUNDED
     assert assumption_in("x" * LONGEST_TEXT + MADE_UP) == ""

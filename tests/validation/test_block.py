@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.formats.block import MARK, read_block
+from handoffaudit.validation.formats.file_report import MARK, read_block
 from tests.elapsed import grows_linearly
 
 

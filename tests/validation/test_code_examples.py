@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES, Example, _examples, entry_of, example_of, text_of
 from handoffaudit.validation.formats import payload
 from handoffaudit.validation.formats.schema_check import Shape
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES, Example, _examples, entry_of, example_of, text_of
 
 from .test_goldens import outcome_of, written
 

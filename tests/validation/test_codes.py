@@ -7,9 +7,8 @@ import orjson
 import pytest
 
 from handoffaudit import validation
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 from handoffaudit.validation.issues import Code, Severity, make
-from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, grounding
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES, LAYERS, MODEL_LAYERS, grounding
 
 
 @pytest.mark.parametrize("entry", CATALOGUE.values(), ids=lambda entry: entry.code)

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 from handoffaudit.validation.config import (
     CircularPolicy,
     CritiquePolicy,
@@ -32,7 +31,7 @@ from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.handoff_files import write_handoff
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.json_text import parse_json
-from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, History, Subject
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES, LAYERS, MODEL_LAYERS, History, Subject
 from handoffaudit.validation.pipeline import decide, run
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Role, Unavailable
 from handoffaudit.validation.record import Envelope

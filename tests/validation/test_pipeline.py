@@ -5,10 +5,9 @@ from collections.abc import Iterable
 import orjson
 import pytest
 
-from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue, make
-from handoffaudit.validation.layers import LAYERS, CouldNotRunError, History, Subject
+from handoffaudit.validation.layers import CATALOGUE, LAYERS, CouldNotRunError, History, Subject
 from handoffaudit.validation.pipeline import decide
 from handoffaudit.validation.verdict import score, verdict_to_dict
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Severity, make
+from handoffaudit.validation.layers import CATALOGUE
 from handoffaudit.validation.library.models import RemediationPolicy, RemediationRecord
 from handoffaudit.validation.remediation import (
     Action,

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from a2a.helpers import new_task_from_user_message
 from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
-from a2a.types import Part, SendMessageRequest, TaskState
+from a2a.types import Message, Part, SendMessageRequest, TaskState
 from google.protobuf.json_format import MessageToDict
 
 from handoffaudit_client.a2a.messages import question_of, source_in
 from handoffaudit_client.plugin_gate import PluginGate, show
 
 if TYPE_CHECKING:
-    from typing import Literal
-
-    from a2a.server.events import EventQueue
-    from a2a.types import Message
-
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
     from handoffaudit_client.verdict import Verdict
 
-# The metadata of the message with which a held handoff is answered.
-_HELD = "handoffaudit"
+_HELD = "handoffaudit"  # in the metadata of the message that answers a held handoff
 
 
 class GatedExecutor(AgentExecutor):
@@ -60,23 +55,40 @@ class GatedExecutor(AgentExecutor):
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Let the agent start with the message, or answer why it must not."""
         held = _held_message(context)
-        message = held if held is not None else context.message
-        plain = MessageToDict(message)
+        plain = MessageToDict(held or context.message)
         user = context.call_context.user
         source = (user.user_name if user.is_authenticated else "") or source_in(plain) or self.source
-        # The id has the task, so that an approval is of no use for another task with the same message.
+        # The id contains the task, so that an approval holds for one task, and not for another with the same message.
         seam = f"server {context.task_id}"
         question = question_of({**plain, "contextId": context.context_id}, source, self.target, seam, self.type)
         verdict = await self._gate.ask_async(question)
         is_open = verdict.is_open or self._gate.must_interrupt(verdict, is_resumed=held is not None)
-        if verdict and not is_open:
-            await self.executor.execute(_with_message(context, held) if held is not None else context, event_queue)
-        else:
+        if not verdict or is_open:
             await _answer(context, event_queue, question, verdict, is_open=is_open)
+        elif held is None:
+            await self.executor.execute(context, event_queue)
+        else:
+            await self.executor.execute(_with_message(context, held), _TaskQueue(context, event_queue))
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Cancel the task of the agent."""
         await self.executor.cancel(context, event_queue)
+
+
+class _TaskQueue(EventQueue):
+    """Queue that ends the task with the agent's message, which the SDK refuses where the gate has made the task."""
+
+    def __init__(self, context: RequestContext, queue: EventQueue) -> None:
+        self._queue = queue
+        self._updater = TaskUpdater(queue, context.task_id, context.context_id)
+
+    async def enqueue_event(self, event: Any) -> None:
+        if isinstance(event, Message):
+            told = Message()
+            told.CopyFrom(event)
+            told.task_id, told.context_id = self._updater.task_id, self._updater.context_id
+            await self._updater.complete(told)
+        else:
+            await self._queue.enqueue_event(event)
 
 
 async def _answer(
@@ -85,9 +97,8 @@ async def _answer(
     if context.current_task is None:
         await event_queue.enqueue_event(new_task_from_user_message(context.message))
     updater = TaskUpdater(event_queue, context.task_id, context.context_id)
-    held = {**show(question, verdict), "message_id": context.message.message_id}
-    if (before := _held_message(context)) is not None:
-        held["message_id"] = before.message_id
+    message = _held_message(context) or context.message
+    held = {**show(question, verdict), "message_id": message.message_id}
     told = updater.new_agent_message([Part(text=verdict.why)], metadata={_HELD: held})
     await (updater.requires_input(told) if is_open else updater.reject(told))
 

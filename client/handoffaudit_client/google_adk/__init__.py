@@ -1,12 +1,14 @@
-"""Plug-in for Google ADK: `HandoffPlugin` observes the handoffs and tools of a runner, and can stop handoffs.
+"""Plug-in for Google ADK: `HandoffPlugin` observes the handoffs and tools of an app, and can stop handoffs.
 
     from google.adk import Agent
+    from google.adk.apps import App
     from google.adk.runners import InMemoryRunner
     from handoffaudit_client.google_adk import HandoffPlugin
 
     writer = Agent(name="writer", model=model, description="Writes reports.")
     researcher = Agent(name="researcher", model=model, sub_agents=[writer])
-    runner = InMemoryRunner(researcher, app_name="orders", plugins=[HandoffPlugin()])
+    app = App(name="orders", root_agent=researcher, plugins=[HandoffPlugin()])
+    runner = InMemoryRunner(app=app)
 
 The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
 

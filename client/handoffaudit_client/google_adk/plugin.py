@@ -1,4 +1,4 @@
-"""Plug-in of a runner that observes handoffs and tools, and asks for a verdict before a handoff."""
+"""Plug-in of an app that observes handoffs and tools, and asks for a verdict before a handoff."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRANSFER = "transfer_to_agent"
 
 
 class HandoffPlugin(BasePlugin):
-    """Sends or gates the transfers of all agents of a runner; give it to `Runner(plugins=[HandoffPlugin()])`.
+    """Sends or gates the transfers of all agents of an app; give it to `App(plugins=[HandoffPlugin()])`.
 
     A blocked handoff is answered with `{"error": why}`. If the handoff is held, `policy="block"` waits at most
     `timeout` seconds for the decision of a person, while other runs go on. `policy="observe"` only sends; a transfer
@@ -44,7 +44,7 @@ class HandoffPlugin(BasePlugin):
         declare_chain: bool = False,
         reason: str | None = None,
     ) -> None:
-        """Create a plug-in for one or more runners. Raises `ValueError` for another policy, and as `Client`."""
+        """Create a plug-in for one or more apps. Raises `ValueError` for another policy, and as `Client`."""
         super().__init__("handoffaudit")
         self._gate = PluginGate(client, policy, timeout, ("block", "observe"))
         self.client = self._gate.client

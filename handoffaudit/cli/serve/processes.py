@@ -1,20 +1,19 @@
-"""The processes of `handoffaudit up`: the supervisor that starts, replaces and stops them, and their entry point.
+"""The processes of `handoffaudit up`: the supervisor that starts, replaces and stops them, and what they run."""
 
-A child is `python -m handoffaudit.cli.serve.processes ROLE PARENT [HOST PORT]`.
-"""
-
+import atexit
 import contextlib
-import fcntl
+import gc
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess as Process
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
 
 STEADY_SECONDS = 10.0
 
-Process = subprocess.Popen[bytes]
+# A forked child shares the memory of the modules that the supervisor has loaded. On macOS, system libraries may fail in
+# a forked process.
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+
+STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 @dataclass(slots=True)
@@ -42,20 +45,10 @@ class Child:
     pause: float = FIRST_PAUSE
 
     def start(self) -> None:
-        module = "handoffaudit.cli.serve.processes"
-        command = [sys.executable, "-m", module, self.name, str(os.getpid()), *self.arguments]
-        # The child gets its own session, so Ctrl-C reaches only the supervisor, which stops the children in order.
-        self.process = subprocess.Popen(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
-        )
+        context: Any = multiprocessing.get_context(START_METHOD)
+        self.process = context.Process(target=run_role, args=(self.name, os.getpid(), *self.arguments))
+        self.process.start()
         self.started = time.monotonic()
-
-    def kill(self) -> None:
-        """Kill the process and all processes that it started, if it runs."""
-        if self.process:
-            _kill_group(self.process)
-            self.process.wait()
-            self.process = None
 
 
 @dataclass(slots=True)
@@ -86,7 +79,7 @@ class Supervisor:
             if child.process is None:
                 if now >= child.start_at:
                     child.start()
-            elif (code := child.process.poll()) is not None:
+            elif (code := child.process.exitcode) is not None:
                 self._bury(child, child.process, code, now)
 
     def _bury(self, child: Child, process: Process, code: int, now: float) -> None:
@@ -108,18 +101,19 @@ class Supervisor:
             process.terminate()
         until = time.monotonic() + STOP_SECONDS
         for name, process in running:
-            try:
-                process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            process.join(max(0.0, until - time.monotonic()))
+            if process.exitcode is None:
                 self.tell(f"The {name} process {process.pid} did not end in {STOP_SECONDS:g} s: killed.")
             _kill_group(process)
-            process.wait()
+            process.join()
 
 
 def _kill_group(process: Process) -> None:
     """Kill the process and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid or 0, signal.SIGKILL)
+    # A process that has just been forked has no group yet.
+    process.kill()
 
 
 def _describe_exit(code: int) -> str:
@@ -149,30 +143,29 @@ def _watch_parent(parent: int) -> None:
     os._exit(1)
 
 
-PREPARATION_LOCK = "prepare.lock"
-
-
-@contextlib.contextmanager
-def hold_back_web(folder: Path) -> Iterator[None]:
-    """Let the web process load its modules, but not open the database, while the caller prepares the data folder."""
-    with (folder / PREPARATION_LOCK).open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def load_pages_and_wait() -> None:
-    """Load the modules of all pages, then wait until the data folder is prepared."""
-    # The preparation reports wrong settings, and its failure ends this process. Otherwise, the next import fails again.
+def load_modules() -> None:
+    """Load the modules of the children before the fork, so that they share memory. Do not start a thread here."""
+    if START_METHOD != "fork":
+        return
+    # Nothing is garbage yet, and collecting it would take a quarter of the time.
+    gc.disable()
+    # The preparation reports wrong settings. Without it, the children fail with the same error.
     with contextlib.suppress(Exception):
         import django
 
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
-        django.setup(set_prefix=False)
-        import handoffaudit.urls  # noqa: F401
-    from handoffaudit.env import data_folder
+        from handoffaudit.celery import app  # names the settings
 
-    with (data_folder() / PREPARATION_LOCK).open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
+        django.setup(set_prefix=False)
+        import granian.server  # noqa: F401
+
+        import handoffaudit.urls  # noqa: F401
+        from handoffaudit.validation.tokenizers import default_counter
+
+        app.loader.import_default_modules()
+        default_counter()
+    # A collection in a child would write into each page.
+    gc.freeze()
+    gc.enable()
 
 
 # A long poll occupies a thread while it waits, so there are many threads.
@@ -186,6 +179,7 @@ def run_web(host: str, port: int) -> None:
     from granian.log import LogLevels
     from granian.server import Server
 
+    multiprocessing.set_start_method(START_METHOD, force=True)
     Server(
         "handoffaudit.wsgi:application",
         address=host,
@@ -205,7 +199,6 @@ def run_web(host: str, port: int) -> None:
 def load_application(target: str, *_: Any, **__: Any) -> Callable[..., Any]:
     """Load the application in the process that answers requests, a child of the process of `run_web`."""
     exit_with_parent(os.getppid())
-    load_pages_and_wait()
     from handoffaudit.wsgi import application
 
     return application
@@ -236,22 +229,37 @@ def start_celery(queue: str, threads: int) -> None:
 
     # Celery warns about every worker that runs as root. This worker reads only messages of the product, as JSON.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
-    app.start(
-        [
-            *("--quiet", "worker", "--pool", "threads", "--concurrency", str(threads), "--queues", queue),
-            *("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"),
-        ]
+    # As `celery worker` does, without loading the prompt of Celery's shell, which takes 5 MB.
+    worker = app.Worker(
+        pool_cls="threads",
+        concurrency=threads,
+        queues=queue,
+        quiet=True,
+        loglevel="WARNING",
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
     )
+    worker.start()
+    sys.exit(worker.exitcode)
 
 
-def main(arguments: list[str]) -> None:
-    role, parent, *place = arguments
-    exit_with_parent(int(parent))
-    if role == "web":
-        run_web(place[0], int(place[1]))
-    else:
-        {"worker": run_worker, "asker": run_asker}[role]()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def run_role(name: str, parent: int, *place: str) -> None:
+    """Run a child process of the supervisor `parent`."""
+    # The child gets its own session, so Ctrl-C reaches only the supervisor, which stops the children in order.
+    os.setsid()
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(f"handoff-{name}")
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    exit_with_parent(parent)
+    try:
+        if name == "web":
+            run_web(place[0], int(place[1]))
+        else:
+            {"worker": run_worker, "asker": run_asker}[name]()
+    finally:
+        # A child of multiprocessing does not run exit functions, and OpenTelemetry sends its last spans in one of them.
+        atexit._run_exitfuncs()  # noqa: SLF001

@@ -29,7 +29,7 @@ from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics.agents import list_pairs
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.policy import kinds
-from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, parse_text, to_text
+from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, parse_routes_text, routes_to_text
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
 
@@ -137,7 +137,7 @@ class Editor(Draft[DeclaredRoutes]):
         )
 
     def rows(self, now: Rows) -> Iterable[DeclaredRoutes]:
-        return kinds.agents.checked(parse_text(self.text))
+        return kinds.agents.checked(parse_routes_text(self.text))
 
     def touched(self, tenant: Tenant, now: Rows, rows: Iterable[DeclaredRoutes]) -> list[str]:
         return []
@@ -147,7 +147,7 @@ class Editor(Draft[DeclaredRoutes]):
             self.keep("text", error, error.row if error.row.startswith("line ") else cut(error.row, LONGEST_NAME))
 
     def meet(self, current: Rows) -> None:
-        mine = kinds.agents.checked(parse_text(self.text))
+        mine = kinds.agents.checked(parse_routes_text(self.text))
         self.theirs = lines(kinds.agents.difference(current.rows, mine))[:MOST_OF_A_VERSION]
 
 
@@ -178,7 +178,7 @@ def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor
         return None
     if "seen" in request.GET:
         return _filled(who.tenant, now)
-    return Editor(base_version=now.version, text=to_text(now.rows)) if "edit" in request.GET else None
+    return Editor(base_version=now.version, text=routes_to_text(now.rows)) if "edit" in request.GET else None
 
 
 def _filled(tenant: Tenant, now: Rows) -> Editor:
@@ -192,7 +192,7 @@ def _filled(tenant: Tenant, now: Rows) -> Editor:
         targets.setdefault(source, set()).add(target)
     rows = [DeclaredRoutes(source, tuple(sorted(found))) for source, found in sorted(targets.items())]
     return Editor(
-        base_version=now.version, text=to_text(rows), filled=len(new), note="All that was seen" if new else ""
+        base_version=now.version, text=routes_to_text(rows), filled=len(new), note="All that was seen" if new else ""
     )
 
 

@@ -1,7 +1,8 @@
 """The Agents page: the map, the matrix and the lists of agents and routes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from html import escape
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -13,10 +14,10 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
-from handoffaudit.dashboard.agents import agent, declared, roles
 from handoffaudit.dashboard.agents import agent as agent_page
+from handoffaudit.dashboard.agents import declared
 from handoffaudit.dashboard.agents.declared import format_duration
-from handoffaudit.dashboard.filters import Links, choose_window
+from handoffaudit.dashboard.filters import AgentOrder, Links, SortedPage, choose_window, sort_agents
 from handoffaudit.dashboard.navigation import build_agent_url, open_item_url
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.formats import format_share, percent, tone
@@ -34,8 +35,10 @@ from handoffaudit.diagnostics.agents import (
 )
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.rates import OutcomeCounts
+from handoffaudit.validation.text import pluralize
 
 MOST_DRAWN: Final = 60
 
@@ -175,7 +178,7 @@ def _cell(found: Agents, edge: AgentRoute, links: Links) -> str:
     undeclared = named and found.is_declared(edge.source, edge.target) is False
     share = edge.share
     number, time, kind = f"{edge.number:,}", format_duration(edge.median_seconds), tone(share)
-    words = [f"{number} handed over", f"{format_share(share)} accepted"]
+    words = [pluralize(edge.number, "handoff"), f"{format_share(share)} accepted"]
     words += [f"median {time}"] if time else []
     words += ["not declared"] if undeclared else []
     way = f"{_readable_name(edge.source)} to {_readable_name(edge.target)}"
@@ -195,6 +198,7 @@ def _cell(found: Agents, edge: AgentRoute, links: Links) -> str:
     )
 
 
+@lru_cache(maxsize=1024)
 def _readable_name(name: str) -> str:
     return "others" if name == OTHERS else cut(name, 80)
 
@@ -208,6 +212,8 @@ MOST_LISTED: Final = 20
 _LONGEST: Final = 80
 
 _UNKNOWN: Final = "\u2013"
+
+_NO_NUMBER: Final = f'<span class="none">{_UNKNOWN}</span>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,31 +250,6 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A row of the table of all agents, as texts.
-
-    `agent` is the name as handoffs have it, and `is_path` says that it can be part of an address. `handed_on` and
-    `received` are addresses of lists, and their numbers are empty if there are no handoffs.
-    """
-
-    agent: str
-    name: str
-    href: str
-    is_path: bool
-    role: str
-    handed_on: str
-    handed_on_number: str
-    received: str
-    received_number: str
-    accepted: str
-    accepted_tone: str
-    accepted_counts: str
-    caused: str
-    passed_on: str
-    time: str
-
-
-@dataclass(frozen=True, slots=True)
 class MostBlocked:
     """The route with the most blocked handoffs; `href` lists all of them, the oldest first."""
 
@@ -282,13 +263,19 @@ def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Show the agents; `?agent=` shows one agent, for names that cannot be part of a path."""
     if "agent" in request.GET:
         return agent_page.answer(request, who, request.GET["agent"])
-    choice = choose_window(request)
+    choice, filters = choose_window(request), AgentOrder()
+    try:
+        filters = AgentOrder.from_query(request.GET)
+    except FilterError as bad:
+        choice = replace(choice, bad=bad)
     found = load_agents(who.tenant, choice.window.since, choice.window.until)
     links = Links(who.tenant, choice.window)
-    context = choice.context | {"found": found, "most_traced": MOST_TRACED}
+    context = choice.context | {"found": found, "most_traced": MOST_TRACED, "filters": filters}
+    context["views"] = SortedPage(reverse("dashboard:agents", args=[who.tenant.slug]), context["query"], "agents")
     context["item_url"] = open_item_url(request, who.tenant.slug, "agents", context["query"])
     if found.agents:
         context |= _drawings(who, found, links) | _lists(_Naming(who, links), found)
+        context |= _table(who, sort_agents(found.agents, filters.order), links)
     else:
         context["declared_number"] = len(found.declared_edges)
     return render_page(request, TEMPLATE, context, status=choice.status)
@@ -296,7 +283,6 @@ def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 def _drawings(who: TenantMembership, found: Agents, links: Links) -> dict[str, Any]:
     listed = found.edges.listed
-    shown = load_roles(who.tenant, (agent.name for agent in found.agents[:MOST_AGENTS]))
     return {
         "judged": OutcomeCounts.of(edge.judged for edge in listed),
         "caused": sum(edge.stats.caused for edge in listed),
@@ -304,15 +290,22 @@ def _drawings(who: TenantMembership, found: Agents, links: Links) -> dict[str, A
         "most_blocked": _most_blocked(who, found),
         "maps": maps(who.tenant, found.agents, listed, links),
         "matrix": matrix(who.tenant.slug, found, links),
-        "lines": [_line(who, agent, shown[agent.name], links) for agent in found.agents[:MOST_AGENTS]],
-        "more_agents": max(0, len(found.agents) - MOST_AGENTS),
+    }
+
+
+def _table(who: TenantMembership, agents: Sequence[Agent], links: Links) -> dict[str, Any]:
+    shown = agents[:MOST_AGENTS]
+    roles = load_roles(who.tenant, (agent.name for agent in shown))
+    return {
+        "rows": mark_safe("".join(_row(who, agent, roles[agent.name], links) for agent in shown)),  # noqa: S308 -- _row escapes
+        "more_agents": len(agents) - len(shown),
     }
 
 
 def _most_blocked(who: TenantMembership, found: Agents) -> MostBlocked | None:
-    """Return the route with the most handoffs that were not accepted; None if all were accepted."""
-    route = max(found.edges.listed, key=lambda one: one.share.total - one.share.part, default=None)
-    if route is None or route.share.total == route.share.part:
+    """Return the route with the most blocked handoffs; None if no handoff is blocked."""
+    route = max(found.edges.listed, key=lambda one: one.judged.stopped, default=None)
+    if route is None or not route.judged.stopped:
         return None
     # The period of the page would hide when it began.
     filters = [("source", route.source), ("target", route.target), *(("state", state) for state in BLOCKED)]
@@ -320,25 +313,35 @@ def _most_blocked(who: TenantMembership, found: Agents) -> MostBlocked | None:
     return MostBlocked(route, f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?{query}")
 
 
-def _line(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> Line:
-    share, href = agent.judged.share, build_agent_url(who.tenant.slug, agent.name, links.window.query)
-    return Line(
-        agent=agent.name,
-        name=cut(agent.name, _LONGEST),
-        href=href,
-        is_path="?agent=" not in href,
-        role=role.words,
-        handed_on=links.handoffs(source=agent.name),
-        handed_on_number=f"{agent.handed_on:,}" if agent.handed_on else "",
-        received=links.handoffs(target=agent.name),
-        received_number=f"{agent.received:,}" if agent.received else "",
-        accepted=percent(share) if share.total else "",
-        accepted_tone=tone(share),
-        accepted_counts=format_share(share),
-        caused=f"{agent.stats.caused:,}",
-        passed_on=f"{agent.stats.passed_on:,}",
-        time=format_duration(agent.stats.median_seconds) or _UNKNOWN,
+def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> str:
+    """Return the markup of a row of the table of all agents. A template would be slow, because a page has 50 rows."""
+    share, address = agent.judged.share, build_agent_url(who.tenant.slug, agent.name, links.window.query)
+    raw, name, href = escape(agent.name), escape(cut(agent.name, _LONGEST)), escape(address)
+    # Only a name that can be part of a path opens beside the list.
+    item = "" if "?agent=" in address else f' data-item="{raw}"'
+    sent = _linked(agent.handed_on, links.handoffs(source=agent.name), f"{_noun(agent.handed_on)} sent by {name}")
+    received = _linked(agent.received, links.handoffs(target=agent.name), f"received by {name}")
+    accepted = _NO_NUMBER
+    if share.total:
+        accepted = f'<span class="score--{tone(share)}" title="{format_share(share)}">{percent(share)}</span>'
+    numbers = (f"{agent.stats.caused:,}", f"{agent.stats.passed_on:,}")
+    time = format_duration(agent.stats.median_seconds) or _UNKNOWN
+    cells = "".join(f'<td class="end">{cell}</td>' for cell in (sent, received, accepted, *numbers, time))
+    return (
+        '<tr><th scope="row"><span class="select-name">'
+        f'<input type="checkbox" class="row-select" name="select" value="{raw}" form="selected" '
+        f'aria-label="Select {name}"> '
+        f'<a class="row-link" data-row{item} href="{href}">{name}</a></span></th>'
+        f'<td><a href="{href}#role">{role.words}<span class="hidden">: the role of {name}</span></a></td>{cells}</tr>'
     )
+
+
+def _noun(number: int) -> str:
+    return "handoff" if number == 1 else "handoffs"
+
+
+def _linked(number: int, href: str, spoken: str) -> str:
+    return f'<a href="{escape(href)}">{number:,}<span class="hidden"> {spoken}</span></a>' if number else _NO_NUMBER
 
 
 class _Naming:
@@ -374,4 +377,4 @@ def _lists(naming: _Naming, found: Agents) -> dict[str, Lists]:
 
 agent_list_urls = [path("agents/", agents_page, name="agents")]
 
-urlpatterns = [*agent_list_urls, *agent.urlpatterns, *declared.urlpatterns, *roles.urlpatterns]
+urlpatterns = [*agent_list_urls, *agent_page.urlpatterns, *declared.urlpatterns]

@@ -1,17 +1,20 @@
-"""Rule codes: the page of a rule code, the overturn rates, and links to the setting that would change them."""
+"""Rule codes: each code explained, also on public pages, and overturn rates with links to the setting to change."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import path, reverse
 from django.views.decorators.http import require_safe
 
-from handoffaudit.accounts.models import Role
+from handoffaudit.accounts.models import Membership, Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
-from handoffaudit.dashboard.help.public_pages import sides
 from handoffaudit.diagnostics import codes
 from handoffaudit.diagnostics.codes import (
     FEWEST_DECISIONS,
@@ -23,10 +26,15 @@ from handoffaudit.diagnostics.codes import (
 )
 from handoffaudit.drawing.charts import Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.handoffs.counts import UNVERIFIED
+from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.policy import kinds
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES, entry_of, example_of
+from handoffaudit.problem_types import PROBLEM_TYPES
 from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.issues import Code
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES, Example, entry_of, example_of, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,7 @@ class Fix:
 
 
 def find_fix(who: TenantMembership, code: str, handoff_type: str) -> Fix:
-    """Return a link to the setting that controls a rule code, for handoffs of the type that is overturned most.
+    """Return a link to the setting that controls a rule code for handoffs of this type.
 
     A person who may not change the setting gets a link to view the setting.
     """
@@ -99,11 +107,13 @@ def overturn_rate_page(request: HttpRequest, who: TenantMembership) -> HttpRespo
 
 
 def _overturn_row(who: TenantMembership, one: CodeDecisions, links: Links) -> OverturnRow:
+    # Decisions of the period may concern handoffs from before the period, so the list has no period.
+    approved = Filters(code=one.code, state=(State.APPROVED,)).to_query()
     types = sorted(one.types.items(), key=lambda item: (-item[1].part, -item[1].total, item[0]))
     return OverturnRow(
         one,
         links.code(one.code),
-        links.handoffs(code=one.code, state="approved"),
+        f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?{approved}",
         find_fix(who, one.code, one.main_type),
         types[:MOST_TYPES],
     )
@@ -129,6 +139,7 @@ def code_page(request: HttpRequest, who: TenantMembership, code: str) -> HttpRes
         "sides": sides(example) if example else (),
         "entry": entry_of(code),
         "found": found,
+        "is_counted": code != UNVERIFIED,
         "handoffs": links.handoffs(code=code),
         "sources": [
             (name, number, number / most, links.handoffs(code=code, source=name)) for name, number in found.sources
@@ -157,3 +168,110 @@ def _chart(links: Links, found: CodeReport, *, width: int, prefix: str) -> Drawi
 
 # A rule code of a tenant's own layer may contain any character, even a slash.
 urlpatterns = [path("diagnostics/codes/<path:code>/", code_page, name="code")]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a document; `marked` is true if the line differs in the other document.
+
+    `indent` is the whitespace before the text, which is never marked.
+    """
+
+    indent: str
+    text: str
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One document with the context and evidence sent beside it; `label` says which document it is."""
+
+    label: str
+    document: list[Line]
+    beside: list[Line]
+
+
+def sides(example: Example) -> tuple[Side, Side]:
+    before, after = _compared(text_of(example.before), text_of(example.after))
+    beside, beside_after = _compared(_document_text(example.beside), _document_text(example.beside_after))
+    return Side("Before", before, beside), Side("After", after, beside_after)
+
+
+def _document_text(beside: Mapping[str, Any]) -> str:
+    return json.dumps(beside, indent=2, ensure_ascii=False) if beside else ""
+
+
+def _compared(one: str, other: str) -> tuple[list[Line], list[Line]]:
+    old, new = one.splitlines(), other.splitlines()
+    left: list[Line] = []
+    right: list[Line] = []
+    for kind, since, until, since_new, until_new in _matched(old, new).get_opcodes():
+        left += [_line(line, marked=kind != "equal") for line in old[since:until]]
+        right += [_line(line, marked=kind != "equal") for line in new[since_new:until_new]]
+    return left, right
+
+
+def _matched(old: list[str], new: list[str]) -> "SequenceMatcher[str]":
+    """Compare the lines without a trailing comma, which only says that another entry follows."""
+    one, other = ([line.rstrip(",") for line in lines] for lines in (old, new))
+    return SequenceMatcher(None, one, other, autojunk=False)
+
+
+def _line(line: str, *, marked: bool) -> Line:
+    text = line.lstrip()
+    return Line(line[: len(line) - len(text)], text, marked)
+
+
+def by_layer() -> dict[str, list[Code]]:
+    layers: dict[str, list[Code]] = {}
+    for entry in (*CATALOGUE.values(), *FAMILIES.values()):
+        layers.setdefault(entry.layer, []).append(entry)
+    return layers
+
+
+@require_safe
+def public_codes(request: HttpRequest) -> HttpResponse:
+    return _public_page(request, "codes", {"layers": by_layer()}, "dashboard:help_codes")
+
+
+@require_safe
+def public_code(request: HttpRequest, code: str) -> HttpResponse:
+    """Show a rule code of the catalogue, or a rule code of a family whose members depend on the policy."""
+    example = example_of(code)
+    if example is None:
+        raise Http404(f"The product has no code {code[:80]!r}. It may belong to a layer of your own.")
+    context = {"code": code, "example": example, "sides": sides(example), "entry": entry_of(code)}
+    return _public_page(request, "code", context, "dashboard:code", code)
+
+
+@require_safe
+def public_problems(request: HttpRequest) -> HttpResponse:
+    return _public_page(request, "problems", {"problems": PROBLEM_TYPES.values()}, "dashboard:help_problems")
+
+
+@require_safe
+def public_problem(request: HttpRequest, name: str) -> HttpResponse:
+    """Show the page at the address that problem documents carry as `type`."""
+    found = next((one for one in PROBLEM_TYPES.values() if one.name == name), None)
+    if found is None:
+        raise Http404("There is no such problem.")
+    return _public_page(request, "problem", {"problem": found}, "dashboard:help_problems")
+
+
+def _public_page(request: HttpRequest, page: str, context: dict[str, Any], inside: str, *about: str) -> HttpResponse:
+    """Render a public page; for a member, `inside` and `about` name the same page inside the tenant."""
+    slug = None
+    if request.user.is_authenticated:
+        member = Membership.objects.filter(person=request.user.pk).order_by("pk")
+        slug = member.values_list("tenant__slug", flat=True).first()
+    context["inside"] = reverse(inside, args=[slug, *about]) if slug else ""
+    return render(request, f"dashboard/help/public/{page}.html", context)
+
+
+public_urls = [
+    path("codes/", public_codes, name="help_codes"),
+    # A rule that was built with the library may have any id, even one with a slash.
+    path("codes/<path:code>/", public_code, name="help_code"),
+    path("problems/", public_problems, name="help_problems"),
+    path("problems/<slug:name>/", public_problem, name="help_problem"),
+]

@@ -1,39 +1,43 @@
 """The compliance report as a page, and as downloads for the same period."""
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from html import escape
 from io import StringIO
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import orjson
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.safe_text import readable
-from handoffaudit.dashboard.templatetags.formats import format_share
+from handoffaudit.dashboard.templatetags.formats import format_share, tally_cells, whole_percent
+from handoffaudit.dashboard.templatetags.ui import agent_pair, code, code_title
 from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text, escape_formula
 from handoffaudit.diagnostics.compliance_report import (
     KINDS,
     WEEK_TABLES,
     ComplianceReport,
+    OutcomeLine,
     build_report,
     list_week_rates,
     parse_expected_pairs,
 )
-from handoffaudit.diagnostics.file_stats import Change, FileTally, Pair
+from handoffaudit.diagnostics.file_stats import FileTally, Pair
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.periods import window_of
-from handoffaudit.handoffs.rates import OutcomeCounts
+from handoffaudit.handoffs.rates import OutcomeCounts, Share, ShareChange
 
 # The downloads contain every pair; a page with more pairs than this would be too long to read.
 MOST_PAIRS = 200
@@ -48,32 +52,18 @@ _PARTS = {"accepted": "accepted", "approved": "decided", "blocked": "stopped"}
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    names: tuple[str, ...]
-    tally: FileTally
-    link: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HandoffLine:
-    """An outcome line with its final texts; `code` is set if the name is a rule code.
-
-    `link` is empty if there is no list to link to.
-    """
-
-    names: tuple[str, ...]
     name: str
-    share_text: str
-    decided: str
-    stopped: str
+    tally: FileTally
     link: str
-    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
+    """The handoffs by one of `KINDS`; `rows` is markup, because the page has dozens of rows. `more` are not shown."""
+
     kind: str
     title: str
-    lines: Sequence[HandoffLine]
+    rows: SafeString
     others: OutcomeCounts
     more: int
 
@@ -95,12 +85,12 @@ def compliance_page(request: HttpRequest, who: TenantMembership) -> HttpResponse
         "bad": bad,
         "query": urlencode(asked),
         "report": report,
-        "change": Change(report.validation.overall.share, report.validation.before.share),
+        "change": ShareChange(report.validation.overall.share, report.validation.before.share),
         "runtimes": [
-            FileLine((one.name or "(not given)",), one.tally, links.reports(runtime=one.name) if one.name else "")
+            FileLine(one.name or "(not given)", one.tally, links.reports(runtime=one.name) if one.name else "")
             for one in report.files.runtimes
         ],
-        "pairs": [_pair(pair, links) for pair in pairs[:MOST_PAIRS]],
+        "pairs": mark_safe("".join(_pair_row(pair, links) for pair in pairs[:MOST_PAIRS])),  # noqa: S308 -- _pair_row escapes
         "more_pairs": len(pairs) - MOST_PAIRS,
         "parts": [_part(report, kind, links) for kind in KINDS if report.validation.by[kind].lines],
         "week_tables": [_week_rows(kind, links, report.made_at) for kind in WEEK_KINDS],
@@ -111,27 +101,35 @@ def compliance_page(request: HttpRequest, who: TenantMembership) -> HttpResponse
     return render_page(request, "dashboard/diagnostics/compliance.html", context, status=400 if bad else 200)
 
 
-def _pair(pair: Pair, links: Links) -> FileLine:
-    link = links.reports(agent=pair.agent, phase=pair.phase) if pair.tally.total else ""
-    return FileLine((pair.phase, pair.agent), pair.tally, link)
+def _pair_row(pair: Pair, links: Links) -> str:
+    """Return the markup of a row of the table of files, because the page has dozens of rows."""
+    head = escape(f"{readable(pair.phase)}, {readable(pair.agent)}")
+    if pair.tally.total:
+        head = f'<a href="{escape(links.reports(agent=pair.agent, phase=pair.phase))}">{head}</a>'
+    return f'<tr><th scope="row">{head}</th>{tally_cells(pair.tally)}</tr>'
 
 
 def _part(report: ComplianceReport, kind: str, links: Links) -> Part:
     found = report.validation.by[kind]
-    names = kind.split("_")
-    lines = [
-        HandoffLine(
-            names=line.names,
-            name=readable(line.names[0]) or "(no name)",
-            share_text=format_share(line.judged.share),
-            decided=f"{line.judged.decided:,}",
-            stopped=f"{line.judged.stopped:,}",
-            link=links.handoffs(**dict(zip(names, line.names, strict=True))),
-            code=line.names[0] if kind == "code" else "",
-        )
-        for line in found.lines[:MOST_LINES]
-    ]
-    return Part(kind, KINDS[kind], lines, found.others, len(found.lines) - len(lines))
+    shown = found.lines[:MOST_LINES]
+    rows = mark_safe("".join(_line_row(kind, line, links) for line in shown))  # noqa: S308 -- _line_row escapes
+    return Part(kind, KINDS[kind], rows, found.others, len(found.lines) - len(shown))
+
+
+def _line_row(kind: str, line: OutcomeLine, links: Links) -> str:
+    """Return a row of the table: its names and its share with links to the handoffs, and the other numbers."""
+    names, judged = line.names, line.judged
+    href = escape(links.handoffs(**dict(zip(kind.split("_"), names, strict=True))))
+    share = format_share(judged.share)
+    if kind == "code":
+        page = escape(reverse("dashboard:code", args=[links.tenant.slug, names[0]]))
+        head = f'<a href="{page}">{code(names[0])}</a>'
+        share = f'<a href="{href}">{share}<span class="hidden">, {escape(code_title(names[0]))}: see them</span></a>'
+    else:
+        head = agent_pair(*names) if len(names) > 1 else escape(readable(names[0]) or "(no name)")
+        head = f'<a href="{href}">{head}</a>' if href else head
+    numbers = f'<td class="end">{judged.decided:,}</td><td class="end">{judged.stopped:,}</td>'
+    return f'<tr><th scope="row">{head}</th><td class="end">{share}</td>{numbers}</tr>'
 
 
 def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -> Drawing:
@@ -188,33 +186,37 @@ _SIGNS: Final = {"fell": "▼", "rose": "▲"}
 
 
 def _week_rows(kind: WeekKind, links: Links, now: datetime) -> dict[str, Any]:
-    """Return the table with a link and a sign for each cell."""
+    """Return the table with a cell for each agent and week."""
     table = WEEK_TABLES[kind.name](links.tenant, now)
-    starts = [_midnight(day) for day in table.weeks]
-
-    def href(agent: str, start: datetime) -> str:
-        filters = {kind.agent_filter: agent}
-        return links.between(kind.list_name, start, start + timedelta(days=7), **filters) if agent else ""
-
-    rows = [
-        {
-            "agent": one.agent,
-            "whole": one.whole,
-            "cells": [
-                {
-                    "share": share,
-                    "day": table.weeks[number],
-                    "tone": (tone := one.tone(number)),
-                    "sign": _SIGNS.get(tone, ""),
-                    "href": href(one.agent, starts[number]),
-                }
-                for number, share in enumerate(one.weeks)
-            ],
-        }
-        for one in table.agents[:MOST_WEEK_ROWS]
-    ]
+    rows = []
+    for one in table.agents[:MOST_WEEK_ROWS]:
+        weeks = zip(table.weeks, one.weeks, one.tones, strict=True)
+        cells = "".join(_week_cell(kind, links, one.agent, *week) for week in weeks)
+        row = {"agent": one.agent, "whole": one.whole, "cells": mark_safe(cells)}  # noqa: S308 -- _week_cell escapes
+        rows.append(row)
     more = len(table.agents) > MOST_WEEK_ROWS
     return {"kind": kind, "weeks": table.weeks, "rows": rows, "more": more}
+
+
+def _week_cell(kind: WeekKind, links: Links, agent: str, day: date, share: Share, tone: str) -> str:
+    """Return the markup of a cell: a percentage, linked to the list behind it, and the number of items in the list.
+
+    A template would be slow, because a page has hundreds of cells.
+    """
+    if not share.total:
+        nothing = f'<span class="none">\u2013<span class="hidden"> no {kind.counts}</span></span>'
+        return f'<td class="matrix-cell">{nothing}</td>'
+    spoken = f"of {readable(agent) or '(no name)'}, week of {day.day} {day:%b}"
+    text = f'{whole_percent(share)} <span class="hidden">{escape(spoken)}</span>'
+    if tone:
+        text += f' <span aria-hidden="true">{_SIGNS[tone]}</span><span class="hidden">{tone}</span>'
+    if agent:
+        start = _midnight(day)
+        filters = {kind.agent_filter: agent}
+        href = links.between(kind.list_name, start, start + timedelta(days=7), **filters)
+        text = f'<a href="{escape(href)}" title="{format_share(share)}">{text}</a>'
+    unusual = f" weeks-{tone}" if tone else ""
+    return f'<td class="matrix-cell{unusual}">{text} <span class="muted">{share.total:,}</span></td>'
 
 
 def _midnight(day: date) -> datetime:

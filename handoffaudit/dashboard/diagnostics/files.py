@@ -30,13 +30,12 @@ from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.policy.handoff_files import FIELD, HandoffFilesModel, HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
+from handoffaudit.policy.strictness import STRICT_FILES, HandoffFilesModel, HandoffFilesPolicy
 from handoffaudit.policy.versions import Change, Stale
 from handoffaudit.validation.formats.base import obj
-from handoffaudit.validation.formats.block import last_block
-from handoffaudit.validation.formats.file_report import Fallback, FileFinding, judge_report
+from handoffaudit.validation.formats.file_report import Fallback, FileFinding, judge_report, last_block
 from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.logs.lines import Kind
 from handoffaudit.validation.paths import dotted_path
@@ -171,7 +170,8 @@ MOST_CHANGES = 5
 def _lines(changes: Iterable[Change]) -> list[Line]:
     """Describe changes of the policy's only switch."""
     return [
-        Line(FIELD, "Only the file counts", format_value(change.old), format_value(change.new)) for change in changes
+        Line(STRICT_FILES, "Require handoff file", format_value(change.old), format_value(change.new))
+        for change in changes
     ]
 
 
@@ -253,7 +253,7 @@ def _policy(request: HttpRequest, who: TenantMembership) -> dict[str, Any]:
     history = [one for one in file_policy.history(who.tenant, limit=MOST_CHANGES + 1) if one.table.version]
     return {
         "strict": file_reports.current_policy(who.tenant).strict,
-        "policy_label": HandoffFilesModel.model_fields[FIELD].title,
+        "policy_label": HandoffFilesModel.model_fields[STRICT_FILES].title,
         "policy_version": history[0].table.version if history else 0,
         "policy_changes": history[:MOST_CHANGES],
         "policy_history": reverse(f"{PAGE.url}_history", args=[who.tenant.slug]),
@@ -281,7 +281,7 @@ def save_policy(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     except Stale as stale:
         now = "on" if stale.current.rows[0].strict_handoff_files else "off"
         messages.error(
-            request, f"Not saved: {stale.current.changed_by} changed the policy meanwhile. {FIELD} is {now}."
+            request, f"Not saved: {stale.current.changed_by} changed the policy meanwhile. {STRICT_FILES} is {now}."
         )
         return back
     if saved.version == int(base):

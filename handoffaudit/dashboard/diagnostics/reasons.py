@@ -2,23 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
-from handoffaudit.dashboard.templatetags.formats import format_share
-from handoffaudit.diagnostics import codes, file_stats
+from handoffaudit.dashboard.safe_text import readable
+from handoffaudit.dashboard.templatetags.formats import format_share, named, percent
+from handoffaudit.dashboard.templatetags.ui import code, code_title
+from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics import reasons as diagnostics_reasons
-from handoffaudit.diagnostics.file_stats import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
+from handoffaudit.diagnostics.codes import CodeAgents, top_codes
+from handoffaudit.diagnostics.file_stats import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, FileTally
+from handoffaudit.diagnostics.news import has_moved
 from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, UnusedFile, load_reasons
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.periods import Window
+from handoffaudit.handoffs.rates import Share, ShareChange
 from handoffaudit.validation.formats.file_report import Reason
 
 
@@ -68,26 +75,22 @@ REASON_TEXTS = {
     ),
 }
 
+_NONE = '<td class="matrix-cell"><span class="none">\u2013<span class="hidden"> did not run</span></span></td>'
+
 ORDER = ("used", *REASONS, OTHER)
 
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The results of an agent in a phase; `reports` and `lines` link to the main reason."""
-
-    tally: FileTally
-    reason: str
-    reports: str
-    lines: str
+_LABELS = {reason: words.title[:1].lower() + words.title[1:] for reason, words in REASON_TEXTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """An agent; `cells` is the markup of its phases, because hundreds of cell templates would be slow to render."""
+
     agent: str
     tally: FileTally
-    change: Change
+    change: ShareChange
     reports: str
-    cells: Sequence[Cell | None]
+    cells: SafeString
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +112,6 @@ class Card:
     lines: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
-    code: str
-    number: int
-    why: str
-    handoffs: str
-    agents: Sequence[Agent]
-
-
 @require_role(Role.VIEWER)
 @require_safe
 def reasons_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
@@ -129,7 +123,8 @@ def reasons_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "fallback_ok": links.reports(reason=FALLBACK_OK),
         "fallback_failed": links.reports(reason=FALLBACK_FAILED),
         "all_reports": links.reports(),
-        "codes": _codes(who, choice.window, links),
+        # _code_row escapes its texts.
+        "codes": mark_safe("".join(_code_row(one, links) for one in top_codes(who.tenant, choice.window))),  # noqa: S308
         "server": request.build_absolute_uri("/").rstrip("/"),
     }
     if found.overall.total:
@@ -146,29 +141,35 @@ def reasons_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _rows(matrix: Matrix, links: Links) -> list[Row]:
-    return [
-        Row(
-            row.agent,
-            row.tally,
-            row.change,
-            links.reports(agent=row.agent),
-            [
-                _cell(links, row.agent, phase, tally) if tally else None
-                for phase, tally in zip(matrix.phases, row.cells, strict=True)
-            ],
+    rows = []
+    for row in matrix.rows:
+        pairs = zip(matrix.phases, row.cells, strict=True)
+        cells = "".join(_cell(links, row, phase, tally) if tally else _NONE for phase, tally in pairs)
+        reports = links.reports(agent=row.agent)
+        rows.append(Row(row.agent, row.tally, row.change, reports, mark_safe(cells)))  # noqa: S308 -- _cell escapes
+    return rows
+
+
+def _cell(links: Links, row: diagnostics_reasons.Row, phase: str, tally: FileTally) -> str:
+    """Return the markup of the results of an agent in a phase, with links to the main reason.
+
+    The cell is marked if the agent uses fewer handoff files here than in its other phases, beyond chance.
+    """
+    elsewhere = Share(row.tally.used - tally.used, row.tally.total - tally.total)
+    is_low = tally.share.value < elsewhere.value and has_moved(elsewhere, tally.share)
+    text = f'<b>{percent(tally.share)}</b> <span class="muted">{tally.used:,}/{tally.total:,}</span>'
+    if is_low:
+        text += ' <span class="hidden">unusually few for this agent</span>'
+    if reason := tally.main_reason:
+        reports = escape(links.reports(agent=row.agent, phase=phase, reason=reason))
+        lines = escape(links.lines(row.agent, phase, reason))
+        agent = escape(readable(row.agent))
+        text += (
+            f' <span class="matrix-why"><a href="{reports}">{REASON_TEXTS[reason].title}'
+            f'<span class="hidden">: reports of {agent}</span></a>'
+            f' <a class="matrix-lines" href="{lines}">log<span class="hidden"> lines of {agent}</span></a></span>'
         )
-        for row in matrix.rows
-    ]
-
-
-def _cell(links: Links, agent: str, phase: str, tally: FileTally) -> Cell:
-    reason = tally.main_reason
-    return Cell(
-        tally,
-        REASON_TEXTS[reason].title if reason else "",
-        links.reports(agent=agent, phase=phase, reason=reason),
-        links.lines(agent, phase, reason),
-    )
+    return f'<td class="matrix-cell{" matrix-cell--bad" if is_low else ""}">{text}</td>'
 
 
 def _card(who: TenantMembership, found: ReasonChange, window: Window, links: Links) -> Card:
@@ -183,17 +184,17 @@ def _card(who: TenantMembership, found: ReasonChange, window: Window, links: Lin
     )
 
 
-def _codes(who: TenantMembership, window: Window, links: Links) -> list[CodeLine]:
-    return [
-        CodeLine(
-            one.code,
-            one.number,
-            links.code(one.code),
-            links.handoffs(code=one.code),
-            [Agent(name, number, links.handoffs(code=one.code, source=name)) for name, number in one.agents],
-        )
-        for one in codes.top_codes(who.tenant, window)
-    ]
+def _code_row(found: CodeAgents, links: Links) -> str:
+    """Return the markup of a row of rule codes: the code, its number and its agents, with links to their handoffs."""
+    href, title = escape(links.handoffs(code=found.code)), escape(code_title(found.code))
+    agents = (
+        f"{named(name, links.handoffs(code=found.code, source=name))} {number:,}" for name, number in found.agents
+    )
+    return (
+        f'<tr><th scope="row"><a href="{escape(links.code(found.code))}">{code(found.code)}</a></th>'
+        f'<td class="end"><a href="{href}">{found.number:,}<span class="hidden"> with {title}</span></a></td>'
+        f'<td class="text">{", ".join(agents)}</td></tr>'
+    )
 
 
 def _chart(links: Links, found: Reasons, *, width: int, prefix: str) -> Drawing:
@@ -207,7 +208,7 @@ def _chart(links: Links, found: Reasons, *, width: int, prefix: str) -> Drawing:
         for one in found.over_time
     ]
     title = "Handoff files over time: used, and why not"
-    return draw_stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix)
+    return draw_stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix, labels=_LABELS)
 
 
 urlpatterns = [path("diagnostics/", reasons_page, name="diagnostics")]

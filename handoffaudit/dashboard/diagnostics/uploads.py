@@ -86,7 +86,7 @@ class ShownImport:
 
     @property
     def percent(self) -> int:
-        """Return the progress: of the bytes while lines are stored, then of the new lines; 100 only at the end."""
+        """Return the progress of a running import, at most 99: first the stored bytes, then the new lines processed."""
         if self.unstored:
             return 100 * self.stored // self.row.size
         return min(99, 100 * self.done // self.new) if self.new else 0
@@ -131,11 +131,17 @@ class ShownImport:
         return urlencode({"source": self.row.source})
 
     @property
-    def kinds(self) -> Iterator[KindStat]:
-        numbers = {Kind.BAD.value: self.row.bad} | self.row.kinds
-        for kind, text in KIND_TEXTS.items():
-            query = urlencode({"source": self.row.source, "kind": kind.value})
-            yield KindStat(text.title, text.form, numbers.get(kind.value, 0), query)
+    def kinds(self) -> list[KindStat]:
+        numbers, source = {Kind.BAD.value: self.row.bad} | self.row.kinds, self.row.source
+        return [
+            KindStat(
+                text.title,
+                text.form,
+                numbers.get(kind.value, 0),
+                urlencode({"source": source, "kind": kind.value}),
+            )
+            for kind, text in KIND_TEXTS.items()
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +213,7 @@ def most_bytes() -> str:
 def receive_upload(request: HttpRequest) -> Iterator[None]:
     """Allow the form to be read inside the context.
 
-    Raises `NotReceived` before any byte is read, where the form is too large or too many uploads run at once.
+    Raises `NotReceived` before any byte is read if the form is too large or too many uploads run at once.
     """
     announced = request.META.get("CONTENT_LENGTH") or "0"
     if announced.isdecimal() and int(announced) > settings.MAX_LOG_BYTES + FORM_BYTES:
@@ -240,7 +246,7 @@ class SentLog:
 
 
 def read_uploads(request: HttpRequest) -> list[SentLog]:
-    """Return the files of the form; raise `NotReceived` where the form has none."""
+    """Return the files of the form; raise `NotReceived` if the form has none."""
     origin = clean(request.POST.get("origin", "").strip(), MOST_ORIGIN)
     files = [file for file in request.FILES.getlist("log") if file.size]
     if not files:

@@ -13,9 +13,9 @@ from django.template.loader import render_to_string
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.handoffs.models import Comment, Event, Handoff
-from handoffaudit.handoffs.review import assignments, comments
+from handoffaudit.handoffs.review import activity
+from handoffaudit.handoffs.review.activity import is_comment_by
 from handoffaudit.handoffs.review.base import MAX_NOTE
-from handoffaudit.handoffs.review.comments import is_by
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 
 MOST_ENTRIES = 50
@@ -89,7 +89,7 @@ def activity_of(who: TenantMembership, handoff: Handoff, before: str = "", limit
     """Return the entries before the cursor, or the latest entries where `before` is not a cursor."""
     cursor = _Cursor.parse(before)
     events = Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id)
-    written = comments.of_handoff(handoff)
+    written = activity.comments_of(handoff)
     if cursor:
         events = events.filter(Q(at__lt=cursor.at) | Q(at=cursor.at, id__lt=cursor.event or 0))
         here = Q(at=cursor.at, id__lt=cursor.comment) if cursor.comment else Q(at=cursor.at)
@@ -97,7 +97,8 @@ def activity_of(who: TenantMembership, handoff: Handoff, before: str = "", limit
     person = Actor.person(who.person)
     found = [Entry(event.at, event=event) for event in events.order_by("-at", "-id")[: limit + 1]]
     found += [
-        Entry(one.at, comment=one, is_own=is_by(one, person)) for one in written.order_by("-at", "-id")[: limit + 1]
+        Entry(one.at, comment=one, is_own=is_comment_by(one, person))
+        for one in written.order_by("-at", "-id")[: limit + 1]
     ]
     # The sort is stable: entries of the same moment stay in the order of the cursor.
     found.sort(key=lambda entry: entry.at, reverse=True)
@@ -106,7 +107,7 @@ def activity_of(who: TenantMembership, handoff: Handoff, before: str = "", limit
 
 
 def _mark_of(handoff: Handoff) -> str:
-    return f"{handoff.version}.{comments.mark_of(handoff)}"
+    return f"{handoff.version}.{activity.mark_of_comments(handoff)}"
 
 
 def activity_context(
@@ -120,8 +121,8 @@ def activity_context(
         "activity": activity_of(who, handoff, before, limit),
         "may_comment": may_review,
         "longest_comment": MAX_NOTE,
-        "assignment": None if waits else assignments.reassignment_of(handoff),
-        "reviewers": assignments.list_reviewers(who.tenant) if may_review and not waits else [],
+        "assignment": None if waits else activity.reassignment_of(handoff),
+        "reviewers": activity.list_reviewers(who.tenant) if may_review and not waits else [],
     }
 
 

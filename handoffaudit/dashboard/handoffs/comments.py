@@ -23,7 +23,7 @@ from handoffaudit.dashboard.review.page import item_page
 from handoffaudit.dashboard.review.queue import QueueFilters
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, comments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import NoReviewer, ReviewError, WrongInput
 from handoffaudit.handoffs.transitions import Actor
 
@@ -34,7 +34,9 @@ def comment_add(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRe
     """Add a comment. A refused comment is shown again with the text, so that no input is lost."""
     shown, text = handoff_or_404(who, pk), request.POST.get("text", "")
     try:
-        made = comments.add(tenant=who.tenant, reference=str(shown.pk), text=text, actor=Actor.person(who.person))
+        made = activity.add_comment(
+            tenant=who.tenant, reference=str(shown.pk), text=text, actor=Actor.person(who.person)
+        )
     except ReviewError as refused:
         return _refused(request, who, shown, refused, text)
     return _back(request, who, shown, f"#comment-{made.pk}")
@@ -48,9 +50,9 @@ def comment_change(request: HttpRequest, who: TenantMembership, pk: UUID, commen
     text = request.POST.get("text", "")
     try:
         if request.POST.get("action") == "remove":
-            comments.remove(tenant=who.tenant, reference=str(shown.pk), comment=comment, actor=actor)
+            activity.remove_comment(tenant=who.tenant, reference=str(shown.pk), comment=comment, actor=actor)
         else:
-            comments.edit(tenant=who.tenant, reference=str(shown.pk), comment=comment, text=text, actor=actor)
+            activity.edit_comment(tenant=who.tenant, reference=str(shown.pk), comment=comment, text=text, actor=actor)
     except ReviewError as refused:
         return _refused(request, who, shown, refused, text)
     return _back(request, who, shown, f"#comment-{comment}")
@@ -63,10 +65,10 @@ def assign(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespons
     shown, name = handoff_or_404(who, pk), request.POST.get("to", "")
     version, note = request.POST.get("version", ""), request.POST.get("note", "")
     try:
-        to = next((one for one in assignments.list_reviewers(who.tenant) if one.get_username() == name), None)
+        to = next((one for one in activity.list_reviewers(who.tenant) if one.get_username() == name), None)
         if name and to is None:
             raise NoReviewer(name[:150])
-        assignments.assign(
+        activity.assign(
             tenant=who.tenant,
             reference=str(shown.pk),
             note=note,

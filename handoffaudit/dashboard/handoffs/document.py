@@ -22,7 +22,7 @@ from handoffaudit.dashboard.safe_text import excerpt, readable, weight
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.validation.paths import Location, PathError, dotted_path, parse_path, pointer
-from handoffaudit.validation.provenance import ValueSearch, forms_of
+from handoffaudit.validation.value_search import ValueSearch, forms_of
 
 PART = 20_000
 

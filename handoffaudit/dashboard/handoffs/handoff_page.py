@@ -18,8 +18,8 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role, target_of
 from handoffaudit.dashboard.diagnostics.logs import AROUND, Link, row_of
-from handoffaudit.dashboard.handoffs import attempts, sections
 from handoffaudit.dashboard.handoffs import document as handoffs_document
+from handoffaudit.dashboard.handoffs import sections
 from handoffaudit.dashboard.handoffs.activity import activity_context
 from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.dashboard.handoffs.document import number
@@ -35,7 +35,7 @@ from handoffaudit.handoffs import approvals, judge, queries
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import last_change
 from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
@@ -174,7 +174,7 @@ def handoff(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespon
         case "document":
             return handoffs_document.document_part(request, who, shown)
         case "attempts":
-            context = attempts.lineage_context(request, who, shown, queries.current_verdict(shown))
+            context = sections.lineage_context(request, who, shown, queries.current_verdict(shown))
             response = render(request, "dashboard/handoff/attempts.html", {"handoff": shown, "who": who, **context})
         case "activity":
             context = {"handoff": shown, "who": who, "list_context": list_context(request.GET, who, shown)}
@@ -212,7 +212,7 @@ def page_context(request: HttpRequest, who: TenantMembership, shown: Handoff) ->
         **issues,
         **activity_context(who, shown, request.GET.get("before", "")),
         **_beside(who, shown, body, document, verdict),
-        **attempts.lineage_context(request, who, shown, verdict),
+        **sections.lineage_context(request, who, shown, verdict),
         **handoffs_document.document_context(request, shown, body, document, issues["found"]),
     }
 
@@ -280,7 +280,7 @@ def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespon
         return render(request, "dashboard/handoff/pair_page.html", context | {"bad": bad}, status=400)
     context["is_named"] = passed is not None
     passed = passed or find_accepted(shown)
-    context["pair"] = attempts.Pair.of(passed, shown) if passed else None
+    context["pair"] = sections.Pair.of(passed, shown) if passed else None
     return render(request, "dashboard/handoff/pair_page.html", context)
 
 
@@ -305,14 +305,14 @@ def again(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
 
 
-def _holder(who: TenantMembership, shown: Handoff) -> assignments.Holder | None:
+def _holder(who: TenantMembership, shown: Handoff) -> activity.Holder | None:
     """Return who has the handoff open in the review queue; opening this page reserves nothing."""
-    held = assignments.list_holders([shown]).get(shown.pk)
-    return assignments.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
+    held = activity.list_holders([shown]).get(shown.pk)
+    return activity.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
 
 
 urlpatterns = [
-    *attempts.urlpatterns,
+    *sections.urlpatterns,
     *log_urls,
     *handoffs_document.urlpatterns,
     path("handoffs/<uuid:pk>/", handoff, name="handoff"),

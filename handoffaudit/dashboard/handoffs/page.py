@@ -23,7 +23,7 @@ from handoffaudit.dashboard.navigation import build_trace_url, open_item_url
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
-from handoffaudit.diagnostics import group_members, group_queries
+from handoffaudit.diagnostics import group_members
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import ActiveFilter
@@ -234,7 +234,7 @@ def _in_group(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> List
     if not is_number(number):
         return None
     try:
-        group = group_queries.get_group(who.tenant, int(number))
+        group = group_members.get_group(who.tenant, int(number))
     except FindingGroup.DoesNotExist:
         return None
     found = handoffs_queries.find_neighbours_among(

@@ -10,8 +10,8 @@ from handoffaudit.dashboard.safe_text import as_json, cut, weight
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.issues import is_counted
+from handoffaudit.validation.layers import entry_of
 from handoffaudit.validation.text import clean
 
 # These rule codes expect a type or a format, not a value.
@@ -289,9 +289,10 @@ class FoldedFinding:
         return self.number - len(self.listed)
 
     @property
-    def groups(self) -> list[FindingGroup]:
-        """Return the finding groups of the shown findings, each once."""
-        return list({one.alike.pk: one.alike for one in self.listed if one.alike}.values())
+    def group(self) -> FindingGroup | None:
+        """Return the finding group of the shown findings that has the most handoffs."""
+        groups = [one.alike for one in self.listed if one.alike]
+        return max(groups, key=lambda group: group.number, default=None)
 
 
 def fold(shown: Sequence[Finding], every: Sequence[Finding] = (), alike: Groups | None = None) -> list[FoldedFinding]:

@@ -1,30 +1,37 @@
 """Shared code of the policy pages: addresses, saving a draft, and the version history."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.models import Role
+from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.policies.forms import MOST_COMPARED, MOST_OF_A_VERSION, Draft, Line, Lines, line_of, number
-from handoffaudit.handoffs import dry_runs
-from handoffaudit.handoffs.models import Trial
+from handoffaudit.handoffs import dry_runs, policy_cases
+from handoffaudit.handoffs.case_results import CaseResult, Status
+from handoffaudit.handoffs.models import PolicyCase, Trial
+from handoffaudit.policy import kinds
+from handoffaudit.policy.models import Kind
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Change, NoSuchVersion, Stale, Table, Versions
 from handoffaudit.validation.text import pluralize
+
+# Prompts change only what the LLM finds, and cases are judged without the LLM.
+_CASE_KINDS: Final = {*kinds.KINDS, Kind.HANDOFF_FILES} - {Kind.PROMPTS}
 
 R = TypeVar("R")
 
 T = TypeVar("T")
 
-BELOW = ("history", "compare", "revert", "save", "delete", "try")
+BELOW = ("history", "compare", "revert", "save", "delete", "try", "cases")
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class PolicyPage(Generic[R]):
         draft = context.get("editor")
         shared: dict[str, Any] = {"kind": self, "table": now, "part": True}
         who: TenantMembership = request.who  # type: ignore[attr-defined]
+        shared["kept_cases"] = policy_cases.list_cases(who.tenant).count
         shared["trials"] = SimpleLazyObject(lambda: describe_runs(dry_runs.list_recent(who.tenant, self.versions.kind)))
         if isinstance(draft, Draft) and draft.theirs is not None:
             shared["stale"] = f"{now.changed_by} saved version {now.version} while you were editing. "
@@ -113,11 +121,74 @@ def save_or_refuse(draft: Draft[R], act: Callable[[], T]) -> tuple[T | None, int
         return None, 409
 
 
+@dataclass(frozen=True, slots=True)
+class CaseCounts:
+    """The kept cases that a change can affect: how many there are, how many were tested in time, and how many fail."""
+
+    total: int
+    tested: int = 0
+    failed: int = 0
+    of_types: bool = False
+
+    @property
+    def of_draft(self) -> str:
+        return self._describe("would fail", "would fail")
+
+    @property
+    def in_force(self) -> str:
+        return self._describe("fails now", "fail now")
+
+    def _describe(self, fails: str, fail: str) -> str:
+        if not self.total:
+            return ""
+        kept = "Kept cases of its types" if self.of_types else "Kept cases"
+        tested = f"{self.tested:,}" if self.tested == self.total else f"the first {self.tested:,} of {self.total:,}"
+        if not self.failed:
+            return f"{kept}: none of {tested} {fails}."
+        return f"{kept}: {self.failed:,} of {tested} {fails if self.failed == 1 else fail}."
+
+
+def judge_saved(tenant: Tenant, kind: Kind, types: Sequence[str] = ()) -> CaseCounts:
+    """Test the kept cases of these types, or of all, with the policies in force for about a second."""
+    if kind not in _CASE_KINDS:
+        return CaseCounts(0)
+    cases = policy_cases.of_types(tenant, types)
+    return _count(cases, policy_cases.judge_stored(tenant, cases), types)
+
+
+def judge_draft(tenant: Tenant, kind: Kind, rows: Sequence[Any], types: Sequence[str]) -> CaseCounts:
+    """Test the kept cases of these types with a draft for about a second. Nothing is stored."""
+    cases = policy_cases.of_types(tenant, types)
+    policy = policy_cases.CasePolicy.of_tenant(tenant, {kind: rows})
+    return _count(cases, [result for _, result in policy_cases.judge_within(cases, policy)], types)
+
+
+def _count(cases: "QuerySet[PolicyCase]", results: Sequence[CaseResult], types: Sequence[str]) -> CaseCounts:
+    failed = sum(one.status is Status.FAILED for one in results)
+    return CaseCounts(cases.count(), len(results), failed, of_types=bool(types))
+
+
+def say_saved(
+    request: HttpRequest, message: str, cases: CaseCounts | None = None, level: int = messages.SUCCESS
+) -> None:
+    """Add the message of a change; with the number of kept cases that fail now, and a link to them, if any is kept."""
+    if cases is None or not cases.total:
+        messages.add_message(request, level, message)
+        return
+    level = messages.WARNING if cases.failed else level
+    messages.add_message(request, level, f"{message} {cases.in_force}", extra_tags="cases")
+
+
 def finish(
-    request: HttpRequest, message: str, address: str, show: Callable[[], HttpResponse], level: int = messages.SUCCESS
+    request: HttpRequest,
+    message: str,
+    address: str,
+    show: Callable[[], HttpResponse],
+    level: int = messages.SUCCESS,
+    cases: CaseCounts | None = None,
 ) -> HttpResponse:
     """Answer a change with a message and the page at `address`; htmx gets the page at once from `show`."""
-    messages.add_message(request, level, message)
+    say_saved(request, message, cases, level)
     if not is_htmx(request):
         return redirect(address)
     response = show()
@@ -192,7 +263,8 @@ def _revert_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
                 request, f"Version {target.version} is the same as the version in force: nothing was changed."
             )
         else:
-            messages.success(request, f"Back to version {target.version}, saved as version {saved.version}.")
+            cases = judge_saved(who.tenant, page.versions.kind)
+            say_saved(request, f"Back to version {target.version}, saved as version {saved.version}.", cases)
         return redirect(f"{page.url}_history", tenant=who.tenant.slug)
 
     return revert
@@ -262,7 +334,7 @@ def describe_runs(rows: Iterable[Trial]) -> list[DryRunLine]:
 
 def _describe(trial: Trial) -> str:
     number = sum(trial.flips.values())
-    found = f"{pluralize(number, 'verdict')} of {trial.judged:,} would be otherwise"
+    found = f"{pluralize(number, 'verdict')} of {trial.judged:,} would change"
     if not trial.finished_at:
         return f"judging, {trial.judged:,} of {trial.total:,}; so far {found}"
     return f"stopped; {found}" if trial.error else found

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import F
+from django.db.models import Case, F, When
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
@@ -66,8 +66,9 @@ def _describe(result: Mapping[str, Any]) -> str:
 @require_role(Role.VIEWER)
 @require_safe
 def cases(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """List the cases, the newest first, with their last results."""
-    rows = policy_cases.list_cases(who.tenant).order_by("-id").only(*_LISTED)
+    """List the cases with their last results: those that fail first, and then the newest."""
+    fails = Case(When(result__status=Status.FAILED.value, then=0), default=1)
+    rows = policy_cases.list_cases(who.tenant).order_by(fails, "-id").only(*_LISTED)
     page = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
     context = {"page": page, "most": policy_cases.MOST_CASES}
     return render(request, "dashboard/cases/page.html", context)
@@ -78,7 +79,7 @@ def cases(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def judge(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Test cases with the policies in force, those with the oldest results first, for about a second."""
     rows = policy_cases.list_cases(who.tenant)
-    tested = policy_cases.judge_stored(who.tenant, rows.order_by(F("tested_at").asc(nulls_first=True), "id"))
+    tested = len(policy_cases.judge_stored(who.tenant, rows.order_by(F("tested_at").asc(nulls_first=True), "id")))
     total = rows.count()
     said = f"Tested {pluralize(tested, 'case')} with the policies in force."
     if tested < total:
@@ -94,6 +95,9 @@ def remove(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpRe
         removed = policy_cases.remove(tenant=who.tenant, case=pk, actor=who.person.username)
     except PolicyCase.DoesNotExist:
         raise Http404("There is no such case.") from None
+    except Refused as refused:
+        messages.error(request, f"Not removed. {refused.message}")
+        return redirect("dashboard:cases", tenant=who.tenant.slug)
     messages.success(request, f"Removed the case {removed.handoff_id}.")
     return redirect("dashboard:cases", tenant=who.tenant.slug)
 

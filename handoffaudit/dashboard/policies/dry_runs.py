@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.policies import prompts, rules, schemas, strictness
-from handoffaudit.dashboard.policies.base import PolicyPage
+from handoffaudit.dashboard.policies.base import PolicyPage, judge_saved, say_saved
 from handoffaudit.dashboard.policies.forms import Lines
 from handoffaudit.dashboard.policies.strictness_editor import type_name
 from handoffaudit.dashboard.safe_text import cut
@@ -32,6 +32,7 @@ from handoffaudit.policy.models import Kind
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import NoSuchVersion, Stale, Table
 from handoffaudit.validation.issues import Issue, Severity, is_counted
+from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.verdict import Outcome, Verdict
 
 MOST_TYPES = 8
@@ -145,7 +146,7 @@ def join_types(names: Sequence[str]) -> str:
     """Join the first names, and say how many more there are."""
     shown = [cut(type_name(name), LONGEST_TYPE) for name in names[:MOST_TYPES]]
     more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more types" if more else "")
+    return ", ".join(shown) + (f" and {pluralize(more, 'more type')}" if more else "")
 
 
 def scope(trial: Trial) -> str:
@@ -245,7 +246,8 @@ def save(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResp
     except InvalidPolicy as invalid:
         messages.error(request, f"Not saved: {invalid.errors[0]}")
         return _page(request, who, tried, status=400)
-    messages.success(request, f"Saved as version {saved.version}.")
+    cases = judge_saved(who.tenant, Kind(tried.kind), tried.handoff_types)
+    say_saved(request, f"Saved as version {saved.version}.", cases)
     return redirect(page.address(who))
 
 

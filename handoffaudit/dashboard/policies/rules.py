@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.policies.base import PolicyPage, conflict_message, finish
+from handoffaudit.dashboard.policies.base import PolicyPage, conflict_message, finish, judge_saved
 from handoffaudit.dashboard.policies.forms import number
 from handoffaudit.dashboard.policies.labels import LONGEST_RULE_NAME, condition, demand, rule_lines, subject, types
 from handoffaudit.dashboard.policies.rule_editor import Editor, RuleEditor, editor_from, new_rule, rule_editor
@@ -19,6 +19,7 @@ from handoffaudit.dashboard.policies.rule_sets import JsonEditor, SetEditor, Set
 from handoffaudit.dashboard.policies.views import Editing
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.policy import kinds, rules
+from handoffaudit.policy.models import Kind
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import Stale
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
@@ -181,8 +182,10 @@ def _changed(
         text = str(refusal.errors[0]) if isinstance(refusal, InvalidPolicy) else conflict_message(refusal.current)
         messages.error(request, f"{refused_text} {text}")
         return _page(request, kinds.rules.current(who.tenant), None, status=409)
-    changed = saved.version != base_version
-    return EDITING.done(request, who, f"{saved_text} Version {saved.version}." if changed else "Nothing was changed.")
+    if saved.version == base_version:
+        return EDITING.done(request, who, "Nothing was changed.")
+    cases = judge_saved(who.tenant, Kind.RULES)
+    return EDITING.done(request, who, f"{saved_text} Version {saved.version}.", cases)
 
 
 def _without(now: Sets, editor: Editor) -> list[BusinessRuleSet]:

@@ -20,6 +20,7 @@ from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.policies.base import PolicyPage, check_version, conflict_message
 from handoffaudit.dashboard.policies.forms import line_of, number
 from handoffaudit.dashboard.policies.strictness_editor import (
+    CELLS,
     NAMES,
     Editor,
     editor_for,
@@ -211,13 +212,17 @@ PAGE = PolicyPage(kinds.strictness, "Strictness", "The table that a new tenant b
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the page: the policy, its effect on handoffs, and the editor or the switch that replaces it."""
+    """A row of the page: the policy, its effect on handoffs, and the editor or the switch that replaces it.
+
+    `same` names the cells that show the same as the row for any other type.
+    """
 
     policy: TypePolicy
     name: str
     is_other: bool
     is_lenient: bool
     layers_off: list[str]
+    same: frozenset[str]
     effect: Effect
     editor: Editor | None
     switch: Switch | None
@@ -292,7 +297,8 @@ def _page(
     tenant = request.who.tenant  # type: ignore[attr-defined]
     names = [row.handoff_type for row in now.rows]
     since, of_rows = effects(tenant, now)
-    rows = [_row(row, of_rows[row.handoff_type], editor, switch) for row in now.rows]
+    (other,) = (row for row in now.rows if row.handoff_type == ANY_OTHER_TYPE)
+    rows = [_row(row, other, of_rows[row.handoff_type], editor, switch) for row in now.rows]
     known = any(row.editor for row in rows)
     opened = editor.row if editor else switch.row if switch else ""
     context: dict[str, Any] = {
@@ -307,7 +313,17 @@ def _page(
     return PAGE.answer(request, TEMPLATE, context, now, status)
 
 
-def _row(policy: TypePolicy, effect: Effect, editor: Editor | None, switch: Switch | None) -> Row:
+def _same_cells(policy: TypePolicy, other: TypePolicy) -> frozenset[str]:
+    # Lenient types skip these checks, so their cells differ in any case.
+    differ = {"claims", "llm"} if policy.strictness is not other.strictness else set()
+    return frozenset(
+        cell
+        for cell, fields in CELLS.items()
+        if cell not in differ and all(getattr(policy, name) == getattr(other, name) for name in fields)
+    )
+
+
+def _row(policy: TypePolicy, other: TypePolicy, effect: Effect, editor: Editor | None, switch: Switch | None) -> Row:
     name = policy.handoff_type
     return Row(
         policy=policy,
@@ -315,6 +331,7 @@ def _row(policy: TypePolicy, effect: Effect, editor: Editor | None, switch: Swit
         is_other=name == ANY_OTHER_TYPE,
         is_lenient=policy.strictness is Strictness.LENIENT,
         layers_off=[layer for layer in OPTIONAL_LAYERS if layer in policy.layers_off],
+        same=frozenset() if name == ANY_OTHER_TYPE else _same_cells(policy, other),
         effect=effect,
         editor=editor if editor and editor.row == name else None,
         switch=switch if switch and switch.row == name else None,

@@ -46,7 +46,7 @@ GROUPS = {
     ),
 }
 
-MODEL = "The model's part"
+MODEL = "LLM checks"
 
 FOLDED = {
     MODEL: (
@@ -60,6 +60,14 @@ FOLDED = {
         "critique_threshold",
         "critique_max_usd",
     )
+}
+
+# The fields that each cell of the table shows or stands for.
+CELLS = {
+    "size": GROUPS["Size and chain"],
+    "claims": GROUPS["Claims"],
+    "remediation": GROUPS["Remediation and review"],
+    "llm": FOLDED[MODEL],
 }
 
 PLAIN_ENOUGH = ("strictness", "mode", "layers")

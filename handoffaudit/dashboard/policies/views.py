@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
@@ -18,10 +19,20 @@ from django_htmx.http import HttpResponseClientRedirect
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, require_role
 from handoffaudit.dashboard.policies import base
-from handoffaudit.dashboard.policies.base import PolicyPage, check_version, conflict_message, finish, save_or_refuse
+from handoffaudit.dashboard.policies.base import (
+    CaseCounts,
+    PolicyPage,
+    check_version,
+    conflict_message,
+    finish,
+    judge_draft,
+    judge_saved,
+    save_or_refuse,
+)
 from handoffaudit.dashboard.policies.forms import ALL_TYPES, LONGEST_KEPT, MODEL_SCOPES, SCOPES, USUAL, Draft
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial
+from handoffaudit.policy.models import Kind
 from handoffaudit.policy.values import InvalidPolicy, PolicyError
 from handoffaudit.policy.versions import Stale, Table
 
@@ -140,9 +151,15 @@ class Editing(Generic[R, D]):
         return [
             path(f"{name}/save/", self._save(), name=f"{name}_save"),
             *([path(f"{name}/try/", self._try(), name=f"{name}_try")] if self.can_be_tried else []),
+            *([path(f"{name}/cases/", self._test(), name=f"{name}_cases")] if self.tests_cases else []),
             *([path(f"{name}/delete/", self._delete(self.deleting), name=f"{name}_delete")] if self.deleting else []),
             *base.urls(self.page),
         ]
+
+    @property
+    def tests_cases(self) -> bool:
+        """Return whether the results of cases depend on this kind; prompts change only what the LLM finds."""
+        return self.can_be_tried and self.page.versions.kind is not Kind.PROMPTS
 
     def now(self, who: TenantMembership) -> Table[R]:
         return self.page.versions.current(who.tenant)
@@ -152,22 +169,28 @@ class Editing(Generic[R, D]):
         form = form_asked_for(request, who, self.page)
         return self.editor_from(form) if form is not None else None
 
-    def done(self, request: HttpRequest, who: TenantMembership, message: str) -> HttpResponse:
+    def done(
+        self, request: HttpRequest, who: TenantMembership, message: str, cases: CaseCounts | None = None
+    ) -> HttpResponse:
         """Answer a change with a message and the page without an editor."""
-        return finish(request, message, self.page.address(who), lambda: self.show(request, self.now(who), None, 200))
+        address = self.page.address(who)
+        return finish(request, message, address, lambda: self.show(request, self.now(who), None, 200), cases=cases)
 
     def _save(self) -> Callable[..., HttpResponse]:
         @require_role(Role.ADMIN)
         @require_POST
         def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-            editor = self.editor_from(request.POST)
+            editor, before = self.editor_from(request.POST), self.now(who)
             saved, status = save_or_refuse(editor, lambda: self.page.save(who, editor))
             if saved is None:
                 return self.show(request, self.now(who), editor, status)
             if saved.version == editor.base_version:
                 return self.done(request, who, "Nothing was changed.")
             answer = self.after(request, who, editor, saved) if self.after else None
-            return answer or self.done(request, who, f"Saved as version {saved.version}.")
+            if answer:
+                return answer
+            kind, types = self.page.versions.kind, editor.touched(who.tenant, before, saved.rows)
+            return self.done(request, who, f"Saved as version {saved.version}.", judge_saved(who.tenant, kind, types))
 
         return save
 
@@ -191,7 +214,8 @@ class Editing(Generic[R, D]):
                 )
                 messages.error(request, f"Not deleted: {deletion.what}. {why}")
                 return self.show(request, self.now(who), None, HTTPStatus.CONFLICT)
-            return self.done(request, who, f"Deleted {deletion.what}{deletion.then}. Version {saved.version}.")
+            said = f"Deleted {deletion.what}{deletion.then}. Version {saved.version}."
+            return self.done(request, who, said, judge_saved(who.tenant, self.page.versions.kind))
 
         return delete
 
@@ -206,3 +230,19 @@ class Editing(Generic[R, D]):
             return open_dry_run(request, who, trial)
 
         return try_it
+
+    def _test(self) -> Callable[..., HttpResponse]:
+        @require_role(Role.ADMIN)
+        @require_POST
+        def test(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+            """Say how many kept cases would fail with the draft in the editor."""
+            editor = self.editor_from(request.POST)
+            cases = None
+            with suppress(InvalidPolicy, Stale):
+                now = check_version(self.page.versions, who, editor.base_version)
+                rows = self.page.versions.checked(editor.rows(now))
+                cases = judge_draft(who.tenant, self.page.versions.kind, rows, editor.touched(who.tenant, now, rows))
+            context = {"kind": self.page, "cases": cases, "is_tested": True}
+            return render(request, "dashboard/policy/actions.html#cases", context)
+
+        return test

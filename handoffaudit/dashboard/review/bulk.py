@@ -39,7 +39,10 @@ RESULT = "dashboard/review/result.html"
 
 MOST_SELECTED = bulk.MOST_PER_REQUEST
 
+# The form between two chunks carries the reasons. Further ones are counted together, as `OTHER_REASONS`.
 MOST_REASONS = 20
+
+OTHER_REASONS = "Refused for other reasons."
 
 _DONE = {
     Decision.APPROVE: "approved",
@@ -56,9 +59,8 @@ FIRST_YEAR = 2000
 class Selected:
     """The handoffs that a bulk decision applies to.
 
-    `selected` holds pairs of a handoff id and the version that the reviewer saw. Where `seen_at` is set, the
-    decision applies to every handoff that matched `queue_filters` at that moment and is listed
-    in `shown`.
+    `selected` holds pairs of a handoff id and the version that the reviewer saw. If `seen_at` is set, the decision
+    instead applies to every handoff that matched `queue_filters` at that time and has a mark in `shown`.
     """
 
     queue_filters: QueueFilters
@@ -98,11 +100,13 @@ class BulkSummary:
             self._add_refusal(one)
 
     def _add_refusal(self, added: Refusal) -> None:
-        for at, known in enumerate(self.refused):
-            if known.reason == added.reason:
-                self.refused[at] = replace(known, number=known.number + added.number)
-                return
-        if len(self.refused) < MOST_REASONS:
+        places = {known.reason: at for at, known in enumerate(self.refused)}
+        if added.reason not in places and len(places) >= MOST_REASONS:
+            added = Refusal(OTHER_REASONS, added.number, [])
+        if added.reason in places:
+            known = self.refused[places[added.reason]]
+            self.refused[places[added.reason]] = replace(known, number=known.number + added.number)
+        else:
             self.refused.append(added)
 
     @property
@@ -235,7 +239,7 @@ def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, d
 
 
 def _lacks_number(request: HttpRequest, who: TenantMembership, chosen: Selected) -> dict[str, str]:
-    """Return why so many handoffs cannot be decided without their number; empty if they can, as in `_lacks_note`."""
+    """Return an error if the reviewer must type the number of handoffs and has not. Check only the first chunk."""
     if request.POST.get("from"):
         return {}
     number, typed = len(_found(who, chosen).ids), request.POST.get("typed", "")
@@ -254,7 +258,7 @@ def _confirm(
     chosen: Selected | None = None,
     lacking: Mapping[str, str] = MappingProxyType({}),
 ) -> HttpResponse:
-    """Render the confirmation page for all that match, for `chosen`, or for the rows of the form.
+    """Render the confirmation page for all handoffs in the filtered queue, for `chosen`, or for the form's selection.
 
     `lacking` says what is wrong with the note (`error`) or with the typed number (`wrong_number`).
     """

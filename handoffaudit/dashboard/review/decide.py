@@ -20,7 +20,7 @@ from handoffaudit.dashboard.review.queue import MOST_WAITING, QueueFilters, prog
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review import undo as review_undo
 from handoffaudit.handoffs.review.base import NothingToUndo, NotReviewable, ReviewError, Stale
 from handoffaudit.handoffs.review.decisions import Decision
@@ -63,7 +63,7 @@ def pass_on(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpR
         return _incomplete(request, who, pk, "Choose a reviewer of this tenant, or nobody.")
 
     def act(note: str, version: int) -> Handoff:
-        return assignments.reassign(
+        return activity.reassign(
             tenant=who.tenant,
             reference=str(pk),
             note=note,
@@ -79,7 +79,7 @@ def pass_on(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpR
 @require_POST
 def take_back(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
     def act(note: str, version: int) -> Handoff:
-        return assignments.return_to_queue(tenant=who.tenant, reference=str(pk), actor=Actor.person(who.person))
+        return activity.return_to_queue(tenant=who.tenant, reference=str(pk), actor=Actor.person(who.person))
 
     return _do(request, who, pk, act, stays=True)
 

@@ -20,7 +20,7 @@ from handoffaudit.dashboard.handoffs.sections import choose_document
 from handoffaudit.dashboard.handoffs.verdict_findings import Finding, fold
 from handoffaudit.handoffs import lineage, queries
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
-from handoffaudit.handoffs.review import assignments, decisions, queue, undo
+from handoffaudit.handoffs.review import activity, decisions, queue, undo
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import RESEND
@@ -37,22 +37,22 @@ MOST_OF_EACH = 20
 MOST_SIMILAR = 3
 
 
-def open_by(who: TenantMembership, handoff: Handoff) -> assignments.Holder | None:
+def open_by(who: TenantMembership, handoff: Handoff) -> activity.Holder | None:
     """Return who has the handoff open, after opening it for this person.
 
     Opening a handoff releases the other handoffs that the person had open. A viewer opens a handoff without
     reserving it.
     """
     if who.may(Role.REVIEWER):
-        assignments.release_other_holds(handoff, who.person)
-        return assignments.hold(handoff, who.person)
+        activity.release_other_holds(handoff, who.person)
+        return activity.hold(handoff, who.person)
     return seen_by(handoff, who)
 
 
-def seen_by(handoff: Handoff, who: TenantMembership) -> assignments.Holder | None:
+def seen_by(handoff: Handoff, who: TenantMembership) -> activity.Holder | None:
     """Return who has the handoff open now, without opening it for this person."""
-    held = assignments.list_holders([handoff]).get(handoff.pk)
-    return assignments.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
+    held = activity.list_holders([handoff]).get(handoff.pk)
+    return activity.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
 
 
 def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
@@ -145,8 +145,8 @@ def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[
     if handoff.state in DECIDED:
         is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason
         return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
-    passed = assignments.reassignment_of(handoff)
-    if passed and assignments.is_handled(passed):
+    passed = activity.reassignment_of(handoff)
+    if passed and activity.is_handled(passed):
         return "marked as handled. Nothing was judged.", passed.by == who.person.get_username()
     if passed:
         done = f"assigned to {passed.to.get_username()}" if passed.to else "set aside"
@@ -164,7 +164,7 @@ def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
         return f"the decision is undone. {as_before}"
     if last and last.from_state in DECIDED:
         return f"reopened: “{Truncator(last.reason).chars(MOST_OF_A_NOTE)}” {as_before}"
-    if last and last.from_state == last.to_state and last.reason == assignments.PUT_BACK:
+    if last and last.from_state == last.to_state and last.reason == activity.PUT_BACK:
         return f"back in the queue. {as_before}"
     return f"it waits for a decision, {handoff.state} as before."
 
@@ -202,8 +202,8 @@ def box_of(who: TenantMembership, handoff: Handoff) -> Box:
         is_decided = handoff.state in (State.APPROVED, State.DECLINED)
         last = undo.find_decision(handoff)
         return Box(waits, is_decided, last, may_undo=is_decided and may_undo(who, handoff))
-    proposal, passed = decisions.find_proposal(handoff), assignments.reassignment_of(handoff)
-    people = assignments.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
+    proposal, passed = decisions.find_proposal(handoff), activity.reassignment_of(handoff)
+    people = activity.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
     is_own = bool(proposal and decisions.is_by(proposal, Actor.person(who.person)))
     needs_two = decisions.needs_four_eyes(handoff)
     agreed_to = proposal if proposal and not is_own else None

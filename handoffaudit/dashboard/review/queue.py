@@ -1,4 +1,4 @@
-"""The review queue: its filters, its rows and who has them open."""
+"""The review queue: its filters, its search, its rows and who has them open."""
 
 import hashlib
 import uuid
@@ -14,16 +14,17 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.dashboard.access import TenantMembership
+from handoffaudit.dashboard.access import TenantMembership, current_zone
 from handoffaudit.dashboard.filters import find_code
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.diagnostics import group_members
 from handoffaudit.filter_fields import ChoiceFilter, FilterError, NumberFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold
+from handoffaudit.handoffs.models import Finding, Handoff, PassedOn, Proposal, ReviewHold
 from handoffaudit.handoffs.queries import Page
-from handoffaudit.handoffs.review import assignments, bulk, decisions, queue
+from handoffaudit.handoffs.review import activity, bulk, decisions, queue
 from handoffaudit.handoffs.review.queue import VIEWS
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
@@ -55,7 +56,7 @@ class QueueFilters(FilterSet):
     type: str = declare(TextFilter("Type", widget=forms.Select()))
     source: str = declare(TextFilter("From", widget=forms.Select()))
     target: str = declare(TextFilter("To", widget=forms.Select()))
-    code: str = declare(TextFilter("Reason", widget=forms.Select()))
+    code: str = declare(TextFilter("Rule code", widget=forms.Select()))
     age: str = declare(ChoiceFilter("Waiting", choices=AGE_NAMES, empty_label="Any time"))
     group: str = declare(NumberFilter("Findings", widget=forms.HiddenInput()))
     cursor: str = declare(TextFilter())
@@ -249,7 +250,7 @@ def selection_of(who: TenantMembership, queue_filters: QueueFilters, seen_at: da
 def progress_of(who: TenantMembership, left_out: queue.Marks | None = None) -> queue.Progress:
     """Return how many handoffs wait and how many this person decided today; `left_out` is as in `Queue`."""
     marks = group_members.muted_handoffs(who.tenant) if left_out is None else left_out
-    return queue.load_progress(who.tenant, who.person, left_out=marks)
+    return queue.load_progress(who.tenant, who.person, left_out=marks, zone=current_zone())
 
 
 def waiting(tenant: Tenant, most: int) -> queue.Waiting:
@@ -269,17 +270,41 @@ def search_filters(
 
     `now` is as in `QueueFilters.filters`.
     """
-    found = queue.search(who.tenant, queue_filters.q, find_code(who.tenant, queue_filters.q))
-    if not found.found_by:
-        return queue_filters.filters(now), ""
-    return replace(queue_filters.filters(now), **{found.found_by: found.value}), found.found_by  # type: ignore[arg-type]
+    filters, text = queue_filters.filters(now), queue_filters.q.strip()
+    if not text:
+        return filters, ""
+    name, value = _find_field(who.tenant, text, find_code(who.tenant, queue_filters.q))
+    return replace(filters, **{name: value}), name  # type: ignore[arg-type]
+
+
+_COLUMNS = {"handoff_type": "handoff_type", "source": "source_agent_id", "target": "target_agent_id"}
+
+
+def _find_field(tenant: Tenant, text: str, named: str) -> tuple[str, str]:
+    """Return the first filter for which the tenant has this value, and the value.
+
+    The filters are tried in the order: rule code, type, source, target, handoff id. A text that matches none of them is
+    taken for a trace id. The value of the handoff id is the sender's, even if the person typed the handoff's own UUID.
+    `named` is the rule code whose title is `text`. Raise `FilterError`.
+    """
+    trace = Filters.from_query({"trace": text}).trace
+    for code in dict.fromkeys((text, named or text)):
+        if Finding.objects.filter(tenant=tenant, code=code).exists():
+            return "code", code
+    for name, column in _COLUMNS.items():
+        if Handoff.objects.filter(tenant=tenant, **{column: text}).exists():
+            return name, text
+    try:
+        return "handoff_id", queries.get(tenant, text).handoff_id
+    except Handoff.DoesNotExist:
+        return "trace", trace
 
 
 def _rows(who: TenantMembership, handoffs: list[Handoff]) -> list[Row]:
-    holds = assignments.list_holders(handoffs)
+    holds = activity.list_holders(handoffs)
     others = {pk: hold for pk, hold in holds.items() if hold.person_id != who.person.pk}
     proposals = decisions.list_proposals(handoffs)
-    passed = assignments.list_reassignments(handoffs)
+    passed = activity.list_reassignments(handoffs)
     actor = Actor.person(who.person)
     return [
         Row(

@@ -47,6 +47,12 @@ WHAT = {
     Watched.FAIL_OPEN: "Handoffs received in the window and accepted without the LLM check.",
     Watched.OVERDUE_HOLDS: "Held handoffs that wait for longer than their type allows.",
 }
+SENTENCES = {
+    Watched.REJECTION_RATE: "Warn when the rejection rate over {window} is at least {warning}; alert from {alert}.",
+    Watched.QUEUE_AGE: "Warn when the oldest handoff has waited {warning} to be judged; alert after {alert}.",
+    Watched.FAIL_OPEN: "Warn from {warning} accepted in {window} without the LLM check; alert from {alert}.",
+    Watched.OVERDUE_HOLDS: "Warn from {warning} held for longer than their type allows; alert from {alert}.",
+}
 FORM = fields_of(AlertRuleModel)
 LABELS = {name: field.title or name for name, field in FORM.items()}
 NO_DATA = {
@@ -84,12 +90,13 @@ PAGE: PolicyPage[AlertRule] = PolicyPage(
 
 @dataclass(slots=True)
 class Card:
-    """One alert rule with its current value in words and its form; `errors` holds messages by field."""
+    """One alert rule with its current value in words and its form, `is_open` after a refusal; `errors` is by field."""
 
     row: AlertRule
     now: str
     given: dict[str, Any]
     errors: dict[str, str] = field(default_factory=dict)
+    is_open: bool = False
 
     @property
     def title(self) -> str:
@@ -98,6 +105,16 @@ class Card:
     @property
     def what(self) -> str:
         return WHAT[self.row.name]
+
+    @property
+    def sentence(self) -> str:
+        """Say in one sentence when the saved rule warns and alerts."""
+        row = self.row
+        return SENTENCES[row.name].format(
+            window=format_span(row.window_minutes * 60),
+            warning=_format_level(row, row.warning),
+            alert=_format_level(row, row.alert),
+        )
 
     @property
     def fields(self) -> list[Field]:
@@ -173,7 +190,7 @@ def _page(
     for row in table.rows:
         card = Card(row, _now(row, measure(who.tenant, row, now)), _entered(row))
         if refused and refused[0] is row.name:
-            card.given, card.errors = card.given | refused[1], refused[2]
+            card.given, card.errors, card.is_open = card.given | refused[1], refused[2], True
         cards.append(card)
     context = {"tab": "thresholds", "cards": cards, "table": table, "no_mail": not settings.EMAIL_SET_UP}
     return render(request, "dashboard/settings/alerts.html", context, status=status)
@@ -188,11 +205,15 @@ def _entered(row: AlertRule) -> dict[str, Any]:
 def _now(row: AlertRule, measured: Measured) -> str:
     if measured.value is None:
         return "too few handoffs to tell"
+    if row.name is Watched.QUEUE_AGE and not measured.number:
+        return "nothing waits"
+    return _format_level(row, measured.value)
+
+
+def _format_level(row: AlertRule, value: float) -> str:
     if row.name is Watched.REJECTION_RATE:
-        return f"{measured.value * 100:.1f} %"
-    if row.name is Watched.QUEUE_AGE:
-        return format_span(measured.value) if measured.number else "nothing waits"
-    return pluralize(int(measured.value), "handoff")
+        return f"{value * 100:.1f} %"
+    return format_span(value) if row.name is Watched.QUEUE_AGE else pluralize(int(value), "handoff")
 
 
 urlpatterns = [

@@ -15,8 +15,8 @@ from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.diagnostics import erasure
-from handoffaudit.diagnostics.erasure_targets import TITLES
 from handoffaudit.diagnostics.models import Erasure, ErasureState
+from handoffaudit.diagnostics.removal import TITLES
 from handoffaudit.handoffs import legal_holds
 from handoffaudit.handoffs.models import HoldScope, LegalHold
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from django.contrib import messages
@@ -20,8 +20,11 @@ from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Line, number
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.retention_run import Count, Standing
+from handoffaudit.diagnostics.retention_targets import Terms
+from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import (
+    AS_SHIPPED,
     BY_TYPE,
     KIND_TEXTS,
     LEAST,
@@ -61,9 +64,11 @@ def _days(value: Any) -> str:
     return FOR_GOOD if value is None else pluralize(int(value), "day")
 
 
-PAGE: PolicyPage[Retention] = PolicyPage(
-    retention, "Retention", "Everything is kept forever, deliveries for 14 days.", lines
+_SHIPPED: Final = ", ".join(
+    f"{KIND_TEXTS[row.name].title.lower()} for {_days(row.days)}" for row in AS_SHIPPED if row.days is not None
 )
+
+PAGE: PolicyPage[Retention] = PolicyPage(retention, "Retention", f"Everything is kept forever, {_SHIPPED}.", lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +242,7 @@ def _previewed(request: HttpRequest, who: TenantMembership, given: Given, *, sta
 def _preview(tenant: Tenant, row: Retention) -> Preview:
     at = timezone.now() + retention_run.first_after()
     goes = retention_run.count_going(tenant, row, at)
-    before = at - timedelta(days=min(row.terms)) if row.terms else None
+    before = Terms(row, at, NO_HOLDS).before if row.terms else None
     return Preview(row.days, bool(row.types), _said(row.name, goes), before, bool(goes), warning_of(row))
 
 

@@ -1,23 +1,24 @@
 """Template filters and tags that format values: documents and texts of senders, shares, durations and costs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.template import Library
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.dashboard.handoffs.document_tree import steps
 from handoffaudit.dashboard.handoffs.verdict_findings import fold
 from handoffaudit.dashboard.safe_text import as_json, cut
 from handoffaudit.dashboard.safe_text import readable as shown_readable
-from handoffaudit.diagnostics.file_stats import Change
-from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, BLOCK_RATE, Share
+from handoffaudit.diagnostics.file_stats import FileTally
+from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, BLOCK_RATE, Share, ShareChange
 from handoffaudit.validation.issues import is_counted
 from handoffaudit.validation.text import pluralize
 
 register = Library()
+_NONE = '<span class="none">\u2013</span>'
 register.filter("steps", steps)
 register.filter("fold", fold)
 
@@ -87,6 +88,19 @@ def percent(share: Share) -> str:
     return "n/a" if share.percent is None else f"{share.percent:.1f} %"
 
 
+def whole_percent(share: Share) -> str:
+    """Format a share as `99 %` for narrow places; `100 %` only for all, and `0 %` only for none."""
+    if 0 < share.part < share.total:
+        return f"{min(max(round(100 * share.value), 1), 99)} %"
+    return f"{share.percent or 0:.0f} %"
+
+
+@register.filter
+def commas(number: int) -> str:
+    """Format a number as `intcomma` does, which is slow in tables with many rows."""
+    return f"{number:,}"
+
+
 @register.filter
 def signed(number: int) -> str:
     """Format a difference with its sign, such as `+1,200`."""
@@ -102,9 +116,42 @@ def format_share(share: Share) -> str:
 @register.filter
 def tone(share: Share) -> str:
     """Return the tone of a share for which more is better."""
-    if share.percent is None:
+    percentage = share.percent
+    if percentage is None:
         return "quiet"
-    return "bad" if share.percent < _BAD else "wait" if share.percent < _WAIT else "good"
+    return "bad" if percentage < _BAD else "wait" if percentage < _WAIT else "good"
+
+
+@register.simple_tag
+def tally_cells(tally: FileTally) -> SafeString:
+    """Render the cells of a tally of handoff files: `{% tally_cells line.tally %}`. A page has hundreds of them."""
+    reasons = (percent(share) if share.part else "" for share in tally.file_reason_shares.values())
+    cells = (format_share(tally.share), *reasons, f"{tally.fallback_ok:,}" if tally.fallback_ok else "")
+    # The cells contain only numbers.
+    return SafeString("".join(f'<td class="end">{cell or _NONE}</td>' for cell in cells))
+
+
+@register.simple_tag
+def table_rows(rows: Iterable[Sequence[str]], names: int = 1) -> SafeString:
+    """Render rows whose cells after the first `names` are numbers: `{% table_rows chart.rows %}`.
+
+    A template would be slow, because a page has hundreds of cells.
+    """
+    written = []
+    for first, *rest in rows:
+        kinds = ("" if place < names else ' class="end"' for place in range(1, len(rest) + 1))
+        cells = "".join(
+            f"<td{kind}>{escape(shown_readable(cell))}</td>" for kind, cell in zip(kinds, rest, strict=True)
+        )
+        written.append(f'<tr><th scope="row">{escape(shown_readable(first))}</th>{cells}</tr>')
+    return mark_safe("".join(written))  # noqa: S308 -- each cell is escaped
+
+
+@register.simple_tag
+def named(name: str, link: str) -> SafeString:
+    """Return the name that a sender gave, as a link if there is one: `{% named agent.name agent.link %}`."""
+    text = shown_readable(name) or "(no name)"
+    return format_html('<a href="{}">{}</a>', link, text) if link else format_html("{}", text)
 
 
 @register.simple_tag
@@ -114,7 +161,7 @@ def rate_definition(name: str) -> str:
 
 
 @register.simple_tag
-def describe_change(change: Change, direction: str = "") -> SafeString:
+def describe_change(change: ShareChange, direction: str = "") -> SafeString:
     """Return the change in words, such as `better by 12.5 points`, with the share before as its title.
 
     `direction` is given if less is better. The result is empty if there is nothing to compare.

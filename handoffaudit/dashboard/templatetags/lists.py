@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from handoffaudit.dashboard.live import token_of
+from handoffaudit.dashboard.live import render_state, token_of
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.ui import gravity, icon, option, options
 from handoffaudit.drawing.lanes import draw_strip
@@ -39,6 +39,12 @@ def live_row(handoff: Handoff) -> SafeString | str:
     return format_html('data-live-row="{}"', token) if token else ""
 
 
+@register.simple_tag
+def live_state(handoff: Handoff, place: str | int) -> SafeString:
+    """Render a state that follows while somebody looks, outside of the list: `{% live_state handoff "newest" %}`."""
+    return render_state(handoff, place)
+
+
 @register.simple_tag(takes_context=True)
 def narrow_query(context: Context, field: str, value: str) -> str:
     """Return the query of the list with one more filter: `{% narrow_query "source" handoff.source_agent_id %}`.
@@ -59,13 +65,19 @@ def cell_filter(context: Context, field: str, value: str, title: str, icon_name:
     """
     if not value:
         return SafeString("")
-    return format_html(
-        '<a class="cell-filter icon-button" href="{}?{}" tabindex="-1" title="{}">{}</a>',
-        context.get("address", ""),
-        narrow_query(context, field, value),
-        title,
-        icon(icon_name),
-    )
+    # Most rows of a list contain the same few agents, types and states.
+    page: dict[Any, Any] = context.render_context.dicts[0]
+    known: dict[tuple[str, ...], SafeString] = page.setdefault(cell_filter, {})
+    key = (address := str(context.get("address", "")), field, value, title, icon_name)
+    if key not in known:
+        known[key] = format_html(
+            '<a class="cell-filter icon-button" href="{}?{}" tabindex="-1" title="{}">{}</a>',
+            address,
+            narrow_query(context, field, value),
+            title,
+            icon(icon_name),
+        )
+    return known[key]
 
 
 # Most rows of a list contain the same few agents, types and states.
@@ -100,14 +112,19 @@ def sort_head(context: Context, label: str, classes: str, *names: str) -> SafeSt
     """
     if "views" not in context:
         return format_html('<th scope="col" role="columnheader" class="{}">{}</th>', classes, label)
-    link, order = sort_link(context, label, *names)
-    direction = "descending" if order.is_descending else "ascending"
+    link, _ = sort_link(context, label, *names)
     return format_html(
-        '<th scope="col" role="columnheader" class="{}"{}>{}</th>',
-        classes,
-        format_html(' aria-sort="{}"', direction) if context["filters"].sort in names else "",
-        link,
+        '<th scope="col" role="columnheader" class="{}"{}>{}</th>', classes, sort_state(context, *names), link
     )
+
+
+@register.simple_tag(takes_context=True)
+def sort_state(context: Context, *names: str) -> SafeString | str:
+    """Return the attribute of a head that says how the list is sorted by this column; empty if it is not."""
+    filters = context["filters"]
+    if filters.sort not in names:
+        return ""
+    return format_html(' aria-sort="{}"', "descending" if filters.order.is_descending else "ascending")
 
 
 @register.simple_tag(takes_context=True)

@@ -17,7 +17,7 @@ from handoffaudit.dashboard.access import current_zone, to_local
 from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES, entry_of
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES, entry_of
 
 register = Library()
 
@@ -228,6 +228,12 @@ def moment(value: datetime | None) -> SafeString:
         f"{local.day} {local:%b %Y, %H:%M}",
         local.tzname(),
     )
+
+
+@register.filter
+def clock(value: datetime) -> str:
+    """Return the time of a moment in the reader's time zone, for texts that are read aloud."""
+    return f"{to_local(value):%H:%M:%S}"
 
 
 @register.simple_tag

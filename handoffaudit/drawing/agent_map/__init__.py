@@ -105,11 +105,13 @@ def draw_agent_map(
     ]
     boxes = [_draw_box(agent, layout.places[agent.name]) for agent in agents]
     low = [edge for edge in lines if edge.is_low]
+    # A line from or to a box of several agents stands for several routes.
+    noun = "line" if folded else "route"
     words = (
-        f"{_pluralize(len(agents), 'agent')}, {_pluralize(len(edges), 'route')}, "
-        f"{_pluralize(sum(edge.number for edge in edges), 'handoff')}."
+        f"{_pluralize(len(agents) - len(folded), 'agent')}{' and a box of others' if folded else ''}, "
+        f"{_pluralize(len(edges), noun)}, {_pluralize(sum(edge.number for edge in edges), 'handoff')}."
         + (
-            f" Dashed, with a cross: {_pluralize(len(low), 'route')} with less than {LOW_SHARE * 100:.0f} % accepted."
+            f" Dashed, with a cross: {_pluralize(len(low), noun)} with less than {LOW_SHARE * 100:.0f} % accepted."
             if low
             else ""
         )
@@ -166,7 +168,7 @@ def _draw_box(agent: MapAgent, place: Place) -> str:
             text_anchor="middle",
         ),
     ]
-    label = f"{tooltip(agent.name)}: {agent.number:,} handoffs sent and received"
+    label = f"{tooltip(agent.name)}: {_pluralize(agent.number, 'handoff')} sent and received"
     return link(agent.href, label, *parts, class_="map-agent is-folded" if agent.folded else "map-agent")
 
 

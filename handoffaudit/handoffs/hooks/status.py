@@ -13,9 +13,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.hooks.hook_events import Event, Name, digest, raw_digest
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HookEvent, State, ValidationState
-from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.errors import InvalidConfigError
-from handoffaudit.validation.layers import semantic
+from handoffaudit.validation.layers import entry_of, semantic
 from handoffaudit.validation.phase_rules import (
     Overall,
     PhaseRule,

@@ -161,6 +161,15 @@ class PreparedHandoff:
     tool_results: tuple[ToolResult, ...] = ()
     note: str = ""
 
+    @property
+    def names(self) -> tuple[str, str, str, int]:
+        """Return what a try to store the handoff may change."""
+        return self.handoff_id, self.retry_of, self.lineage, self.attempt
+
+    @names.setter
+    def names(self, names: tuple[str, str, str, int]) -> None:
+        self.handoff_id, self.retry_of, self.lineage, self.attempt = names
+
     def as_model(self) -> Handoff:
         return Handoff(**{name: getattr(self, name) for name in COLUMNS})
 
@@ -177,8 +186,8 @@ def prepare(
 
     `agents` are the agents that the sender may speak for.
     """
-    beside = (submission.context, submission.evidence, submission.tool_results)
-    size = len(submission.document) + sum(len(raw or b"") for raw in beside)
+    size = len(submission.document) + len(submission.context or b"") + len(submission.evidence or b"")
+    size += len(submission.tool_results or b"")
     if size > settings.MAX_BODY_BYTES:
         return Receipt(
             413,
@@ -245,6 +254,15 @@ def refuse_agent(agents: AgentLimit, agent: str, what: str) -> Receipt:
 
 WRONG_RESULTS: Final = "The tool results can't be read"
 
+# The bytes of the tool results in one batch, because masking them takes longer than storing handoffs.
+MOST_RESULT_BYTES: Final = 2 * 1024 * 1024
+
+NO_ROOM: Final = Receipt(
+    413,
+    title="Too many tool results",
+    detail=f"The tool results of a batch have more than {MOST_RESULT_BYTES:,} bytes: send the rest with another batch.",
+)
+
 
 def _add_results(handoff: PreparedHandoff, results: list[ToolResultIn]) -> PreparedHandoff | Receipt:
     if not handoff.trace_id:
@@ -261,7 +279,7 @@ def read_record(submission: Submission) -> Reading:
     document, issues = parse_json(submission.document, max_depth=settings.MAX_NESTING)
     if issues:
         return Reading(record=None, issues=issues)
-    return formats.read(document, submission.format, submission.envelope)
+    return formats.read(document, submission.format, submission.envelope, parsed_from=submission.document)
 
 
 def _hash_content(submission: Submission, record: Record | None) -> str:
@@ -287,6 +305,11 @@ def _hash_content(submission: Submission, record: Record | None) -> str:
     return digest.hexdigest()
 
 
+# The value of an enumeration is looked up with a call of Python.
+_RECEIVED: Final = State.RECEIVED.value
+_REJECTED: Final = State.REJECTED.value
+
+
 def _prepare_unread(
     tenant_id: int, submission: Submission, reading: Reading, now: datetime, content_hash: str
 ) -> PreparedHandoff:
@@ -301,7 +324,7 @@ def _prepare_unread(
         parent_handoff_id=envelope.parent_handoff_id or "",
         retry_of=envelope.retry_of or "",
         step=envelope.step,
-        state=(State.REJECTED if reading.issues else State.RECEIVED).value,
+        state=_REJECTED if reading.issues else _RECEIVED,
         received_at=now,
         size_bytes=len(submission.document),
         content_hash=content_hash,

@@ -4,11 +4,10 @@ import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Any
 
-import psycopg
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.utils import timezone
@@ -16,19 +15,11 @@ from django.utils import timezone
 from handoffaudit.accounts.keys import AgentLimit, record_refusal
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.database_faults import WriteTurn
-from handoffaudit.handoffs import (
-    attempts,
-    counts,
-    db,
-    event_log,
-    notify,
-    results,
-    tool_results,
-    totals,
-    transitions,
-)
+from handoffaudit.handoffs import attempts, counts, db, event_log, notify, results, tool_results, transitions
 from handoffaudit.handoffs.ingest.prepare import (
     COLUMNS,
+    MOST_RESULT_BYTES,
+    NO_ROOM,
     PreparedHandoff,
     Receipt,
     expand,
@@ -36,9 +27,10 @@ from handoffaudit.handoffs.ingest.prepare import (
     read_submission,
     refuse_agent,
 )
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, ToolResult
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import is_asked_again, verdicts_of_unread
+from handoffaudit.sqlite_file import SharedWrites, write_transaction
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.tool_results import Grade
 
@@ -66,6 +58,8 @@ INSERT_ONE = f"""
     )
     SELECT id FROM new
 """  # noqa: S608
+INSERT_NEW = f"{HANDOFF.insert_statement('?')} ON CONFLICT (tenant_id, handoff_id) DO NOTHING"
+INSERT_BODY, INSERT_EVENT = BODY.insert_statement("?"), EVENT.insert_statement("?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +73,13 @@ class ExistingHandoff:
 
 
 def is_plain(handoff: PreparedHandoff) -> bool:
-    """Return whether `store_one` can store the handoff: on PostgreSQL, with nothing beside it, and not as a retry."""
-    return db.is_postgresql() and not (handoff.issues or handoff.retry_of or handoff.tool_results)
+    """Return whether `store_one` can store the handoff: with nothing beside it, and not as a retry.
+
+    On SQLite, the threads share a transaction, so the caller must not have one of its own.
+    """
+    if handoff.issues or handoff.retry_of or handoff.tool_results:
+        return False
+    return db.is_postgresql() or not connection.in_atomic_block
 
 
 def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True) -> ExistingHandoff | None:
@@ -88,15 +87,34 @@ def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True) ->
 
     With `wakes`, a worker is notified.
     """
-    values = [*_read_handoff_row(handoff), *_make_body_row(handoff)[1:], *_make_event_row(handoff, sender)[1:]]
-    with db.server_cursor() as cursor:
-        stored = cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone()
+    stored = _insert_one(handoff, sender) if db.is_postgresql() else _plain_writes.add((handoff, sender))
     if stored:
-        if wakes:
+        if wakes and connection.in_atomic_block:
             transaction.on_commit(notify.notify_workers)
+        elif wakes:
+            notify.notify_workers()
         event_log.log_received([handoff], sender)
         return None
     return _find_existing([handoff])[handoff.handoff_id]
+
+
+def _insert_one(handoff: PreparedHandoff, sender: Actor) -> bool:
+    values = [*_read_handoff_row(handoff), *_make_body_row(handoff)[1:], *_make_event_row(handoff, sender)[1:]]
+    with db.server_cursor() as cursor:
+        return cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone() is not None
+
+
+def _insert_plain(new: Sequence[tuple[PreparedHandoff, Actor]]) -> list[bool]:
+    """Insert plain handoffs in one transaction of SQLite; return for each handoff whether its id was new."""
+    connection.ensure_connection()
+    opened = connection.connection
+    with connection.wrap_database_errors, write_transaction(opened):
+        rows = HANDOFF.adapt_rows(_read_handoff_row(handoff) for handoff, _ in new)
+        found = [opened.execute(INSERT_NEW, row).rowcount == 1 for row in rows]
+        stored = list(compress(new, found))
+        opened.executemany(INSERT_BODY, BODY.adapt_rows(_make_body_row(handoff) for handoff, _ in stored))
+        opened.executemany(INSERT_EVENT, EVENT.adapt_rows(_make_event_row(*pair) for pair in stored))
+    return found
 
 
 def store_many(
@@ -104,8 +122,8 @@ def store_many(
 ) -> list[ExistingHandoff | None]:
     """Store the handoffs whose id is not in `known`; call inside a transaction.
 
-    For each handoff, return the stored handoff that already has the id, or None if the handoff is new. Raise one of
-    `CLASHES` if a stored handoff has one of the other ids.
+    For each handoff, return the stored handoff that already has the id, or None if the handoff is new. Raise
+    `IntegrityError` if a stored handoff has one of the other ids.
     """
     answers: list[ExistingHandoff | None] = []
     new: list[PreparedHandoff] = []
@@ -216,20 +234,14 @@ def _make_event_row(handoff: PreparedHandoff, sender: Actor, reason: str = "") -
     return *start, sender.kind.value, sender.name, "", handoff.state, reason
 
 
-CLASHES = (IntegrityError, psycopg.errors.UniqueViolation)
+# The SQLSTATE of a deadlock.
+_DEADLOCK = "40P01"
 
 CLASH_TRIES = 5
 
-# The bytes of the tool results in one batch, because masking them takes longer than storing handoffs.
-MOST_RESULT_BYTES = 2 * 1024 * 1024
-
-_NO_ROOM = Receipt(
-    413,
-    title="Too many tool results",
-    detail=f"The tool results of a batch have more than {MOST_RESULT_BYTES:,} bytes: send the rest with another batch.",
-)
-
 _one_writer = WriteTurn()
+
+_plain_writes = SharedWrites(_insert_plain, _one_writer, OperationalError)
 
 
 def accept(
@@ -240,7 +252,7 @@ def accept(
     Without `wakes`, no worker is notified: the caller judges the handoff itself, or notifies the workers.
     """
     receipt = _accept(tenant, sender, submission, grade, wakes=wakes)
-    totals.add_receipts([receipt])
+    counts.add_receipt_totals([receipt])
     return receipt
 
 
@@ -289,11 +301,11 @@ def accept_many(
     for submission in submissions:
         room -= len(submission.tool_results or b"")
         is_full = room < 0 and submission.tool_results
-        prepared.append(_NO_ROOM if is_full else prepare(tenant.pk, tenant.slug, submission, now, sender.agents))
+        prepared.append(NO_ROOM if is_full else prepare(tenant.pk, tenant.slug, submission, now, sender.agents))
     prepared = _refuse_agents(tenant, sender, prepared)
     known = iter(_store([one for one in prepared if isinstance(one, PreparedHandoff)], sender, grade))
     receipts = [one if isinstance(one, Receipt) else _make_receipt(one, next(known)) for one in prepared]
-    totals.add_receipts(receipts, with_refusals=True)
+    counts.add_receipt_totals(receipts, with_refusals=True)
     return receipts
 
 
@@ -324,23 +336,27 @@ def _refuse_agents(
 def _store(
     handoffs: list[PreparedHandoff], sender: Actor, grade: Grade, *, wakes: bool = True
 ) -> list[ExistingHandoff | None]:
+    sent = [one.names for one in handoffs]
     for tried in range(CLASH_TRIES):
         last = tried == CLASH_TRIES - 1
+        # The last try may have renamed and numbered handoffs.
+        for one, names in zip(handoffs, sent, strict=True):
+            one.names = names
         try:
             with write_turn(), transaction.atomic():
                 # Nearly all ids are new, so the first try saves the look-up.
                 known = store_many(handoffs, sender, _find_existing(handoffs) if tried else {})
                 _store_results(handoffs, known, sender, grade)
-                if wakes:
-                    transaction.on_commit(partial(_notify_workers_of, handoffs))
+                if wakes and any(handoff.state == State.RECEIVED for handoff in handoffs):
+                    transaction.on_commit(notify.notify_workers)
                 return known
-        except CLASHES:
+        except IntegrityError:
             # The next look-up finds the stored handoff with the id, also if another process has just stored it.
             if last:
                 raise
         except OperationalError as error:
             # Retries of unknown handoffs have no common row to lock, so two batches of them can deadlock.
-            if last or not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
+            if last or getattr(error.__cause__, "sqlstate", "") != _DEADLOCK:
                 raise
     raise AssertionError("unreachable")
 
@@ -349,13 +365,12 @@ def _store_results(
     handoffs: list[PreparedHandoff], known: list[ExistingHandoff | None], sender: Actor, grade: Grade
 ) -> None:
     """Store the tool results beside the handoffs, except beside a refused handoff, whose id was taken."""
-    by_trace: dict[str, list[ToolResult]] = {}
-    for handoff, before in zip(handoffs, known, strict=True):
-        if handoff.tool_results and (before is None or before.content_hash == handoff.content_hash):
-            by_trace.setdefault(handoff.tool_results[0].trace_id, []).extend(handoff.tool_results)
-    # Every process inserts in the same order, so that two batches cannot deadlock.
-    for _, rows in sorted(by_trace.items()):
-        tool_results.store(sorted(rows, key=attrgetter("call_id")), sender.name, grade, timezone.now())
+    kept = [
+        handoff.tool_results
+        for handoff, before in zip(handoffs, known, strict=True)
+        if before is None or before.content_hash == handoff.content_hash
+    ]
+    tool_results.store_all(chain.from_iterable(kept), sender.name, grade)
 
 
 def write_turn() -> AbstractContextManager[object]:
@@ -366,11 +381,6 @@ def write_turn() -> AbstractContextManager[object]:
     thread holds the lock and waits for the database, while another thread waits for the lock inside its transaction.
     """
     return nullcontext() if db.is_postgresql() else _one_writer
-
-
-def _notify_workers_of(handoffs: list[PreparedHandoff]) -> None:
-    if any(handoff.state == State.RECEIVED for handoff in handoffs):
-        notify.notify_workers()
 
 
 def _make_receipt(handoff: PreparedHandoff, known: ExistingHandoff | None) -> Receipt:

@@ -14,12 +14,12 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 from django.utils import timezone
 
-from handoffaudit.handoffs import event_log, totals
+from handoffaudit.handoffs import counts, event_log
+from handoffaudit.handoffs.counts import Total
 from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.llm import limits
 from handoffaudit.handoffs.llm.limits import Reservation
 from handoffaudit.handoffs.models import ModelAnswer, ModelCall
-from handoffaudit.handoffs.totals import Total
 from handoffaudit.llm.calls import Breaker, Call, Caller, is_outage
 from handoffaudit.llm.service import build_caller, build_client
 from handoffaudit.validation.layers.base import LanguageModel
@@ -152,8 +152,8 @@ def record_skipped(asker: Asker, error: Unavailable) -> None:
 
 def _report(row: ModelCall) -> None:
     event_log.log_llm_call(row)
-    totals.add(Total.LLM_CALLS, "cached" if row.cached else row.outcome)
-    totals.add(Total.LLM_MICRODOLLARS, number=round(row.cost_usd * 1e6))
+    counts.add_total(Total.LLM_CALLS, "cached" if row.cached else row.outcome)
+    counts.add_total(Total.LLM_MICRODOLLARS, number=round(row.cost_usd * 1e6))
 
 
 def _commit(write: Callable[[], None]) -> None:

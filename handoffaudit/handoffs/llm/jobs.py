@@ -16,8 +16,8 @@ from handoffaudit.handoffs.results import JudgedHandoff
 
 CHECK = db.Columns.of(ModelCheck, "handoff", "tenant", "kind", "since", "tries")
 
-# The check of one handoff may ask for the check, a critique and a repair, and for a check and a critique of the
-# repaired candidate.
+# One job may call the LLM for a check, a critique and a repair of the handoff, and then for a check and a critique of
+# the repaired candidate.
 CALLS_OF_A_LEASE = 5
 
 # Limits of the pause before another recheck of a handoff for which the LLM fails, although it answers for other
@@ -63,7 +63,7 @@ def take() -> Job | None:
 def take_left_behind() -> Job | None:
     """Lease a check whose worker died, or return None if there is no such check.
 
-    The try counts. The caller must make no other check at the same time.
+    Leasing counts as a try. The caller must make no other check at the same time.
     """
     return _take("claim_expires_at < %s AND claim IS NOT NULL", alone=True)
 

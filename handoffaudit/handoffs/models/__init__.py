@@ -1,6 +1,13 @@
 """The Django models of handoffs, their verdicts, reviews, counts, LLM calls, tool results, hook events and webhooks."""
 
-from handoffaudit.handoffs.models.aggregates import DailyCount, DailyPair, HourlyCount, HourlyTotal, MetricTotal
+from handoffaudit.handoffs.models.aggregates import (
+    DailyCount,
+    DailyPair,
+    HourlyCount,
+    HourlySource,
+    HourlyTotal,
+    MetricTotal,
+)
 from handoffaudit.handoffs.models.handoff import (
     WAITING_STATES,
     ActorKind,
@@ -10,6 +17,7 @@ from handoffaudit.handoffs.models.handoff import (
     HandoffBody,
     Remediation,
     RemovedDocument,
+    RemovedHandoffs,
     State,
     Verdict,
     id_at,
@@ -30,12 +38,13 @@ from handoffaudit.handoffs.models.integrations import (
     TraceFact,
     ValidationState,
 )
-from handoffaudit.handoffs.models.removal import HoldScope, LegalHold, RemovedHandoffs
 from handoffaudit.handoffs.models.reviews import (
     Alert,
     Approval,
     CheckKind,
     Comment,
+    HoldScope,
+    LegalHold,
     ModelAnswer,
     ModelBreaker,
     ModelCall,
@@ -68,6 +77,7 @@ __all__ = [
     "HoldScope",
     "HookEvent",
     "HourlyCount",
+    "HourlySource",
     "HourlyTotal",
     "LateResults",
     "LegalHold",

@@ -55,6 +55,21 @@ class HourlyTotal(models.Model):
         return f"{self.hour:%Y-%m-%d %H} {self.state} {self.number}"
 
 
+class HourlySource(models.Model):
+    """The number of judged handoffs that an agent sent in an hour, in any state."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    hour = models.DateTimeField()
+    source_agent_id = models.CharField(max_length=200)
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "source_agent_id", "hour"], name="one_hourly_source")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.source_agent_id} {self.number}"
+
+
 class _Outcomes(models.Model):
     """The outcomes of handoffs received on a day (UTC).
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import approvals, counts, event_log, long_poll, queries, transitions
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, ReviewHold, State
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import (
     NotApprovable,
     NoteRequired,
@@ -164,7 +164,7 @@ def decide_handoff(
 
 def _decide_locked(handoff: Handoff, *, decision: Decision, note: str, actor: Actor) -> None:
     if decision is Decision.HANDLED:
-        assignments.mark_handled(handoff, note=note, actor=actor)
+        activity.mark_handled(handoff, note=note, actor=actor)
         return
     decision, note = resolve_resend(handoff, decision, note)
     proposal = find_proposal(handoff)

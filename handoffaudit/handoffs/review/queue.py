@@ -1,9 +1,10 @@
-"""The review queue: its sections and views, search, precedents of a handoff, and counts of waiting handoffs."""
+"""The review queue: its sections and views, precedents of a handoff, and counts of waiting handoffs."""
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -18,9 +19,9 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import counts, queries
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import CURSOR_REMEDY, Filters, parse_cursor
-from handoffaudit.handoffs.models import Event, Finding, Handoff, State
+from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.queries import EVERYTHING, Page, decided_handoffs, decision_events, exclude_undone
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 
 # A query whose rows name handoffs in the column `handoff`, such as members of a group, reassignments or proposals.
@@ -110,12 +111,12 @@ def filter_view(
     if view == "mine":
         return rows.filter(pk__in=_filter_reassigned_to(tenant, person).values("handoff"))
     if view == "passed_on":
-        return rows.filter(pk__in=assignments.reassignments_in_force(tenant).values("handoff"))
+        return rows.filter(pk__in=activity.reassignments_in_force(tenant).values("handoff"))
     if view == "second":
         return rows.filter(pk__in=_filter_proposed(tenant, person, by_others=True).values("handoff"))
     if view == "proposed":
         return rows.filter(pk__in=_filter_proposed(tenant, person, by_others=False).values("handoff"))
-    rows = rows.filter(~Exists(assignments.reassignments_in_force_of(OuterRef("pk"), OuterRef("version"))))
+    rows = rows.filter(~Exists(activity.reassignments_in_force_of(OuterRef("pk"), OuterRef("version"))))
     if view == "muted":
         return rows.filter(MAY_BE_LEFT_OUT, pk__in=left_out.values("handoff")) if left_out is not None else rows.none()
     if left_out is not None:
@@ -124,7 +125,7 @@ def filter_view(
 
 
 def _filter_reassigned_to(tenant: Tenant, person: Person | None) -> Marks:
-    rows = assignments.reassignments_in_force(tenant)
+    rows = activity.reassignments_in_force(tenant)
     return rows.filter(to=person) if person else rows.none()
 
 
@@ -201,49 +202,6 @@ def filter_part(rows: "QuerySet[Handoff]", part: str) -> "QuerySet[Handoff]":
     return rows.filter(wanted[part])
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """A filter made from a search text, and the field that the text matched.
-
-    `found_by` is `code`, `handoff_type`, `source`, `target`, `handoff_id` or `trace`; it is empty if the text was
-    empty.
-    """
-
-    filters: Filters
-    found_by: str
-
-    @property
-    def value(self) -> str:
-        """Return the value to filter by: the sender's handoff id, even if the user typed the handoff's own UUID."""
-        return str(getattr(self.filters, self.found_by)) if self.found_by else ""
-
-
-_COLUMNS = {"handoff_type": "handoff_type", "source": "source_agent_id", "target": "target_agent_id"}
-
-
-def search(tenant: Tenant, text: str, named: str = "") -> SearchResult:
-    """Return the filter for the first field in which the tenant has this value.
-
-    The fields are tried in the order: rule code, type, source, target, handoff id. A text that matches none of them is
-    taken for a trace id. `named` is the rule code whose title is `text`. Raise `FilterError`.
-    """
-    text = text.strip()
-    if not text:
-        return SearchResult(Filters(), "")
-    by_trace = Filters.from_query({"trace": text})
-    for code in dict.fromkeys((text, named or text)):
-        if Finding.objects.filter(tenant=tenant, code=code).exists():
-            return SearchResult(Filters(code=code), "code")
-    for field, column in _COLUMNS.items():
-        if Handoff.objects.filter(tenant=tenant, **{column: text}).exists():
-            return SearchResult(Filters(**{field: text}), field)  # type: ignore[arg-type]
-    try:
-        found = queries.get(tenant, text)
-    except Handoff.DoesNotExist:
-        return SearchResult(by_trace, "trace")
-    return SearchResult(Filters(handoff_id=found.handoff_id), "handoff_id")
-
-
 # The search for precedents compares this many of the newest decided handoffs of the type, and as many of the route.
 LOOKED_AT = 500
 
@@ -304,6 +262,7 @@ def _list_last_decisions(tenant_id: int, handoffs: list[uuid.UUID]) -> list[Even
 MOST_COUNTED = 5000
 
 MOST_LOOKED_AT = 2000
+_ANY_TENANT = Tenant(pk=-1)
 
 _HELD = Q(state=State.HELD)
 
@@ -323,24 +282,20 @@ class Waiting:
     def of(cls, counted: int, most: int) -> "Waiting":
         return cls(min(counted, most), more=counted > most)
 
-    def up_to(self, most: int) -> "Waiting":
-        """Return the same number, limited to `most`. `most` must not exceed the limit of the original count."""
-        return Waiting(min(self.number, most), more=self.more or self.number > most)
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The handoffs waiting in the view `all`, and how many handoffs a person decided today.
 
-    `decided_today` counts from local midnight and leaves out decisions that were undone.
+    `decided_today` counts from midnight in the person's time zone and leaves out decisions that were undone.
     """
 
     waiting: Waiting
     decided_today: int
 
 
-def load_progress(tenant: Tenant, person: Person, *, left_out: Marks | None = None) -> Progress:
-    midnight = timezone.localtime().replace(hour=0, minute=0, second=0)
+def load_progress(tenant: Tenant, person: Person, *, left_out: Marks | None = None, zone: tzinfo = UTC) -> Progress:
+    midnight = timezone.now().astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
     return Progress(
         count_waiting(tenant, left_out=left_out, most=MOST_COUNTED), _count_decided_since(tenant, person, midnight)
     )
@@ -368,25 +323,28 @@ def count_pressing(tenant: Tenant, most: int) -> Waiting:
     return Waiting.of(_count_parts(tenant, (_HELD, _ESCALATED), most), most)
 
 
-def _count_parts(tenant: Tenant, parts: Sequence[Q], most: int) -> int:
-    """Count the handoffs that match any of the conditions and are not reassigned, up to `most + 1`.
+def _count_parts(tenant: Tenant, parts: tuple[Q, ...], most: int) -> int:
+    """Count the handoffs that match any of the conditions and are not reassigned, up to `most + 1`."""
+    sql, params = _compile_count(parts, most)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [tenant.pk if param == _ANY_TENANT.pk else param for param in params])
+        return int(cursor.fetchone()[0])
+
+
+# Each page counts the same parts, and Django takes longer to compile the statement than the database to execute it.
+@lru_cache(maxsize=64)
+def _compile_count(parts: tuple[Q, ...], most: int) -> tuple[str, list[Any]]:
+    """Return the statement that counts the handoffs of `_ANY_TENANT`, and its parameters.
 
     Each condition has its own subquery, which uses the index of the condition. For one combined condition, PostgreSQL
     would scan all matching rows to count a few.
     """
-    rows = (
-        queries.of_tenant(tenant)
-        .exclude(pk__in=assignments.reassignments_in_force(tenant).values("handoff"))
-        .order_by()
-    )
+    passed_on = activity.reassignments_in_force(_ANY_TENANT).values("handoff")
+    rows = queries.of_tenant(_ANY_TENANT).exclude(pk__in=passed_on).order_by()
     compiled = [rows.filter(part).values("pk")[: most + 1].query.sql_with_params() for part in parts]
     each = " UNION ALL ".join(f"SELECT * FROM ({sql}) AS part_{number}" for number, (sql, _) in enumerate(compiled))  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT COUNT(*) FROM (SELECT * FROM ({each}) AS waits LIMIT {most + 1}) AS few",  # noqa: S608
-            [param for _, params in compiled for param in params],
-        )
-        return int(cursor.fetchone()[0])
+    sql = f"SELECT COUNT(*) FROM (SELECT * FROM ({each}) AS waits LIMIT {most + 1}) AS few"  # noqa: S608
+    return sql, [param for _, params in compiled for param in params]
 
 
 def _count_decided_since(tenant: Tenant, person: Person, since: datetime) -> int:

@@ -12,7 +12,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import approvals, event_log, transitions
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review.base import (
     WHY_AGAIN,
     DocumentRemoved,
@@ -115,7 +115,7 @@ def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
     since = timezone.now() - timedelta(minutes=UNDO_MINUTES)
     made = decision_events(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
     proposed = decisions.proposals_in_force(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
-    passed = assignments.reassignments_in_force(tenant).filter(at__gte=since, by=actor.name)
+    passed = activity.reassignments_in_force(tenant).filter(at__gte=since, by=actor.name)
     found: list[tuple[datetime, Any]] = []
     for rows in (exclude_undone(made).order_by("-id"), proposed.order_by("-at"), passed.order_by("-at")):
         found += rows.values_list("at", "handoff")[:_MOST_TRIED]
@@ -135,9 +135,9 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
         return
     # An event without a change of state does not name the action. A reassignment or a proposal that is at least as new
     # as the event is the action.
-    passed, proposal = assignments.reassignment_of(handoff), decisions.find_proposal(handoff)
+    passed, proposal = activity.reassignment_of(handoff), decisions.find_proposal(handoff)
     if passed and passed.by == actor.name and passed.at >= last.at:
-        assignments.put_back(handoff, actor=actor)
+        activity.put_back(handoff, actor=actor)
     elif proposal and decisions.is_by(proposal, actor) and proposal.at >= last.at:
         decisions.withdraw(handoff, proposal, actor)
     else:

@@ -1,6 +1,7 @@
-"""Webhook deliveries: leasing due deliveries, sending them in order, retrying after pauses, and giving up."""
+"""Webhook deliveries and the threads that send them: leases, order, retries after pauses, and giving up."""
 
 import random
+import threading
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -8,32 +9,31 @@ from datetime import timedelta
 from typing import Any, Final
 
 import structlog
-from django.db import transaction
+from celery.signals import celeryd_after_setup, worker_shutting_down
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, connections, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
-from handoffaudit.handoffs import alerts, leases, totals
+from handoffaudit.handoffs import alerts, counts, leases, notify
+from handoffaudit.handoffs.counts import Total
 from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
-from handoffaudit.handoffs.totals import Total
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.handoffs.webhooks import messages
 from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
+from handoffaudit.handoffs.webhooks.events import dispatch
+from handoffaudit.handoffs.webhooks.subscriptions import has_active, list_active
 from handoffaudit.validation.text import clean
 
 # The pauses between tries, in seconds. The delivery is given up if the try after the last pause fails.
 PAUSES = (10, 30, 120, 600, 3600, 3 * 3600, 6 * 3600)
-
 TRIES = len(PAUSES) + 1
-
 LONGEST_ASKED = 6 * 3600.0
-
 SPREAD = 0.2
-
 # A delivery is given up if it waits this long behind failed deliveries without a try.
 TOO_OLD = timedelta(days=3)
-
 # After more tries than this, later deliveries no longer wait for a failed delivery, because one event must not block a
 # webhook.
 HOLDS_BACK = 4
@@ -53,13 +53,10 @@ def pause_after(tries: int, retry_after: float | None, chance: random.Random) ->
 
 
 AT_ONCE = 10
-
 # A single delivery takes less time than this. A worker with several deliveries renews the lease.
 LEASE_SECONDS = 30.0
-
 LOOKED_AT = 50
-
-# A leased delivery is due when its lease expires.
+# The column with the end of a lease: a leased delivery is due again when its lease expires.
 DUE = "due_at"
 
 # The condition for deliveries that a reachable receiver refused. The statuses 408 and 429 ask for a retry instead.
@@ -116,12 +113,12 @@ def take(*, reliable: bool = False) -> DeliveryLease | None:
 def list_ready(*, reliable: bool = False) -> list[int]:
     """Return the ids of webhooks with a due delivery, at most `LOOKED_AT`, webhooks without failures first."""
     now = timezone.now()
-    of_it = Delivery.objects.filter(subscriber=OuterRef("pk"), due_at__isnull=False)
-    later = of_it.filter(due_at__gt=now)
+    unsent = Delivery.objects.filter(subscriber=OuterRef("pk"), due_at__isnull=False)
+    later = unsent.filter(due_at__gt=now)
     found = (
         Subscriber.objects.filter(active=True)
         .annotate(
-            first=Subquery(of_it.order_by("due_at").values("due_at")[:1]), fails=Exists(of_it.filter(tries__gt=0))
+            first=Subquery(unsent.order_by("due_at").values("due_at")[:1]), fails=Exists(unsent.filter(tries__gt=0))
         )
         .filter(~Exists(later.filter(claim__isnull=False)), ~Exists(later.filter(_is_held_back())), first__lte=now)
     )
@@ -131,7 +128,7 @@ def list_ready(*, reliable: bool = False) -> list[int]:
 
 
 def retry_now(subscriber: Subscriber) -> None:
-    """Retry undeliverable webhooks now that the receiver responds again."""
+    """Retry deliveries that got no answer before, now that the receiver responds again."""
     unreached = _filter_deliveries(subscriber.pk).filter(due_at__gt=timezone.now(), tries__gt=HOLDS_BACK)
     unreached.filter(claim=None, last_status=None).update(due_at=timezone.now())
 
@@ -148,7 +145,6 @@ def _is_held_back() -> Q:
 log = structlog.get_logger(__name__)
 
 LONGEST_ERROR = 500
-
 _chance = random.SystemRandom()
 
 
@@ -249,7 +245,7 @@ def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
 def _store(lease: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
     """Store the result of a try, and return whether the next delivery may be sent."""
     now, tries = timezone.now(), delivery.tries + 1
-    totals.add(Total.DELIVERIES, "delivered" if answer.delivered else "failed")
+    counts.add_total(Total.DELIVERIES, "delivered" if answer.delivered else "failed")
     columns: dict[str, Any] = {
         "tries": tries,
         "last_status": answer.status,
@@ -275,7 +271,7 @@ def _store(lease: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
 def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
     with transaction.atomic():
         if leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
-            totals.add(Total.DELIVERIES, "given_up")
+            counts.add_total(Total.DELIVERIES, "given_up")
             alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)
 
 
@@ -286,13 +282,116 @@ def _switch_off(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any
         if not leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
             return
         if Subscriber.objects.filter(pk=subscriber.pk, active=True).update(active=False):
-            detail = {"why": "it answered 410 Gone"}
-            audit.record(
-                tenant=subscriber.tenant,
-                actor=SYSTEM.name,
-                action="subscriber.pause",
-                target=subscriber.name,
-                detail=detail,
-            )
+            tenant, name, detail = subscriber.tenant, subscriber.name, {"why": "the receiver answered 410 Gone"}
+            audit.record(tenant=tenant, actor=SYSTEM.name, action="subscriber.pause", target=name, detail=detail)
         leases.end(_filter_deliveries(subscriber.pk).filter(due_at__isnull=False), until=DUE)
         alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)
+
+
+SENDERS = 8
+# Sender threads that never serve a webhook with failed deliveries.
+RESERVED = 2
+
+
+class _Worker:
+    """A thread that dispatches events, and as many sender threads as needed.
+
+    All threads end with the process. The lease of a thread that died expires.
+    """
+
+    def __init__(self) -> None:
+        self._wake_event = threading.Event()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._senders: list[threading.Thread | None] = [None] * SENDERS
+
+    @property
+    def runs(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def wake(self) -> None:
+        self._wake_event.set()
+        with self._lock:
+            if not self.runs:
+                self._stop.clear()
+                self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._wake_event.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._dispatch_and_send()
+            except DatabaseError as error:
+                log.warning("webhooks wait: the database can't be reached", error=str(error))
+            except Exception:
+                # An exception here is a bug of this product. It must not end the thread, because nothing would restart
+                # the thread, and the next pass may succeed.
+                log.exception("a pass over webhook events failed")
+            finally:
+                close_old_connections()
+            self._wake_event.wait(settings.SWEEP_SECONDS)
+            self._wake_event.clear()
+
+    def _dispatch_and_send(self) -> None:
+        if not list_active():
+            return
+        dispatch()
+        self._send(range(RESERVED, SENDERS), reliable=False)
+        self._send(range(RESERVED), reliable=True)
+
+    def _send(self, places: range, *, reliable: bool) -> None:
+        """Start a sender thread for each webhook with due deliveries, as long as one of `places` is free."""
+        needed = len(list_ready(reliable=reliable))
+        for place in places:
+            sender = self._senders[place]
+            if needed and not self._stop.is_set() and (sender is None or not sender.is_alive()):
+                needed -= 1
+                started = threading.Thread(target=_send_due, args=[reliable], name="sender", daemon=True)
+                self._senders[place] = started
+                started.start()
+
+
+def _send_due(reliable: bool) -> None:  # noqa: FBT001 -- a thread passes positional arguments
+    try:
+        drain(reliable=reliable)
+    except DatabaseError as error:
+        log.warning("a delivery waits: the database can't be reached", error=str(error))
+    except Exception:
+        log.exception("deliveries could not be sent")
+    finally:
+        connections.close_all()
+
+
+_worker = _Worker()
+
+
+@celeryd_after_setup.connect  # type: ignore[untyped-decorator]
+def wake_senders(**_: object) -> None:
+    """Dispatch events and send due deliveries in background threads of this process; return at once."""
+    _worker.wake()
+
+
+def notify_webhook_workers() -> None:
+    """Notify the workers that an event was stored. Call after the commit.
+
+    If no webhook is active, do nothing. A notification may be lost, because each worker also polls.
+    """
+    try:
+        if not has_active():
+            return
+    except DatabaseError:
+        return
+    if _worker.runs:
+        wake_senders()
+    else:
+        notify.notify_senders()
+
+
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def stop_senders(**_: object) -> None:
+    _worker.stop()

@@ -17,7 +17,7 @@ from handoffaudit.handoffs.models import Delivery, Subscriber, new_id
 from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
 from handoffaudit.handoffs.webhooks import events
 from handoffaudit.handoffs.webhooks.client import Answer, Sender
-from handoffaudit.handoffs.webhooks.worker import notify_webhook_workers
+from handoffaudit.handoffs.webhooks.delivery import notify_webhook_workers
 
 TEST = "test"
 COUNTED_AT_MOST = 1000

@@ -19,9 +19,10 @@ from django.core.mail import EmailMessage
 from django.utils import timezone
 
 from handoffaudit.handoffs.models import Delivery, SubscriberKind
+from handoffaudit.handoffs.transitions import REVIEWABLE
 from handoffaudit.handoffs.webhooks.client import Answer
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
-from handoffaudit.validation.catalogue import entry_of
+from handoffaudit.validation.layers import entry_of
 from handoffaudit.validation.text import clean
 
 LONGEST_SUBJECT = 150
@@ -85,7 +86,9 @@ def _write_handoff(payload: dict[str, Any], handoff: dict[str, Any]) -> tuple[st
         subject = f"Assigned to {to}: {handoff['handoff_type']}, {pair}"
         why = [f"Note: {_printable(assignment['note'])}"] if assignment["note"] else []
         return subject, [f"{subject}.", f"By {payload['actor']['name']}.", *why, "", handoff["link"]]
-    subject = f"{handoff['state'].capitalize()}: {handoff['handoff_type']}, {pair}"
+    # A decision after which the handoff waits again is a reopening, and no verdict of that person.
+    again = " again" if payload.get("event") == EventType.DECISION and handoff["state"] in REVIEWABLE else ""
+    subject = f"{handoff['state'].capitalize()}{again}: {handoff['handoff_type']}, {pair}"
     by = payload.get("actor", {}).get("name", "")
     note = [f"Note: {payload['note']}"] if payload.get("note") else []
     return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]

@@ -8,12 +8,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from handoffaudit.validation.formats import framework
-from handoffaudit.validation.formats.base import Format
+from handoffaudit.validation.formats.base import Format, Framework
 from handoffaudit.validation.formats.messages import not_an_object
-from handoffaudit.validation.formats.native import Framework
 from handoffaudit.validation.formats.schema_check import load_schema
 from handoffaudit.validation.issues import Code, Issue, Severity, make
-from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
+from handoffaudit.validation.json_text import MAX_DEPTH, could_be_deeper, deeper_than, too_deep
 from handoffaudit.validation.paths import at
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.text import clean_or_empty, closest, either, show
@@ -72,17 +71,20 @@ def describe_names() -> str:
     return either(sorted((form.name for form in _PUBLISHED), key=lambda name: "-" in name))
 
 
-def read(document: object, declared_format: str | None, envelope: Envelope) -> Reading:
+def read(
+    document: object, declared_format: str | None, envelope: Envelope, *, parsed_from: bytes | None = None
+) -> Reading:
     """Return the record of a parsed document, or the issues that explain why it cannot be read.
 
     A declared format is used as it is. The structure layer reports the differences of the document from the format.
+    `parsed_from` are the bytes of the document, which show faster than the document that it is not too deep.
     """
     if declared_format is not None and declared_format not in BY_NAME:
         return Reading(None, (_report_unknown_format(declared_format),))
     if not isinstance(document, dict):
         return Reading(None, (not_an_object(document),), declared_format or "")
     # Only a document that was parsed elsewhere can be too deep, because our own reader refuses such a document.
-    if deeper_than(document, MAX_DEPTH):
+    if (parsed_from is None or could_be_deeper(parsed_from, MAX_DEPTH)) and deeper_than(document, MAX_DEPTH):
         return Reading(None, (too_deep(),), declared_format or "")
     form = BY_NAME[declared_format] if declared_format is not None else _find_format(document)
     # A record of a framework is never read as another format, or as a handoff that it is not.

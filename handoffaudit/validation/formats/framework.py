@@ -1,25 +1,18 @@
 """The `framework` format: records that agent frameworks write themselves. The table lists the frameworks that are read.
 
-A module for each framework finds the handoff in a record; this module makes of it what every format has.
+`framework_records` finds the handoff in a record; this module makes of it what every format has.
 """
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
-from handoffaudit.validation.formats import (
-    a2a,
-    autogen,
-    crewai,
-    google_adk,
-    langgraph,
-    llama_index,
-    openai_agents,
-    telemetry,
-)
+from handoffaudit.validation.formats import framework_records, openai_agents, telemetry
 from handoffaudit.validation.formats.base import (
     Document,
     Format,
+    Framework,
+    NativeHandoff,
     Places,
     RepairRules,
     Section,
@@ -30,7 +23,6 @@ from handoffaudit.validation.formats.base import (
     obj,
 )
 from handoffaudit.validation.formats.messages import MISSING_FIELD
-from handoffaudit.validation.formats.native import Framework, NativeHandoff
 from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.issues import Issue, make
 from handoffaudit.validation.paths import at, last_name
@@ -41,12 +33,12 @@ NAME: Final = "framework"
 
 FRAMEWORKS: Final[tuple[Framework, ...]] = (
     openai_agents.FRAMEWORK,
-    langgraph.FRAMEWORK,
-    autogen.FRAMEWORK,
-    google_adk.FRAMEWORK,
-    a2a.FRAMEWORK,
-    crewai.FRAMEWORK,
-    llama_index.FRAMEWORK,
+    framework_records.LANGGRAPH,
+    framework_records.AUTOGEN,
+    framework_records.GOOGLE_ADK,
+    framework_records.A2A,
+    framework_records.CREWAI,
+    framework_records.LLAMA_INDEX,
     telemetry.FRAMEWORK,
 )
 

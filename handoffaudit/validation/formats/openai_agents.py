@@ -4,8 +4,16 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from handoffaudit.validation.formats.base import Document, entries, obj
-from handoffaudit.validation.formats.native import Framework, NativeHandoff, json_object, text_data, time_of
+from handoffaudit.validation.formats.base import (
+    Document,
+    Framework,
+    NativeHandoff,
+    entries,
+    json_object,
+    obj,
+    text_data,
+    time_of,
+)
 
 _SPAN: Final = "trace.span"
 _OBJECTS: Final = frozenset({"trace", _SPAN})

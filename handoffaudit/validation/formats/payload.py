@@ -65,7 +65,7 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
-    """Return the record. Data that is a text is judged as `{"text": …}`, and its place is the place of the text."""
+    """Return the record. If `data` is a text, it is judged as `{"text": …}`, and findings about it point at `data`."""
     given = document.get("data")
     text = given if isinstance(given, str) and not is_blank(given) else ""
     has_place = isinstance(given, str) or (given is None and "data" in document)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from handoffaudit.validation.formats.base import Document, obj
-from handoffaudit.validation.formats.native import DELEGATION, HANDOFF, Framework, NativeHandoff, time_of
+from handoffaudit.validation.formats.base import DELEGATION, HANDOFF, Document, Framework, NativeHandoff, obj, time_of
 from handoffaudit.validation.telemetry.handoff_rules import INFERENCE_TEXTS, RULE_TEXTS, Found
 from handoffaudit.validation.text import clean_or_empty
 

@@ -310,13 +310,13 @@ def _difference(subject: Subject) -> Iterable[Issue]:
     location, history, declared = _places(subject)[1], subject.history, _chains(subject)[0]
     if history.derived is None or not declared or _agrees(declared, history):
         return
-    known = format_chain(history.derived)
-    end = "" if history.derived_complete else "… → "
+    known = f"{'' if history.derived_complete else '… → '}{format_chain(history.derived)}"
+    # A sender that knows only the last agents hides nothing: the limits apply to the longer chain.
     yield make(
         DECLARED_DIFFERS,
+        severity=Severity.INFO if history.derived[-len(declared) :] == declared else None,
         location=location,
-        message=f"The declared chain is {format_chain(declared)}; the chain known from earlier handoffs is "
-        f"{end}{known}.",
+        message=f"The declared chain is {format_chain(declared)}; the chain known from earlier handoffs is {known}.",
         expected=history.derived,
         actual=declared,
         declared=declared,

@@ -141,7 +141,7 @@ def _issue(layer: str, found: Any, subject: Subject) -> Issue:
     An object that is not an issue raises an error, which becomes the layer status `error`.
     """
     # Only a finding of a user's layer needs the catalogue, so a command that judges files starts without it.
-    from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES  # noqa: PLC0415
+    from handoffaudit.validation.layers import CATALOGUE, FAMILIES  # noqa: PLC0415
 
     if not all(hasattr(found, name) for name in ("code", "message", "severity")):
         raise TypeError(f"validate returned {show(type(found).__name__)}, which is not a ValidationIssue")

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from handoffaudit.validation.business_rules import BusinessRuleSet
-from handoffaudit.validation.catalogue import entry_of
 from handoffaudit.validation.claims import ABOUT_CLAIMS, SHIPPED_FIELDS, Claim, ClaimKind, extract, parse_fields
 from handoffaudit.validation.config import EvidencePolicy, Requirements, TypePolicy
 from handoffaudit.validation.data_schema import DataSchema
@@ -17,7 +16,7 @@ from handoffaudit.validation.formats import output
 from handoffaudit.validation.formats.messages import not_an_object
 from handoffaudit.validation.issues import Issue, Severity, limit_issues, make
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, to_json, too_deep
-from handoffaudit.validation.layers import History, Subject, evidence, rules
+from handoffaudit.validation.layers import History, Subject, entry_of, evidence, rules
 from handoffaudit.validation.library.models import (
     ClaimAnnotation,
     ClaimType,

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from handoffaudit.validation.formats.base import integer
-from handoffaudit.validation.formats.block import MARK
-from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Source
+from handoffaudit.validation.formats.file_report import MARK, Fallback, FileFinding, Source
 from handoffaudit.validation.json_text import to_json
 from handoffaudit.validation.logs.lines import GateLine, HealthLine, TraceLine
 from handoffaudit.validation.logs.reader import write_value

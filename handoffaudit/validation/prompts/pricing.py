@@ -51,7 +51,7 @@ SHIPPED: Final[Mapping[str, Price]] = MappingProxyType(
 
 
 def price_of(model: str, prices: Mapping[str, Price] = SHIPPED) -> Price:
-    """Return the price of an LLM. An unknown LLM has the price of the most expensive one."""
+    """Return the price of an LLM. An unknown LLM has the price of the most expensive LLM."""
     name = model.lower()
     found = next((price for part, price in prices.items() if part in name), None)
     return found or max([*prices.values(), *SHIPPED.values()], key=lambda price: price.output)

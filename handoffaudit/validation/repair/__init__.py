@@ -6,34 +6,106 @@ This package does not apply a candidate. Its caller decides.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 import orjson
 
-from handoffaudit.validation.diff import removal
+from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.diff import Change, removal
 from handoffaudit.validation.formats import BY_NAME, handoff_file, universal
 from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
 from handoffaudit.validation.layers.base import LanguageModel
 from handoffaudit.validation.prompts.question import Prompt
 from handoffaudit.validation.repair.by_model import Author, OrModel, why_not_asked
 from handoffaudit.validation.repair.compress import SESSION_FILE, Compressed, compress, count
-from handoffaudit.validation.repair.edit import Draft
+from handoffaudit.validation.repair.edit import Budget, Draft, Judge, Means, Try, Work
 from handoffaudit.validation.repair.hints import follow
-from handoffaudit.validation.repair.tries import (
-    Attempt,
-    Judge,
-    Means,
-    Repair,
-    RepairStatus,
-    Try,
-    Work,
-    budget_of,
-    repair_to_dict,
-)
+from handoffaudit.validation.tokenizers import TokenCounter
 from handoffaudit.validation.verdict import Verdict
 
 _MOST_ROUNDS = 5
+
+
+class RepairStatus(StrEnum):
+    """The status of a repair.
+
+    `not_needed` means that the document has no errors, and `not_possible` that there is no document to fix by rules.
+    """
+
+    NOT_NEEDED = "not_needed"
+    NOT_POSSIBLE = "not_possible"
+    REPAIRED = "repaired"
+    ESCALATED = "escalated"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try: its candidate, all changes since the document that arrived, and the verdict on the candidate.
+
+    `note` says why the try had nothing to do, or how it missed its goal. `is_idle` is true if the try had nothing to
+    do, so its candidate is the previous one.
+    """
+
+    number: int
+    name: str
+    document: Document
+    changes: tuple[Change, ...]
+    verdict: Verdict
+    note: str = ""
+    is_idle: bool = False
+
+    @property
+    def errors(self) -> tuple[Issue, ...]:
+        return tuple(issue for issue in self.verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL))
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The result of a repair.
+
+    `repaired` is the attempt to offer: the first one without errors whose quality score is not lower than before. If
+    there is no such attempt, `why` says what to do.
+    """
+
+    status: RepairStatus
+    attempts: tuple[Attempt, ...] = ()
+    repaired: Attempt | None = None
+    why: str = ""
+
+
+def repair_to_dict(result: Repair) -> dict[str, Any]:
+    """Return the result as the API and files show it.
+
+    `document` is the candidate, or null if there is none.
+    """
+    return {
+        "status": result.status.value,
+        "why": result.why,
+        "repaired_by": result.repaired.number if result.repaired else None,
+        "document": result.repaired.document if result.repaired else None,
+        "attempts": [_attempt_dict(attempt) for attempt in result.attempts],
+    }
+
+
+def _attempt_dict(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "name": attempt.name,
+        "note": attempt.note,
+        "valid": attempt.verdict.valid,
+        "outcome": attempt.verdict.outcome.value,
+        "quality_score": attempt.verdict.quality_score,
+        "changes": [change.to_dict() for change in attempt.changes],
+        "errors": [issue.to_dict() for issue in attempt.errors],
+    }
+
+
+def budget_of(policy: TypePolicy, counter: TokenCounter, format_name: str = "") -> Budget:
+    """Return the budget of a type in a format. Its chain length keeps long chains subject to approval."""
+    return Budget(policy.budget_of(format_name), counter, max(policy.recommended_length, policy.approval_length + 1))
 
 
 class DefaultsAndHints:

@@ -29,8 +29,7 @@ from handoffaudit.validation.prompts.question import (
 )
 from handoffaudit.validation.prompts.secrets import MASKED
 from handoffaudit.validation.record import Envelope
-from handoffaudit.validation.repair.edit import Draft, place_value, remove_field
-from handoffaudit.validation.repair.tries import Try, Work
+from handoffaudit.validation.repair.edit import Draft, Try, Work, place_value, remove_field
 from handoffaudit.validation.verdict import Verdict
 
 MAX_TOKENS = 8192

@@ -11,6 +11,7 @@ from handoffaudit.validation.json_text import compact
 from handoffaudit.validation.layers.base import FileStore, Summarizer
 from handoffaudit.validation.paths import Location, at, dotted_path
 from handoffaudit.validation.repair.edit import (
+    Budget,
     copy_value,
     key_phrases,
     place_value,
@@ -25,24 +26,9 @@ LONG_TEXT = 500
 
 SUMMARY_TOKENS = 100
 
-RECOMMENDED_CHAIN = 10
-
 SESSION_FILE = "handoffs/session-context.json"
 
 _ABSENT = object()
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A token budget.
-
-    `limit` is in tokens as `counter` counts them. A chain is cut to `chain_length` entries. The length must be above
-    the approval length, so that cutting does not bypass the approval of a long chain.
-    """
-
-    limit: int
-    counter: TokenCounter
-    chain_length: int = RECOMMENDED_CHAIN
 
 
 @dataclass(frozen=True, slots=True)

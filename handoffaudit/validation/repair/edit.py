@@ -1,17 +1,20 @@
-"""Edits of a copied document: drafts with their changes, shortened texts, recomputed hashes and token counts."""
+"""Edits of a copied document: drafts and the work on them, shortened texts, recomputed hashes and token counts."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, Protocol
 
 from handoffaudit.validation.diff import Change, addition, removal, replacement
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Document, integer
 from handoffaudit.validation.json_text import compact, sha256_hex
+from handoffaudit.validation.layers.base import FileStore, Summarizer
 from handoffaudit.validation.layers.consistency import integrity_issues
 from handoffaudit.validation.paths import Location, at
-from handoffaudit.validation.tokenizers import ESTIMATE_FORMULA, estimate
+from handoffaudit.validation.tokenizers import ESTIMATE_FORMULA, TokenCounter, estimate
+from handoffaudit.validation.verdict import Verdict
 
 
 def place_value(document: Any, location: Location, value: Any) -> Any:
@@ -288,3 +291,80 @@ def _phrases(text: str) -> Iterator[str]:
 def _join_phrase(run: list[str]) -> Iterator[str]:
     if run:
         yield " ".join(run[:_PHRASE_WORDS])
+
+
+RECOMMENDED_CHAIN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A token budget.
+
+    `limit` is in tokens as `counter` counts them. A chain is cut to `chain_length` entries. The length must be above
+    the approval length, so that cutting does not bypass the approval of a long chain.
+    """
+
+    limit: int
+    counter: TokenCounter
+    chain_length: int = RECOMMENDED_CHAIN
+
+
+Judge = Callable[[Document], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The means of a repair.
+
+    `new_id` makes UUIDs of version 4. `known` are values that the caller knows better than the sender, such as the
+    tenant. `store`, if given, writes files beside the sender's.
+    """
+
+    budget: Budget
+    now: datetime
+    new_id: Callable[[], str]
+    known: Mapping[Location, Any] = field(default_factory=dict)
+    store: FileStore | None = None
+    summarizer: Summarizer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A draft with its hash, size and token count recomputed, and the verdict on it."""
+
+    document: Document
+    changes: tuple[Change, ...]
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class Work:
+    """One repair in progress.
+
+    `last` caches the candidate of the last draft, so that no draft is judged twice.
+    """
+
+    original: Document
+    form: str
+    means: Means
+    judge: Judge
+    last: tuple[Draft, Candidate] | None = None
+
+    def candidate(self, draft: Draft) -> Candidate:
+        if self.last is None or self.last[0] is not draft:
+            document, changes = recompute_hashes(self.original, draft.document, self.form)
+            found = Candidate(document, (*draft.changes, *changes), self.judge(document))
+            self.last = (draft, found)
+        return self.last[1]
+
+
+class Try(Protocol):
+    """One way to fix a document. It returns a changed draft, or the given draft if there is nothing to do.
+
+    `idle` returns a sentence that says why there is nothing to do.
+    """
+
+    @property
+    def name(self) -> str: ...
+    def idle(self, draft: Draft, work: Work) -> str: ...
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft: ...

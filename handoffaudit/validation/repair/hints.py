@@ -11,8 +11,7 @@ from handoffaudit.validation.formats.base import Places
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import consistency
 from handoffaudit.validation.paths import Location
-from handoffaudit.validation.repair.edit import ABSENT, Draft, cut
-from handoffaudit.validation.repair.tries import Work
+from handoffaudit.validation.repair.edit import ABSENT, Draft, Work, cut
 from handoffaudit.validation.times import utc_text
 
 _VERSION: Final[Location] = ("handoff", "version")

@@ -7,18 +7,18 @@ were decoded as a whole.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import orjson
-from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from opentelemetry.proto.trace.v1 import trace_pb2
 
 from handoffaudit.validation.json_text import split_array
 from handoffaudit.validation.telemetry.facts import Refused, Roles, Span, read_facts
 from handoffaudit.validation.text import MAX_TEXT, clean, pluralize
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
@@ -90,11 +90,13 @@ def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
 
 def write_answer(export: Export, content_type: str) -> bytes:
     """Return the ExportTraceServiceResponse with what was rejected and why."""
-    answer = trace_service_pb2.ExportTraceServiceResponse()
-    if export.rejected:
-        answer.partial_success.rejected_spans = export.rejected
-        answer.partial_success.error_message = export.message
     if content_type == PROTOBUF:
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415 -- 3 MB, which few need
+
+        answer = trace_service_pb2.ExportTraceServiceResponse()
+        if export.rejected:
+            answer.partial_success.rejected_spans = export.rejected
+            answer.partial_success.error_message = export.message
         return answer.SerializeToString()
     partial = {"rejectedSpans": str(export.rejected), "errorMessage": export.message}
     return orjson.dumps({"partialSuccess": partial} if export.rejected else {})
@@ -192,6 +194,9 @@ def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _read_protobuf(part: _Part, sender: int) -> Span:
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 -- as above
+    from opentelemetry.proto.trace.v1 import trace_pb2  # noqa: PLC0415 -- as above
+
     try:
         span = trace_pb2.Span.FromString(bytes(part))
     except DecodeError as error:
@@ -202,7 +207,7 @@ def _read_protobuf(part: _Part, sender: int) -> Span:
     return _make(span.name, ids, times, _proto_roles(span.attributes), events, sender)
 
 
-def _ids(span: trace_pb2.Span) -> Iterable[tuple[str, bytes]]:
+def _ids(span: "ProtoSpan") -> Iterable[tuple[str, bytes]]:
     return zip(_ID_BYTES, (span.trace_id, span.span_id, span.parent_span_id), strict=True)
 
 
@@ -210,7 +215,7 @@ def _proto_roles(attributes: Any) -> Roles:
     return Roles(((one.key, one.value) for one in attributes[:_MOST_ATTRIBUTES]), _decode_protobuf)
 
 
-def _decode_protobuf(value: AnyValue, deepest: int) -> Any:
+def _decode_protobuf(value: "AnyValue", deepest: int) -> Any:
     kind = value.WhichOneof("value")
     if kind is None or deepest == 0 or kind == "bytes_value":
         return None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from handoffaudit.cli.hooks.event import DELEGATION_TOOLS
+from handoffaudit.cli.hook import DELEGATION_TOOLS
 from handoffaudit.validation.formats import delegation
 from tests.cli.hooks.conftest import BLOCKED, EXAMPLES, KEY, PASSED, event
 

@@ -4,7 +4,7 @@ import json
 import shlex
 
 from handoffaudit.api.app import api
-from handoffaudit.cli.hooks.server import PATH
+from handoffaudit.cli.hook_server import PATH
 from handoffaudit.validation.phase_rules import RuleType, parse_rules
 from tests.cli.hooks.conftest import BLOCKED, EXAMPLES, event
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from handoffaudit.cli.hooks import user_rules
-from handoffaudit.cli.hooks.user_rules import KEPT_BYTES, evaluate, run_command
+from handoffaudit.cli import hook_rules
+from handoffaudit.cli.hook_rules import KEPT_BYTES, evaluate, run_command
 from handoffaudit.validation.phase_rules import LONGEST_TEXT, parse_results, parse_rules
 from tests.running.conftest import alive, wait_for
 
@@ -45,14 +45,14 @@ def test_a_file_that_is_missing_a_folder_or_a_pipe_fails_at_once(tmp_path):
 
 
 def test_of_a_long_file_the_beginning_is_read_and_said(tmp_path):
-    (tmp_path / "long").write_text("begin" + "x" * 2 * user_rules.READ_BYTES + "end")
+    (tmp_path / "long").write_text("begin" + "x" * 2 * hook_rules.READ_BYTES + "end")
     assert found(tmp_path, "content_match", file_path="long", patterns=["begin"]).status == "passed"
     missed = found(tmp_path, "content_match", file_path="long", patterns=["end"])
     assert missed.message == "long has nothing that matches end. Only its first 1 MiB were read."
 
 
 def test_a_pattern_that_would_never_end_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(user_rules, "MATCHING_SECONDS", 0.3)
+    monkeypatch.setattr(hook_rules, "MATCHING_SECONDS", 0.3)
     (tmp_path / "a").write_text("a" * 60 + "b")
     began = time.monotonic()
     assert found(tmp_path, "content_match", file_path="a", patterns=["(a+)+$"]).status == "failed"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from handoffaudit.cli.hooks.spool import Entry, Spool, SpoolFull
+from handoffaudit.cli.hook_spool import Entry, Spool, SpoolFull
 
 MIB = 1024 * 1024
 

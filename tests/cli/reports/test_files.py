@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.cli import file_lookup
 from handoffaudit.cli.report_receivers import LONGEST_RESPONSE, cut_response
-from handoffaudit.validation.formats.block import read_block
+from handoffaudit.validation.formats.file_report import read_block
 
 BLOCK = "---HANDOFF---\nSTATUS: complete\nARTIFACTS: a\nNEXT: none\nSUMMARY: s"
 

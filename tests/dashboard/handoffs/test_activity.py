@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Comment, Handoff
-from handoffaudit.handoffs.review import comments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.transitions import Actor
 from tests.dashboard.handoff_page import address, opened, payload, store
 from tests.pages import attributes, texts
@@ -66,7 +66,7 @@ def test_a_comment_is_added_edited_and_removed_without_javascript(ada: Client, h
 
 
 def test_only_the_author_is_offered_a_change(ada: Client, vik: Client, admin: Person, handoff: Handoff) -> None:
-    comments.add(tenant=handoff.tenant, reference=str(handoff.pk), text="Mine.", actor=Actor.person(admin))
+    activity.add_comment(tenant=handoff.tenant, reference=str(handoff.pk), text="Mine.", actor=Actor.person(admin))
     for client in (ada, vik):
         page = opened(client, handoff)
         assert "Mine." in page.text("activity")
@@ -118,7 +118,7 @@ def test_two_people_see_each_others_comments_and_changes(
     page = opened(ada, handoff).html
     assert attributes(page, "[data-live]", "data-live") == [address(handoff, "live/")]
     assert live(ada, handoff, page)[0] == 204
-    comments.add(tenant=handoff.tenant, reference=str(handoff.pk), text="I looked.", actor=Actor.person(admin))
+    activity.add_comment(tenant=handoff.tenant, reference=str(handoff.pk), text="I looked.", actor=Actor.person(admin))
     status, newer = live(ada, handoff, page)
     assert status == 200
     assert "I looked." in texts(newer, "#activity-list")[0]
@@ -175,7 +175,7 @@ def test_the_open_handoff_in_review_is_live(ada: Client, admin: Person, handoff:
     page = ada.get(f"/t/acme/review/{handoff.pk}/")
     seen = "&".join(attributes(page, "[data-live-seen]", "data-live-seen"))
     assert f"item={handoff.pk}" in seen
-    comments.add(tenant=handoff.tenant, reference=str(handoff.pk), text="I looked.", actor=Actor.person(admin))
+    activity.add_comment(tenant=handoff.tenant, reference=str(handoff.pk), text="I looked.", actor=Actor.person(admin))
     newer = ada.get(f"/t/acme/review/live/?{seen}").text
     assert "I looked." in texts(newer, "#activity-list")[0]
     assert ada.get(f"/t/acme/review/live/?activity=x&item={uuid4()}").status_code == 404

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import dry_runs, policy_cases
+from handoffaudit.handoffs import dry_runs, legal_holds, policy_cases
 from handoffaudit.handoffs.models import Handoff, PolicyCase
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import Kind
@@ -73,3 +73,49 @@ def test_a_dry_run_names_the_cases_that_would_break(client: Client, admin: Perso
     assert "passes now" in page.text
     assert "Save this draft" in page.text
     assert client.post(f"/t/acme/trials/{trial.pk}/save/").status_code == 302
+
+
+def test_an_editor_says_how_many_cases_would_fail(client: Client, admin: Person, tenant: Tenant) -> None:
+    judged(tenant, payload(handoff_id="good"))
+    for expected in ("accepted", "rejected"):
+        policy_cases.keep(tenant=tenant, reference="good", expected=expected, actor="ada")
+    client.force_login(admin)
+    page = client.get("/t/acme/strictness/?edit=research_result")
+    assert texts(page, ".policy-cases") == ["Changes are tested with the kept cases."]
+    (row,) = (to_plain(row) for row in strictness.as_shipped.rows if row.handoff_type == "research_result")
+    layers = [layer for layer, on in row.pop("layers").items() if on]
+    row = {name: value for name, value in row.items() if value is not False}
+    form = row | {"row": "research_result", "layers": layers, "base_version": "0", "token_budget": "10"}
+    said = "Kept cases of its types: 1 of 2"
+    assert f"{said} would fail." in client.post("/t/acme/strictness/cases/", form).text
+    assert strictness.current(tenant).version == 0
+    refused = client.post("/t/acme/strictness/cases/", form | {"token_budget": "none"})
+    assert "tested when the draft has no errors" in refused.text
+    other = client.post("/t/acme/schemas/cases/", {"handoff_type": "other", "claim_fields": "x", "base_version": "0"})
+    assert "no kept case of its types" in other.text
+    page = client.post("/t/acme/strictness/save/", form, follow=True)
+    assert f"Saved as version 1. {said} fails now." in " ".join(page.text.split())
+    assert texts(page, ".note--warning a[href='/t/acme/cases/']") == ["See the cases"]
+    assert sorted(case.result["status"] for case in PolicyCase.objects.all()) == ["failed", "passed"]
+    page = client.post("/t/acme/strictness/delete/", {"row": "research_result", "base_version": "1"}, follow=True)
+    assert "Version 2. Kept cases: none of 2 fails now." in " ".join(page.text.split())
+
+
+def test_cases_that_fail_are_listed_first(client: Client, viewer: Person, tenant: Tenant, loop: Handoff) -> None:
+    for expected in ("accepted", "rejected"):
+        policy_cases.keep(tenant=tenant, reference="loop", expected=expected, actor="ada")
+    client.force_login(viewer)
+    assert texts(client.get("/t/acme/cases/"), ".card-head .tag") == ["failed", "passed"]
+
+
+def test_a_case_under_a_legal_hold_stays(client: Client, reviewer: Person, tenant: Tenant) -> None:
+    handoff = judged(tenant, circular(handoff_id="loop"), trace_id="t")
+    case = policy_cases.keep(tenant=tenant, reference="loop", expected="rejected", actor="ada")
+    client.force_login(reviewer)
+    for scope, key in (("handoff", str(handoff.pk)), ("trace", "t"), ("tenant", "")):
+        hold = legal_holds.place(tenant=tenant, scope=scope, key=key, reason="A court asks.", actor="ada")
+        page = client.post(f"/t/acme/cases/{case.pk}/remove/", follow=True)
+        assert "Not removed. The handoff of this case is under a legal hold" in page.text
+        legal_holds.lift(tenant=tenant, hold=hold.pk, reason="It is over.", actor="ada")
+    client.post(f"/t/acme/cases/{case.pk}/remove/")
+    assert not PolicyCase.objects.exists()

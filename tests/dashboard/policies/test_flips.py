@@ -145,3 +145,9 @@ def test_equal_findings_of_both_verdicts_are_one_line_and_notes_none() -> None:
     new, changed = pages.compare_verdicts(now, then)
     assert (new.change, new.issue.message, len(new.others)) == (pages.Change.NEW, "Row 3 is no number.", 40)
     assert (changed.change, changed.before, len(changed.others)) == (pages.Change.SEVERITY, "warning", 2)
+
+
+def test_one_more_type_is_told_as_one() -> None:
+    names = [f"type-{number}" for number in range(pages.MOST_TYPES + 1)]
+    assert pages.join_types(names).endswith(" and 1 more type")
+    assert pages.join_types([*names, "other"]).endswith(" and 2 more types")

@@ -190,7 +190,7 @@ def test_no_handoff_says_what_to_do(as_admin: Client, tenant: Tenant, submit: Ca
     submit(handoff_type="other")
     page = as_admin.get(address).text
     assert "none of message has been judged yet. Types that have come are other." in page
-    assert "try it on all types" in page
+    assert "or to judge all types" in page
     Trial.objects.all().delete()
     trial = start(as_admin, "rules", RULE | {"tried": "24h"})
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/").text
@@ -230,7 +230,7 @@ def test_a_draft_that_was_overtaken_is_not_saved(as_admin: Client, tenant: Tenan
     schemas.save(tenant=tenant, base_version=0, rows=[theirs], actor="bob")
     address = f"/t/acme/trials/{trial.pk}/"
     page = as_admin.get(address).text
-    assert "bob saved version 1 after this trial began" in page
+    assert "bob saved version 1 after this dry run began" in page
     assert "Save this draft" not in page
     assert as_admin.post(f"{address}save/").status_code == 409
     assert schemas.current(tenant).rows == (theirs,)
@@ -325,16 +325,16 @@ def test_a_trial_can_be_stopped_and_keeps_what_it_found(
     submit()
     trial = start(as_admin, "schemas", SCHEMA)
     address = f"/t/acme/trials/{trial.pk}/"
-    assert "Stop it" in as_admin.get(address).text
+    assert "Stop dry run" in as_admin.get(address).text
     client = Client()
     client.force_login(viewer)
-    assert "Stop it" not in client.get(address).text
+    assert "Stop dry run" not in client.get(address).text
     assert client.post(f"{address}cancel/").status_code == 403
     assert as_admin.post(f"{address}cancel/").status_code == 302
     assert dry_runs.run_waiting() == 0
     page = as_admin.get(address).text
     assert "admin stopped the dry run." in page
-    assert "Stop it" not in page
+    assert "Stop dry run" not in page
     as_admin.post(f"{address}cancel/")
     assert "The dry run had ended already." in as_admin.get(address).text
 
@@ -343,8 +343,8 @@ def test_a_trial_can_be_stopped_and_keeps_what_it_found(
 def test_a_trial_is_found_again_from_its_page(as_admin: Client, tenant: Tenant, kind: str) -> None:
     with_signals(tenant)
     forms = {"rules": RULE, "schemas": SCHEMA, "strictness": strictness_form(tenant, "*", token_budget=1)}
-    assert "Drafts tried lately" not in as_admin.get(f"/t/acme/{kind}/").text
+    assert "Recent dry runs" not in as_admin.get(f"/t/acme/{kind}/").text
     trial = start(as_admin, kind, forms[kind])
     page = as_admin.get(f"/t/acme/{kind}/").text
-    assert "Drafts tried lately" in page
+    assert "Recent dry runs" in page
     assert f"/t/acme/trials/{trial.pk}/" in page

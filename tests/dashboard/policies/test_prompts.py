@@ -89,7 +89,7 @@ def test_one_s_own_begins_as_the_shipped_one(as_admin: Client, use: Use) -> None
     assert text_area(page) == shipped_text(use)
     form = only(page, "form.prompts-form")
     assert shipped_parts(use).frame in form.text()
-    assert ("Try it first" in text_of(form)) is (use is not Use.REPAIR)
+    assert ("Start dry run" in text_of(form)) is (use is not Use.REPAIR)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_where_no_handoff_came_it_is_told_without_asking(as_admin: Client, tenan
     assert as_admin.post(f"{PAGE}try/", added_one(tried="500")).status_code == 302
     trial = Trial.objects.get()
     assert (trial.most, trial.total) == (dry_run_prompts.MOST, 0)
-    assert "There is no handoff to try it on" in as_admin.get(f"/t/acme/trials/{trial.pk}/").text
+    assert "No handoff to judge" in as_admin.get(f"/t/acme/trials/{trial.pk}/").text
 
 
 def test_the_draft_of_a_trial_is_saved_from_its_page(as_admin: Client, tenant: Tenant, with_key: None) -> None:

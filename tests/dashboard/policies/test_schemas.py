@@ -45,7 +45,7 @@ def at_field(page: Source, field: str) -> str:
 def test_the_empty_page_says_what_a_schema_does_and_what_to_do(as_admin: Client, viewer: Person) -> None:
     page = as_admin.get(PAGE).text
     assert "A schema says what the data of a handoff type must look like" in page
-    assert "try it on past handoffs before you save it" in page
+    assert "start a dry run on past handoffs before you save it" in page
     client = Client()
     client.force_login(viewer)
     page = client.get(PAGE, {"add": "1"}).text

@@ -9,7 +9,7 @@ from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.strictness import to_plain
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.config import OPTIONAL_LAYERS, TypePolicy
-from tests.pages import only, select, text_of
+from tests.pages import only, select, text_of, texts
 
 PAGE = "/t/acme/strictness/"
 HTMX = {"HX-Request": "true", "HX-Target": "strictness"}
@@ -40,7 +40,7 @@ def test_a_viewer_reads_the_table_and_sees_no_way_to_change_it(as_viewer: Client
     assert page.status_code == 200
     for text in ("deal_data", "status_update", "any other type", "Default policy"):
         assert text in page.text
-    assert page.text.index("status_update") < page.text.index("any other type")
+    assert texts(page, "th[scope=row]")[-2:] == ["status_update", "any other type"]
     for text in ("Edit", "Add a type"):
         assert text not in page.text
     assert not select(only(as_viewer.get(PAGE, {"edit": "deal_data"}), "main"), "form")
@@ -144,14 +144,22 @@ def test_the_table_tells_what_becomes_of_a_type_without_the_model(as_admin: Clie
     demands = {"fail_mode": "closed", "objective_confidence": "0.7", "critique": "always"}
     as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 0, **demands))
     told = as_admin.get(PAGE).text
-    for text in ("without it: held", "objective: 0.7 sure", "critique: always"):
+    for text in ("if unavailable: hold", "objective: 0.7 sure", "critique: always"):
         assert text in told
 
 
 def test_lenient_types_are_not_said_to_be_asked_for_sources(as_viewer: Client) -> None:
     page = as_viewer.get(PAGE).text
-    assert page.count("not asked of lenient ones") == 4
-    assert page.count("citations: where given") == 7
+    assert page.count("not applied to lenient types") == 4
+    assert page.count("citations: where given") == 1
+
+
+def test_a_row_shows_what_differs_from_any_other_type(as_admin: Client, tenant: Tenant) -> None:
+    as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 0, max_uncited_ratio="0.2"))
+    cells = texts(only(as_admin.get(PAGE), "#type-deal_data"), "td[data-label]")
+    same = "as any other type"
+    assert [cells[2], *cells[4:]] == [same, same, same]
+    assert cells[3].startswith("citations: where given")
 
 
 def test_with_htmx_only_the_table_comes_back(as_admin: Client, tenant: Tenant) -> None:

@@ -6,7 +6,7 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.transitions import Actor
 from tests.pages import Source, attributes
 
@@ -69,9 +69,7 @@ def test_what_waits_elsewhere_in_the_queue_is_gone_from_where_it_was(
     client = sign_in(reviewer)
     rows = rows_of(client.get("/t/acme/review/").text)
     actor = Actor.person(reviewer)
-    assignments.reassign(
-        tenant=tenant, reference=str(held.pk), to=reviewer, note="Mine.", actor=actor, seen_version=None
-    )
+    activity.reassign(tenant=tenant, reference=str(held.pk), to=reviewer, note="Mine.", actor=actor, seen_version=None)
     assert gone(client, rows) == {str(held.pk)}
     assert gone(client, rows, view="mine") == set()
 

@@ -10,7 +10,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.review.page import FIRST_ONES
 from handoffaudit.diagnostics import attribution
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
-from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.layers.chain import CIRCULAR, NEEDS_APPROVAL
 from tests.handoffs.support import judged
@@ -309,7 +309,7 @@ def test_what_is_wrong_leads_to_its_code_and_to_the_handoffs_like_it(
     page = sign_in(reviewer).get(f"/t/acme/review/{circular.pk}/")
     why = select(page, "li.why")[0]
     assert "/t/acme/diagnostics/codes/chain.circular/" in links(why)
-    assert texts(why, 'a[href^="/t/acme/groups/"]') == ["2 handoffs have it"]
+    assert texts(why, 'a[href^="/t/acme/groups/"]') == ["2 similar handoffs"]
 
 
 def test_of_a_long_chain_a_pane_shows_the_ends_and_what_is_marked(
@@ -395,7 +395,7 @@ def test_more_than_are_counted_are_said_to_be_more(
     client = sign_in(reviewer)
     for number in ("1", "1+"):
         reference, actor = str(submit(call_chain=LONG_CHAIN).pk), Actor.key("another")
-        assignments.reassign(
+        activity.reassign(
             tenant=tenant, reference=reference, to=reviewer, note="Yours.", actor=actor, seen_version=None
         )
         assert texts(client.get("/t/acme/review/"), "span.views-number") == [number]

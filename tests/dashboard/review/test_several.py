@@ -306,3 +306,11 @@ def test_many_are_decided_only_with_their_number_typed(
 def test_a_hundred_at_most_are_decided_without_typing() -> None:
     assert not decide.Forecast(number=100).needs_number
     assert decide.Forecast(number=101).needs_number
+
+
+def test_refusals_for_many_reasons_are_all_counted() -> None:
+    summary = bulk.BulkSummary(number=100)
+    for number in range(100):
+        summary.add(review_bulk.BulkDecision(refused=[review_bulk.Refusal(f"reason {number}", 1, [])]))
+    assert summary.visited == 100
+    assert summary.refused[-1] == review_bulk.Refusal(bulk.OTHER_REASONS, 80, [])

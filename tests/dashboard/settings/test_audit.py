@@ -6,6 +6,7 @@ from handoffaudit.accounts import keys, people
 from handoffaudit.accounts.models import AuditEntry, Person, Role, Tenant
 from handoffaudit.dashboard.settings.audit import ACTIONS, KINDS
 from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.models import Kind
 from handoffaudit.validation.config import TypePolicy
 from tests.pages import text_of
 
@@ -47,3 +48,7 @@ def test_an_entry_has_a_page_with_all_that_was_recorded(
 
 def test_every_action_can_be_narrowed_to() -> None:
     assert {action.partition(".")[0] for action in ACTIONS} == set(KINDS)
+
+
+def test_each_kind_of_policy_has_a_text() -> None:
+    assert {f"{kind}.save" for kind in Kind} <= set(ACTIONS)

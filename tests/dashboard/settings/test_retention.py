@@ -4,8 +4,11 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import judge
+from handoffaudit.dashboard.settings import retention as settings_page
+from handoffaudit.handoffs import db, judge
+from handoffaudit.handoffs.partitions import week_of
 from handoffaudit.policy.kinds import retention
+from handoffaudit.policy.retention import Data, Retention
 from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import gate_lines, send
@@ -42,6 +45,11 @@ def test_everything_is_kept_for_good_until_somebody_says_otherwise(as_admin: Cli
     assert "Changed never" in card(page, "logs")
 
 
+def test_the_history_says_what_is_removed_as_shipped(as_admin: Client) -> None:
+    shown = text_of(as_admin.get("/t/acme/retention/history/"))
+    assert "Everything is kept forever, deliveries for 14 days, tool results for 30 days." in shown
+
+
 def test_less_than_six_months_is_warned_of_before_and_after_it_is_saved(as_admin: Client, tenant: Tenant) -> None:
     warning = "Less than six months (183 days)"
     assert warning in card(as_admin.get(PAGE, {"kind": "logs", "days": "182"}), "logs")
@@ -62,6 +70,13 @@ def test_before_it_is_saved_the_page_says_how_much_would_go(as_admin: Client, te
     assert "No data is that old: no line would be deleted" in recent
     forever = card(as_admin.get(PAGE, {"kind": "logs", "days": ""}), "logs")
     assert "Kept forever : nothing is deleted from now on" in forever
+
+
+def test_the_preview_names_the_time_from_which_data_stays(tenant: Tenant) -> None:
+    """On PostgreSQL, handoffs are deleted by whole weeks."""
+    before = settings_page._preview(tenant, Retention(Data.HANDOFFS, 30)).before
+    assert before is not None
+    assert (before == week_of(before)) == db.is_postgresql()
 
 
 @pytest.mark.parametrize("days", ["soon", "0", "-3", "3.5", "99999", "9" * 500, "²"])

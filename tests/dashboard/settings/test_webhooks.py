@@ -189,7 +189,7 @@ def test_it_is_paused_changed_and_deleted(client: Client, subscriber: Subscriber
 
 
 def test_the_audit_log_tells_of_it_in_words(client: Client, subscriber: Subscriber) -> None:
-    assert "added the subscriber" in client.get("/t/acme/settings/audit/").text
+    assert "added the webhook" in client.get("/t/acme/settings/audit/").text
 
 
 @pytest.mark.parametrize("kind", ["slack", "teams"])

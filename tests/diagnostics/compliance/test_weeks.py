@@ -1,14 +1,14 @@
 """Tests of rates by agent and week: sums, order, limits, what is unusual, and other tenants."""
 
+from collections import Counter
 from datetime import UTC, date, datetime
 
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import compliance_report
+from handoffaudit.diagnostics import compliance_report, file_stats
 from handoffaudit.diagnostics.compliance_report import WEEKS, acceptance_by_week, file_compliance_by_week
-from handoffaudit.diagnostics.file_stats import USED_SOURCE
-from handoffaudit.diagnostics.models import HealthCount
+from handoffaudit.diagnostics.file_stats import USED_SOURCE, HealthKey
 from handoffaudit.handoffs.models import DailyCount
 from handoffaudit.handoffs.rates import Share
 
@@ -44,7 +44,7 @@ def test_only_a_week_beyond_chance_is_marked(tenant: Tenant) -> None:
         count(tenant, day, "writer", 95, 5)
     count(tenant, date(2026, 3, 16), "writer", 40, 60)
     (writer,) = acceptance_by_week(tenant, NOW).agents
-    assert [writer.tone(week) for week in range(WEEKS)] == [""] * (WEEKS - 3) + ["rose", "rose", "fell"]
+    assert writer.tones == [""] * (WEEKS - 3) + ["rose", "rose", "fell"]
 
 
 def test_the_agents_are_bounded(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,10 +58,10 @@ def test_the_agents_are_bounded(tenant: Tenant, monkeypatch: pytest.MonkeyPatch)
 
 def report(tenant: Tenant, agent: str, *, used: int, missing: int = 0, day: int = 18) -> None:
     hour = datetime(2026, 3, day, 10, tzinfo=UTC)
-    common = {"tenant": tenant, "hour": hour, "agent": agent, "phase": "build", "runtime": ""}
-    HealthCount.objects.create(**common, source=USED_SOURCE, reason="", fallback="", number=used)
+    place = (hour, agent, "build", "")
+    file_stats.count_health(tenant.pk, Counter({HealthKey(*place, USED_SOURCE, "", ""): used}))
     if missing:
-        HealthCount.objects.create(**common, source="", reason="file_missing", fallback="", number=missing)
+        file_stats.count_health(tenant.pk, Counter({HealthKey(*place, "", "file_missing", ""): missing}))
 
 
 def test_handoff_files_are_summed_by_week_and_agent(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -14,7 +14,7 @@ from handoffaudit.diagnostics.group_queries import SORTS, GroupFilters, GroupPag
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, FindingGroupRoute
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review import queue as review_queue
 from handoffaudit.handoffs.review.decisions import Decision
 from tests.diagnostics.groups.support import found, group
@@ -202,7 +202,7 @@ def test_what_waits_is_counted_as_the_queue_has_it(tenant: Tenant, monkeypatch: 
         return listed.waiting, listed.more_wait
 
     assert waits() == (4, False)
-    assignments.reassign(tenant=tenant, reference=str(first.pk), note="you", actor=RUI, to=None, seen_version=None)
+    activity.reassign(tenant=tenant, reference=str(first.pk), note="you", actor=RUI, to=None, seen_version=None)
     Handoff.objects.filter(pk=second.pk).update(approvable=False)
     assert waits() == (3, False)
     Handoff.objects.filter(pk=second.pk).update(escalated=True)

@@ -12,7 +12,7 @@ from handoffaudit.diagnostics import attribution, group_store
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import subscriptions, worker
+from handoffaudit.handoffs.webhooks import delivery, subscriptions
 from handoffaudit.handoffs.webhooks.client import sign
 from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.diagnostics.groups.support import found, group
@@ -31,7 +31,7 @@ Tell = Callable[[], list[Delivery]]
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep deliveries from going out until a test sends them."""
-    monkeypatch.setattr(worker, "notify_webhook_workers", lambda: None)
+    monkeypatch.setattr(delivery, "notify_webhook_workers", lambda: None)
 
 
 def regressed(tenant: Tenant) -> FindingGroup:

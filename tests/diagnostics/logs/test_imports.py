@@ -14,12 +14,12 @@ from tests.diagnostics.logs.support import gate_lines, send
 
 @pytest.mark.parametrize("most", [100, 2])
 def test_new_lines_that_fit_are_counted_up_to_the_most(tenant: Tenant, most: int) -> None:
-    after = timezone.now()
+    after, since = timezone.now(), moment(2) - timedelta(seconds=1)
     take(tenant, *(gate(moment(number), details="one of these") for number in range(1, 6)), health(moment()))
     assert count_new(tenant, LogQuery(), after, most) == min(6, most)
     assert count_new(tenant, LogQuery(text="ONE OF"), after, most) == min(5, most)
     assert count_new(tenant, LogQuery(kind="health"), after, most) == 1
-    assert count_new(tenant, LogQuery(since=moment(2) - timedelta(seconds=1)), after, 100) == 2
+    assert count_new(tenant, LogQuery(since=since), after, 100) == 2
 
 
 def test_where_nothing_came_it_is_one_question(tenant: Tenant, django_assert_num_queries) -> None:

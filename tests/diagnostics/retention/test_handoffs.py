@@ -9,12 +9,20 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
-from handoffaudit.diagnostics import attribution, handoff_removal, retention_run, text_index
+from handoffaudit.diagnostics import attribution, removal, retention_run, text_index
 from handoffaudit.diagnostics.models import BlockedText, FindingGroup, RetentionRun, TracedHandoff
 from handoffaudit.handoffs import counts, judge, legal_holds, rates, recount
 from handoffaudit.handoffs.counts import CountKey
-from handoffaudit.handoffs.models import DailyCount, DailyPair, Handoff, HandoffBody, HourlyCount, HourlyTotal
-from handoffaudit.handoffs.review import comments
+from handoffaudit.handoffs.models import (
+    DailyCount,
+    DailyPair,
+    Handoff,
+    HandoffBody,
+    HourlyCount,
+    HourlySource,
+    HourlyTotal,
+)
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion
@@ -43,7 +51,7 @@ def keep_types(tenant: Tenant, data: Data, days: int | None, **types: int | None
 def rows_of(handoff: Handoff) -> dict[str, int]:
     """Return the number of rows of each model that name the handoff."""
     found = {}
-    for model, column in handoff_removal._ROWS:
+    for model, column in removal._ROWS:
         number = model._default_manager.filter(**{column: handoff.pk}).count()
         found |= {model.__name__: number} if number else {}
     return found
@@ -54,7 +62,7 @@ def test_everything_of_an_old_handoff_goes_and_its_counts_stay(tenant: Tenant, o
     gone = [age(judged(tenant, circular())), age(judged(tenant, payload()))]
     attribution.run()
     text_index.run()
-    comments.add(tenant=tenant, reference=str(gone[0].pk), text="why?", actor=Actor.key("ada"))
+    activity.add_comment(tenant=tenant, reference=str(gone[0].pk), text="why?", actor=Actor.key("ada"))
     stays, theirs = judged(tenant, circular()), age(judged(other_tenant, payload(tenant_id="globex")))
     recount.recount()
     before = {key: list(key.objects.order_by("pk").values()) for key in (HourlyCount, DailyCount)}
@@ -78,8 +86,8 @@ def test_every_model_that_names_a_handoff_is_removed_or_listed_as_kept() -> None
         for model in apps.get_app_config(app).get_models()
         if any(field.name == "handoff" for field in model._meta.concrete_fields)
     }
-    removed = {model.__name__ for model in handoff_removal.models()} - {"Handoff"}
-    assert naming == removed | set(handoff_removal.KEEPS)
+    removed = {model.__name__ for model in removal.removed_models()} - {"Handoff"}
+    assert naming == removed | set(removal.KEPT_MODELS)
 
 
 def test_handoffs_that_somebody_needs_stay(tenant: Tenant) -> None:
@@ -153,7 +161,7 @@ def test_hours_of_old_days_are_added_up_and_charts_and_recounts_agree(tenant: Te
     moments = [start + timedelta(days=day, hours=hour) for day in (0, 1) for hour in (0, 3, 3, 23)]
     for moment in moments:
         age(judged(tenant, circular()), (timezone.now() - moment) / timedelta(days=1))
-    for model in (HourlyCount, HourlyTotal, DailyCount, DailyPair):
+    for model in (HourlyCount, HourlySource, HourlyTotal, DailyCount, DailyPair):
         model.objects.all().delete()
     for one in Handoff.objects.all():
         counts.apply(counts.count_transition(CountKey.of(one), one.codes, "", one.state))
@@ -229,7 +237,7 @@ def test_what_names_a_removed_handoff_can_still_be_read(client: Client, admin: P
     text_index.run()
     group = FindingGroup.objects.filter(tenant=tenant)[0]
     with transaction.atomic():
-        handoff_removal.remove(tenant, [first.pk, report.handoff], timezone.now())
+        removal.remove_handoffs(tenant, [first.pk, report.handoff], timezone.now())
     client.force_login(admin)
     pages = [
         "",

@@ -7,16 +7,18 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.diagnostics.retention_targets import Terms, _old_handoffs
-from handoffaudit.handoffs import legal_holds, partitions, recount
+from handoffaudit.handoffs import legal_holds, partitions, queries, recount
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, State
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, State, Verdict
 from handoffaudit.handoffs.partitions import WEEK, week_of
 from handoffaudit.policy.retention import Data, Retention
-from tests.diagnostics.retention.support import age, days_ago, keep, run_all
+from tests.diagnostics.retention.support import age, days_ago, keep, old_id, run_all
 from tests.handoffs.support import held, judged, payload
+from tests.trust.support import seal_all, verify
 
 pytestmark = [
     pytest.mark.django_db,
@@ -67,6 +69,19 @@ def name_of(handoff: Handoff, table: str = "handoffs_handoffbody") -> str:
     return name
 
 
+def age_verdict(handoff: Handoff, days: float) -> Handoff:
+    """Return the handoff as if its verdict had been made that many days ago."""
+    new = old_id(days)
+    Verdict.objects.filter(pk=handoff.verdict).update(id=new)
+    Handoff.objects.filter(pk=handoff.pk).update(verdict=new)
+    return Handoff.objects.get(pk=handoff.pk)
+
+
+def verdicts_of_week(handoff: Handoff) -> str:
+    (one,) = [one for one in partitions.list_partitions(partitions.VERDICTS) if one.low <= handoff.verdict < one.high]
+    return one.name
+
+
 def test_a_week_that_is_due_in_all_tenants_is_dropped(tenant, other_tenant, weeks, deleted) -> None:
     gone = [age(judged(tenant, payload()), OLD), age(judged(other_tenant, payload(tenant_id="globex")), OLD)]
     stays = judged(tenant, payload())
@@ -93,6 +108,61 @@ def test_a_week_that_another_tenant_keeps_is_deleted_row_by_row(tenant, other_te
     assert name_of(gone) in deleted()
 
 
+def test_verdicts_leave_with_their_week(tenant, weeks, deleted) -> None:
+    gone = age_verdict(age(judged(tenant, payload()), OLD), OLD)
+    name = verdicts_of_week(gone)
+    keep(tenant, handoffs=30)
+    run_all()
+    assert Verdict.objects.count() == 0
+    assert name not in names()
+    assert name not in deleted()
+
+
+def test_seals_stay_intact_between_the_drop_of_a_week_and_the_removal_of_its_handoffs(tenant, weeks) -> None:
+    gone = age_verdict(age(judged(tenant, payload()), OLD), OLD)
+    seal_all()
+    keep(tenant, handoffs=30)
+    retention_run._drop(partitions.find(gone.pk))
+    assert Verdict.objects.count() == 0
+    assert verify(tenant).is_intact
+    run_all()
+    assert not Handoff.objects.exists()
+    assert verify(tenant).is_intact
+    assert AuditEntry.objects.filter(action=retention_run.BEGUN).count() == 1
+
+
+def test_verdicts_of_a_dropped_week_on_handoffs_of_another_week_stay(tenant, weeks, deleted) -> None:
+    gone = age_verdict(age(judged(tenant, payload()), OLD), OLD)
+    kept = age_verdict(age(judged(tenant, payload()), OLD + 7), OLD)
+    legal_holds.place(tenant=tenant, scope="handoff", key=str(kept.pk), reason="case 7", actor="ada")
+    name = verdicts_of_week(gone)
+    keep(tenant, handoffs=30)
+    run_all()
+    assert name not in names()
+    assert name not in deleted()
+    assert list(Verdict.objects.values_list("pk", flat=True)) == [kept.verdict]
+    assert [one.pk for one in queries.verdicts(kept)] == [kept.verdict]
+    assert queries.current_verdict(kept) is not None
+
+
+def test_verdicts_on_too_many_handoffs_of_other_weeks_keep_their_partition(tenant, weeks, deleted, monkeypatch) -> None:
+    monkeypatch.setattr(partitions, "MOST_STRAYS", 0)
+    gone = age_verdict(age(judged(tenant, payload()), OLD), OLD)
+    kept = age_verdict(age(judged(tenant, payload()), OLD + 7), OLD)
+    hold = legal_holds.place(tenant=tenant, scope="handoff", key=str(kept.pk), reason="case 7", actor="ada")
+    name = verdicts_of_week(gone)
+    keep(tenant, handoffs=30)
+    run_all()
+    assert name in names()
+    assert name in deleted()
+    assert list(Verdict.objects.values_list("pk", flat=True)) == [kept.verdict]
+    legal_holds.lift(tenant=tenant, hold=hold.pk, reason="over", actor="ada")
+    RetentionRun.objects.update(started_at=timezone.now() - timedelta(days=2))
+    run_all()
+    assert Verdict.objects.count() == 0
+    assert name not in names()
+
+
 def test_a_held_week_stays_and_leaves_after_the_hold(tenant, weeks) -> None:
     gone, kept = age(judged(tenant, payload()), OLD), age(judged(tenant, payload()), OLD)
     hold = legal_holds.place(tenant=tenant, scope="handoff", key=str(kept.pk), reason="case 7", actor="ada")
@@ -109,7 +179,7 @@ def test_a_held_week_stays_and_leaves_after_the_hold(tenant, weeks) -> None:
 
 
 def test_a_run_goes_on_after_a_week_of_which_something_stays(tenant, weeks, deleted) -> None:
-    early, kept = age(judged(tenant, payload()), OLD + 7), age(judged(tenant, held()), OLD + 6.999)
+    early, kept = age(judged(tenant, payload()), OLD + 7), age(judged(tenant, held()), OLD + 6.999999)
     late = age(judged(tenant, payload()), OLD)
     name = name_of(late)
     keep(tenant, handoffs=30)

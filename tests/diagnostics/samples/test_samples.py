@@ -1,7 +1,7 @@
 """Tests of sample data: a tenant of its own, filled in any situation, and removed completely."""
 
 from datetime import timedelta
-from itertools import product
+from itertools import islice, product
 
 import orjson
 import pytest
@@ -30,12 +30,10 @@ LATER = timedelta(days=1)
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the sample to a few submissions and reports, because the whole sample takes long to judge."""
-    handoffs, reports = (
-        list(sample_tenants.bundled_submissions("sample"))[40:60],
-        list(sample_tenants.bundled_reports(timezone.now()))[:6],
-    )
+    handoffs = list(sample_tenants.bundled_submissions("sample"))[40:60]
+    reports = sample_tenants.bundled_reports
     monkeypatch.setattr(sample_tenants, "bundled_submissions", lambda _: iter(handoffs))
-    monkeypatch.setattr(sample_tenants, "bundled_reports", lambda _: iter(reports))
+    monkeypatch.setattr(sample_tenants, "bundled_reports", lambda until: islice(reports(until), 6))
     monkeypatch.setattr(sample_tenants, "count_submissions", lambda: 26)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review import undo as review_undo
 from handoffaudit.handoffs.review.decisions import Decision, Result
 from handoffaudit.handoffs.transitions import Actor
@@ -26,11 +26,11 @@ def reopen(handoff: Handoff, person: Person, note: str = "again", **more: Any) -
 
 
 def pass_on(handoff: Handoff, person: Person, to: Person | None = None, note: str = "yours", **more: Any) -> Handoff:
-    return assignments.reassign(**_about(handoff, person, note, **more), to=to)
+    return activity.reassign(**_about(handoff, person, note, **more), to=to)
 
 
 def take_back(handoff: Handoff, person: Person) -> Handoff:
-    return assignments.return_to_queue(tenant=handoff.tenant, reference=str(handoff.pk), actor=Actor.person(person))
+    return activity.return_to_queue(tenant=handoff.tenant, reference=str(handoff.pk), actor=Actor.person(person))
 
 
 def undo(person: Person, *handoffs: Handoff) -> list[Result]:

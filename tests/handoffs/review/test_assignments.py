@@ -5,7 +5,7 @@ import pytest
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
-from handoffaudit.handoffs.review import assignments, queue, undo
+from handoffaudit.handoffs.review import activity, queue, undo
 from handoffaudit.handoffs.review.base import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
 from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import Actor
@@ -76,11 +76,11 @@ def test_only_who_may_decide_here_can_get_it(
         with pytest.raises(NoReviewer, match=person.username):
             pass_on(handoff, reviewer, to=person)
     assert told(handoff) == []
-    assert [person.username for person in assignments.list_reviewers(tenant)] == ["reviewer"]
+    assert [person.username for person in activity.list_reviewers(tenant)] == ["reviewer"]
 
 
 def assign(handoff: Handoff, person: Person, to: Person | None, note: str = "", seen: int | None = None) -> Handoff:
-    return assignments.assign(
+    return activity.assign(
         tenant=handoff.tenant,
         reference=str(handoff.pk),
         note=note,
@@ -139,7 +139,7 @@ def test_an_assignment_of_a_decided_handoff_is_no_decision(tenant: Tenant, revie
         tenant=tenant, reference=str(handoff.pk), note="again", actor=Actor.person(admin), seen_version=None
     )
     assert reopened.state == State.HELD
-    assert assignments.reassignment_of(now(handoff)) is None
+    assert activity.reassignment_of(now(handoff)) is None
 
 
 def test_only_what_waits_can_be_set_aside(tenant: Tenant, reviewer: Person) -> None:
@@ -159,7 +159,7 @@ def test_a_decision_ends_it(tenant: Tenant, reviewer: Person, admin: Person) -> 
     handoff = judged(tenant, held())
     pass_on(handoff, reviewer, to=admin)
     decide(handoff, admin)
-    assert assignments.reassignment_of(now(handoff)) is None
+    assert activity.reassignment_of(now(handoff)) is None
     assert seen(tenant, admin, "mine") == seen(tenant, admin, "passed_on") == []
     assert_counts_are_right()
 
@@ -184,7 +184,7 @@ def test_who_left_leaves_it_to_the_others(tenant: Tenant, reviewer: Person) -> N
     Membership.objects.filter(person=ben).delete()
     ben.delete()
     assert seen(tenant, reviewer, "passed_on") == ["h"]
-    found = assignments.reassignment_of(now(handoff))
+    found = activity.reassignment_of(now(handoff))
     assert found is not None
     assert found.to is None
 

@@ -7,7 +7,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Comment, Event, Handoff, PassedOn, Proposal, State
-from handoffaudit.handoffs.review import assignments, comments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import NotReopenable, NotReviewable, Stale
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.review.support import colleague, decide, now, pass_on, reopen, undo
@@ -74,7 +74,7 @@ def test_who_passes_on_and_who_decides_at_once_leave_nothing_behind(
         )
         decided, passed = now(handoff).state == State.APPROVED, PassedOn.objects.filter(handoff=handoff).exists()
         assert decided is not passed
-        assert (assignments.reassignment_of(now(handoff)) is not None) is passed
+        assert (activity.reassignment_of(now(handoff)) is not None) is passed
 
 
 def test_who_undoes_and_who_reopens_at_once_open_it_once(tenant: Tenant, reviewer: Person, admin: Person) -> None:
@@ -117,7 +117,7 @@ def test_a_retry_and_a_reopening_at_once_do_not_lock_each_other_out(tenant: Tena
 def test_the_same_comment_sent_twice_at_once_is_stored_once(tenant: Tenant, reviewer: Person) -> None:
     handoff, actor = judged(tenant, held()), Actor.person(reviewer)
     about = {"tenant": tenant, "reference": str(handoff.pk), "text": "Seen.", "actor": actor}
-    answers = at_once(*[lambda: comments.add(**about)] * 4)
+    answers = at_once(*[lambda: activity.add_comment(**about)] * 4)
     assert len({answer.pk for answer in answers}) == 1
     assert Comment.objects.filter(handoff=handoff).count() == 1
 
@@ -128,7 +128,7 @@ def test_of_two_who_assign_at_once_one_is_told(tenant: Tenant, reviewer: Person,
         about = {"tenant": tenant, "reference": str(handoff.pk), "note": "", "seen_version": handoff.version}
         answers = at_once(
             *(
-                lambda to=to, about=about: assignments.assign(**about, actor=Actor.person(to), to=to)
+                lambda to=to, about=about: activity.assign(**about, actor=Actor.person(to), to=to)
                 for to in (reviewer, admin)
             )
         )

@@ -10,7 +10,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.filters import Filters, first_id_at
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
-from handoffaudit.handoffs.review import assignments, bulk
+from handoffaudit.handoffs.review import activity, bulk
 from handoffaudit.handoffs.review.base import NoteTooLong, TooMany
 from handoffaudit.handoffs.review.bulk import BulkDecision, Selection
 from handoffaudit.handoffs.review.decisions import Decision
@@ -135,7 +135,7 @@ def test_what_others_did_meanwhile_stands(tenant: Tenant, reviewer: Person, admi
     selection = select()
     decide(a, admin, "approve")
     pass_on(b, admin)
-    assignments.return_to_queue(tenant=tenant, reference=str(b.pk), actor=Actor.person(admin))
+    activity.return_to_queue(tenant=tenant, reference=str(b.pk), actor=Actor.person(admin))
     pass_on(c, admin)
     (told,) = decide_all(tenant, reviewer, selection)
     assert told.effective == 1

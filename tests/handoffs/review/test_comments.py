@@ -7,7 +7,7 @@ import pytest
 from handoffaudit.accounts.models import Membership, Person, Tenant
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Comment, Event, Handoff
-from handoffaudit.handoffs.review import comments
+from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import (
     MAX_NOTE,
     CommentTooLong,
@@ -23,15 +23,17 @@ pytestmark = pytest.mark.django_db
 
 
 def add(handoff: Handoff, person: Person, text: str = "Looks right.") -> Comment:
-    return comments.add(tenant=handoff.tenant, reference=str(handoff.pk), text=text, actor=Actor.person(person))
+    return activity.add_comment(tenant=handoff.tenant, reference=str(handoff.pk), text=text, actor=Actor.person(person))
 
 
 def edit(handoff: Handoff, comment: Comment, actor: Actor, text: str = "Other") -> Comment:
-    return comments.edit(tenant=handoff.tenant, reference=str(handoff.pk), comment=comment.pk, text=text, actor=actor)
+    return activity.edit_comment(
+        tenant=handoff.tenant, reference=str(handoff.pk), comment=comment.pk, text=text, actor=actor
+    )
 
 
 def remove(handoff: Handoff, comment: Comment, actor: Actor) -> Comment:
-    return comments.remove(tenant=handoff.tenant, reference=str(handoff.pk), comment=comment.pk, actor=actor)
+    return activity.remove_comment(tenant=handoff.tenant, reference=str(handoff.pk), comment=comment.pk, actor=actor)
 
 
 @pytest.mark.parametrize("make", [held, circular, payload])
@@ -81,12 +83,12 @@ def test_a_comment_of_another_tenant_is_not_found(tenant: Tenant, other_tenant: 
     made = add(handoff, reviewer)
     person = Actor.person(reviewer)
     with pytest.raises(Handoff.DoesNotExist):
-        comments.add(tenant=other_tenant, reference=str(handoff.pk), text="x", actor=person)
+        activity.add_comment(tenant=other_tenant, reference=str(handoff.pk), text="x", actor=person)
     with pytest.raises(Handoff.DoesNotExist):
-        comments.edit(tenant=other_tenant, reference=str(handoff.pk), comment=made.pk, text="x", actor=person)
+        activity.edit_comment(tenant=other_tenant, reference=str(handoff.pk), comment=made.pk, text="x", actor=person)
     theirs = judged(other_tenant, held(tenant_id=other_tenant.slug))
     with pytest.raises(NotYourComment):
-        comments.remove(tenant=other_tenant, reference=str(theirs.pk), comment=made.pk, actor=person)
+        activity.remove_comment(tenant=other_tenant, reference=str(theirs.pk), comment=made.pk, actor=person)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_a_hostile_comment_is_stored_as_text(tenant: Tenant, reviewer: Person) -
 def test_a_handoff_has_a_limited_number_of_comments(
     tenant: Tenant, reviewer: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comments, "MOST_COMMENTS", 3)
+    monkeypatch.setattr(activity, "MOST_COMMENTS", 3)
     handoff = judged(tenant, held())
     for number in range(3):
         add(handoff, reviewer, f"{number}")
@@ -127,23 +129,23 @@ def test_pages_of_comments_list_each_once(tenant: Tenant, reviewer: Person) -> N
     made = [add(handoff, reviewer, f"{number}").pk for number in range(5)]
     seen, cursor = [], ""
     for _ in range(3):
-        page = comments.list_page(handoff, cursor=cursor, limit=2)
+        page = activity.list_comments(handoff, cursor=cursor, limit=2)
         seen += [one.pk for one in page.items]
         cursor = page.next or ""
     assert (seen, cursor) == (made[::-1], "")
     with pytest.raises(FilterError):
-        comments.list_page(handoff, cursor="x", limit=2)
+        activity.list_comments(handoff, cursor="x", limit=2)
 
 
 def test_every_change_of_the_comments_changes_the_mark(tenant: Tenant, reviewer: Person) -> None:
     handoff, own = judged(tenant, held()), Actor.person(reviewer)
-    marks = [comments.mark_of(handoff)]
+    marks = [activity.mark_of_comments(handoff)]
     made = add(handoff, reviewer)
-    marks.append(comments.mark_of(handoff))
+    marks.append(activity.mark_of_comments(handoff))
     edit(handoff, made, own)
-    marks.append(comments.mark_of(handoff))
+    marks.append(activity.mark_of_comments(handoff))
     remove(handoff, made, own)
-    marks.append(comments.mark_of(handoff))
+    marks.append(activity.mark_of_comments(handoff))
     assert len(set(marks)) == 4
 
 
@@ -152,4 +154,4 @@ def test_a_person_who_left_keeps_the_comment(tenant: Tenant, reviewer: Person) -
     made = add(handoff, reviewer)
     Membership.objects.filter(person=reviewer).delete()
     reviewer.delete()
-    assert comments.of_handoff(handoff).get().pk == made.pk
+    assert activity.comments_of(handoff).get().pk == made.pk

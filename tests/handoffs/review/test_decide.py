@@ -5,7 +5,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold, State
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review.base import MAX_NOTE, NotApprovable, NoteRequired, NoteTooLong, NotReviewable, Stale
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
@@ -125,7 +125,7 @@ def test_what_cannot_be_read_can_be_decided(tenant: Tenant, decide) -> None:
 
 def test_a_decision_ends_the_hold(tenant: Tenant, reviewer: Person, decide) -> None:
     handoff = judged(tenant, held())
-    assignments.hold(handoff, reviewer)
+    activity.hold(handoff, reviewer)
     decide(handoff, "approve")
     assert not ReviewHold.objects.exists()
 

@@ -5,7 +5,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold, State
-from handoffaudit.handoffs.review import assignments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review.base import NotApprovable, NoteRequired, NotReviewable, Stale
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
@@ -165,7 +165,7 @@ def test_a_proposal_dies_with_a_new_verdict(tenant: Tenant, ada: Person, ben: Pe
 def test_a_proposal_ends_the_hold_and_passing_on(tenant: Tenant, ada: Person, ben: Person) -> None:
     seen = judged(tenant, held())
     pass_on(seen, ben, to=ada)
-    assignments.hold(seen, ada)
+    activity.hold(seen, ada)
     decide(seen, ada)
     assert not ReviewHold.objects.exists()
     assert not PassedOn.objects.exists()

@@ -1,12 +1,16 @@
 """Tests of the views of the queue: which reviewer sees which handoffs."""
 
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import Finding, Handoff
+from handoffaudit.handoffs.models import Event, Finding, Handoff
 from handoffaudit.handoffs.review import queue
 from handoffaudit.handoffs.review.queue import Waiting
 from tests.handoffs.review.support import colleague, decide, pass_on, reopen
@@ -123,6 +127,25 @@ def test_progress_counts_what_waits_and_what_was_decided(tenant: Tenant, reviewe
     assert found.waiting == queue.count_waiting(tenant) == queue.Waiting(len(seen(tenant, reviewer))) == Waiting(5)
     assert found.decided_today == queue.load_progress(tenant, admin).decided_today == 1
     assert queue.load_progress(tenant, reviewer, left_out=marks("chain.circular")).waiting == Waiting(3)
+
+
+def test_a_decision_at_midnight_is_one_of_today(tenant: Tenant, reviewer: Person, monkeypatch) -> None:
+    decide(judged(tenant, held()), reviewer)
+    now = timezone.now().replace(microsecond=1)
+    Event.objects.update(at=now.replace(hour=0, minute=0, second=0, microsecond=0))
+    monkeypatch.setattr(queue.timezone, "now", lambda: now)
+    assert queue.load_progress(tenant, reviewer).decided_today == 1
+
+
+def test_the_day_of_a_decision_begins_at_midnight_where_the_person_is(
+    tenant: Tenant, reviewer: Person, monkeypatch
+) -> None:
+    decide(judged(tenant, held()), reviewer)
+    noon = timezone.now().replace(hour=12, minute=0)
+    Event.objects.update(at=noon - timedelta(hours=13))
+    monkeypatch.setattr(queue.timezone, "now", lambda: noon)
+    assert queue.load_progress(tenant, reviewer).decided_today == 0
+    assert queue.load_progress(tenant, reviewer, zone=ZoneInfo("Etc/GMT-2")).decided_today == 1
 
 
 def test_of_much_that_is_left_out_the_newest_are_counted(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff, State
-from handoffaudit.handoffs.review import assignments, decisions, queue
+from handoffaudit.handoffs.review import activity, decisions, queue
 from handoffaudit.handoffs.review.base import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
 from tests.handoffs.review.support import decide, now, pass_on, reopen, take_back, told, undo, undo_last
 from tests.handoffs.support import (
@@ -199,7 +199,7 @@ def test_an_own_passing_on_is_undone(tenant: Tenant, reviewer: Person, admin: Pe
     assert isinstance(refused.error, NothingToUndo)
     (result,) = undo(reviewer, passed)
     assert result.error is None
-    assert assignments.reassignment_of(now(passed)) is None
+    assert activity.reassignment_of(now(passed)) is None
 
 
 def test_undoing_a_decision_on_one_that_was_passed_on_passes_it_on_again(
@@ -224,7 +224,7 @@ def test_what_one_did_is_taken_back_step_by_step(tenant: Tenant, reviewer: Perso
     with pytest.raises(NothingToUndo):
         undo_last(tenant, reviewer)
     assert [now(one).state for one in (first, second, third, others)] == ["held", "held", "held", "approved"]
-    assert assignments.reassignment_of(now(second)) is None
+    assert activity.reassignment_of(now(second)) is None
     assert_counts_are_right()
 
 

@@ -8,7 +8,7 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff
-from handoffaudit.handoffs.review import assignments, bulk, decisions, queue, undo
+from handoffaudit.handoffs.review import activity, bulk, decisions, queue, undo
 from handoffaudit.handoffs.review.base import Readable, ReviewError, Unreadable
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
@@ -102,13 +102,13 @@ def test_one_marked_as_handled_leaves_the_queue_unjudged_and_can_be_put_back(ten
     handoff = judged(tenant, NOT_JSON)
     assert decide(tenant, handoff, Decision.HANDLED, "asked by phone").state == "rejected"
     assert not queue.list_queue(tenant, None).items
-    passed = assignments.reassignment_of(queries.get(tenant, str(handoff.pk)))
+    passed = activity.reassignment_of(queries.get(tenant, str(handoff.pk)))
     assert passed is not None
-    assert assignments.is_handled(passed)
+    assert activity.is_handled(passed)
     event = Event.objects.filter(handoff=handoff.pk).latest("id")
     assert (event.from_state, event.to_state, event.actor) == ("rejected", "rejected", RUI.name)
     assert event.reason == "Marked as handled: asked by phone"
-    assignments.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=RUI)
+    activity.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=RUI)
     assert [one.pk for one in queue.list_queue(tenant, None).items] == [handoff.pk]
 
 
@@ -119,7 +119,7 @@ def test_marking_it_as_handled_again_adds_no_event(tenant: Tenant) -> None:
     for note, actor in (("asked by phone", RUI), ("", ADA)):
         assert decide(tenant, handoff, Decision.HANDLED, note, actor).version == first.version
     assert Event.objects.filter(handoff=handoff.pk).count() == events
-    assert assignments.list_reassignments([first])[handoff.pk].by == RUI.name
+    assert activity.list_reassignments([first])[handoff.pk].by == RUI.name
 
 
 def test_a_new_note_on_a_handled_one_is_kept(tenant: Tenant) -> None:

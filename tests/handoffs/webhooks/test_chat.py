@@ -7,7 +7,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Handoff
-from handoffaudit.handoffs.review import assignments, comments, decisions
+from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import log
@@ -65,8 +65,8 @@ def test_each_event_is_a_message_with_title_reason_and_link(
     subscribe(kind=kind, events=EVERYTHING)
     handoff = judged(tenant, held())
     about = {"tenant": tenant, "reference": str(handoff.pk), "actor": ADA}
-    comments.add(**about, text="Call them.")
-    assignments.assign(**about, to=reviewer, note="Yours.", seen_version=None)
+    activity.add_comment(**about, text="Call them.")
+    activity.assign(**about, to=reviewer, note="Yours.", seen_version=None)
     decisions.decide_handoff(**about, decision=Decision.DECLINE, note="Too long.", seen_version=None)
     alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 2)
     tell()
@@ -90,7 +90,7 @@ def test_words_of_senders_mention_nobody_and_are_bounded(
 ) -> None:
     subscribe(kind=kind, events=EVERYTHING)
     handoff = judged(tenant, held(handoff_type=HOSTILE))
-    comments.add(tenant=tenant, reference=str(handoff.pk), text=f"{HOSTILE}\n{'x' * 4900}", actor=ADA)
+    activity.add_comment(tenant=tenant, reference=str(handoff.pk), text=f"{HOSTILE}\n{'x' * 4900}", actor=ADA)
     tell()
     assert len(receiver.told) == 2
     for told, request in zip(receiver.told, receiver.requests, strict=True):

@@ -170,7 +170,7 @@ def test_a_receiver_that_wants_nothing_more_is_switched_off(
     webhooks_delivery.drain()
     assert not Subscriber.objects.get().active
     assert len(receiver.requests) == 1
-    assert AuditEntry.objects.latest("number").detail == {"why": "it answered 410 Gone"}
+    assert AuditEntry.objects.latest("number").detail == {"why": "the receiver answered 410 Gone"}
     assert Alert.objects.get().kind == "webhook_failing"
     assert not Delivery.objects.filter(due_at__isnull=False).exists()
 

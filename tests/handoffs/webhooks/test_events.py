@@ -9,7 +9,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Event, Gathering, Handoff, Subscriber
-from handoffaudit.handoffs.review import assignments, comments, undo
+from handoffaudit.handoffs.review import activity, undo
 from handoffaudit.handoffs.review import decisions as review_decide
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
@@ -114,8 +114,8 @@ def test_what_leaves_the_state_as_it_is_is_told_to_nobody(
     subscribe()
     handoff = judged(tenant, document())
     decide(tenant, handoff)
-    assignments.reassign(tenant=tenant, reference=str(handoff.pk), note="you", actor=ADA, to=None, seen_version=None)
-    assignments.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=ADA)
+    activity.reassign(tenant=tenant, reference=str(handoff.pk), note="you", actor=ADA, to=None, seen_version=None)
+    activity.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=ADA)
     tell()
     assert [told["event"] for told in receiver.told] == ["verdict"]
     review_decide.decide_handoff(
@@ -138,9 +138,9 @@ def test_comments_and_assignments_are_told_and_are_no_decisions(
     handoff = judged(tenant, held())
     decide(tenant, handoff)
     about = {"tenant": tenant, "reference": str(handoff.pk), "actor": ADA}
-    comments.add(**about, text="Call them.")
-    assignments.assign(**about, to=reviewer, note="Yours.", seen_version=None)
-    assignments.assign(**about, to=None, note="", seen_version=None)
+    activity.add_comment(**about, text="Call them.")
+    activity.assign(**about, to=reviewer, note="Yours.", seen_version=None)
+    activity.assign(**about, to=None, note="", seen_version=None)
     tell()
     heard = {told["event"]: told for told in receiver.told if told["event"] != "assignment"}
     assert heard.keys() == {"decision", "comment"}

@@ -9,7 +9,7 @@ from django.core import mail
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Handoff, Subscriber
-from handoffaudit.handoffs.review import assignments, comments, decisions
+from handoffaudit.handoffs.review import activity, decisions, undo
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import log
@@ -70,14 +70,26 @@ def test_a_decision_is_mailed_with_who_and_why(tenant: Tenant, team: Subscriber,
     assert "Note: Too long." in sent.body
 
 
+def test_a_reopened_handoff_is_not_told_as_a_verdict_of_the_person(tenant: Tenant, team: Subscriber, tell) -> None:
+    handoff = judged(tenant, held())
+    about = {"tenant": tenant, "reference": str(handoff.pk), "actor": Actor(ActorKind.PERSON, "ada"), "note": "Wait."}
+    decisions.decide_handoff(**about, decision=Decision.DECLINE, seen_version=None)
+    undo.reopen(**about, seen_version=None)
+    tell()
+    assert [sent.subject.removeprefix("[handoffaudit acme] ") for sent in mail.outbox] == [
+        "Declined: research_result, researcher to writer",
+        "Held again: research_result, researcher to writer",
+    ]
+
+
 def test_a_comment_and_an_assignment_are_mailed(
     tenant: Tenant, subscribe: Subscribe, reviewer: Person, settings, tell
 ) -> None:
     settings.EMAIL_SET_UP = True
     subscribe(kind="email", name="Team", address="team@example.com", events=["comment", "assignment"])
     about = {"tenant": tenant, "reference": str(judged(tenant, held()).pk), "actor": Actor(ActorKind.PERSON, "ada")}
-    comments.add(**about, text="First.\nBcc: all@example.com")
-    assignments.assign(**about, to=reviewer, note="Yours.\nBcc: x@example.com", seen_version=None)
+    activity.add_comment(**about, text="First.\nBcc: all@example.com")
+    activity.assign(**about, to=reviewer, note="Yours.\nBcc: x@example.com", seen_version=None)
     tell()
     comment, assignment = sorted(mail.outbox, key=lambda one: one.subject, reverse=True)
     assert comment.subject == "[handoffaudit acme] Comment: research_result, researcher to writer"

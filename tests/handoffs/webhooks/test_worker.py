@@ -11,7 +11,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import long_poll, notify
 from handoffaudit.handoffs.models import Delivery
-from handoffaudit.handoffs.webhooks import subscriptions, worker
+from handoffaudit.handoffs.webhooks import delivery, subscriptions
 from tests.handoffs.support import judged, payload
 from tests.handoffs.webhooks.conftest import Subscribe
 from tests.handoffs.webhooks.receiver import Receiver, raw
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def teller(monkeypatch: pytest.MonkeyPatch, settings) -> Iterator[worker._Worker]:
+def teller(monkeypatch: pytest.MonkeyPatch, settings) -> Iterator[delivery._Worker]:
     settings.SWEEP_SECONDS = 3600
-    teller = worker._Worker()
-    monkeypatch.setattr(worker, "_worker", teller)
+    teller = delivery._Worker()
+    monkeypatch.setattr(delivery, "_worker", teller)
     yield teller
     teller.stop()
     for thread in (teller._thread, *teller._senders):
@@ -41,7 +41,7 @@ def eventually(condition: Callable[[], object], act: Callable[[], None] = lambda
 
 
 def test_what_happens_is_told_at_once(
-    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: worker._Worker
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: delivery._Worker
 ) -> None:
     subscribe(events=["verdict"])
     teller.wake()
@@ -50,7 +50,7 @@ def test_what_happens_is_told_at_once(
 
 
 def test_what_failed_is_tried_again_by_the_same_worker(
-    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: worker._Worker
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: delivery._Worker
 ) -> None:
     subscribe(events=["verdict"])
     receiver.says(500, 200)
@@ -62,7 +62,7 @@ def test_what_failed_is_tried_again_by_the_same_worker(
 
 
 def test_one_that_hangs_keeps_no_other_waiting(
-    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: worker._Worker
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: delivery._Worker
 ) -> None:
     over = threading.Event()
     with raw(lambda _: over.wait(60) and None) as address:

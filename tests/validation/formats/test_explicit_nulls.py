@@ -8,6 +8,7 @@ import pytest
 from handoffaudit.validation.formats import schema
 from handoffaudit.validation.formats.universal import lift
 from handoffaudit.validation.json_text import compact, sha256_hex
+from handoffaudit.validation.tokenizers import estimate
 from tests.validation.support import codes, judge, universal
 
 NULLS = [
@@ -39,6 +40,7 @@ def test_the_published_schema_takes_the_nulls_too() -> None:
 def test_the_payload_hash_is_that_of_the_document_as_it_was_sent() -> None:
     document = universal(**ALL_NULLS)
     document["handoff"]["meta"]["payload_hash"] = f"sha256:{sha256_hex(compact(document['handoff']['payload']))}"
+    document["handoff"]["meta"]["token_count"] = round(estimate(compact(document).decode()))
     assert codes(judge(document)) == []
 
 

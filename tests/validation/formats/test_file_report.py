@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from handoffaudit.validation.formats.block import MARK
-from handoffaudit.validation.formats.file_report import Fallback, Reason, Source, judge_report
+from handoffaudit.validation.formats.file_report import MARK, Fallback, Reason, Source, judge_report
 from tests.elapsed import grows_linearly
 
 from .documents import example, report

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.validation.formats import BY_NAME, FORMATS, read
-from handoffaudit.validation.formats.block import MARK, read_block
+from handoffaudit.validation.formats.file_report import MARK, read_block
 from handoffaudit.validation.formats.universal import lift
 from handoffaudit.validation.layers.structure import check
 from handoffaudit.validation.record import Envelope

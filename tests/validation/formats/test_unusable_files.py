@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.formats.block import MARK
-from handoffaudit.validation.formats.file_report import Reason, Source, judge_report
+from handoffaudit.validation.formats.file_report import MARK, Reason, Source, judge_report
 from handoffaudit.validation.formats.handoff_file import report_flaws
 from tests.elapsed import BOUNDED, cpu_seconds
 

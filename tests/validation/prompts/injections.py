@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.issues import make
+from handoffaudit.validation.layers import CATALOGUE
 from handoffaudit.validation.prompts import layer_questions
 from handoffaudit.validation.prompts.question import Question, Use
 from handoffaudit.validation.repair import by_model

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.catalogue import CATALOGUE
 from handoffaudit.validation.issues import Severity, make
+from handoffaudit.validation.layers import CATALOGUE
 from handoffaudit.validation.prompts import layer_questions, question
 from handoffaudit.validation.prompts.layer_questions import Doubt, Doubted, Grounding, Objective
 from handoffaudit.validation.prompts.question import (

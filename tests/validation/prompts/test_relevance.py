@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.prompts.layer_questions import select_relevant
+from handoffaudit.validation.prompts.relevance import select_relevant
 from tests.elapsed import grows_linearly
 
 DATA = {"supplier": "Kronberg", "price": "12.40 EUR"}

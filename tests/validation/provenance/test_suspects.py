@@ -82,6 +82,13 @@ def test_only_the_first_handoff_of_the_trace_with_assumed_data_has_the_sign():
     ) == [(1, (Sign.ASSUMED,))]
 
 
+@pytest.mark.parametrize("said", ["We verify the ratings manually.", "Manually checked.", "I counted them by hand."])
+def test_only_the_first_handoff_of_the_trace_with_work_by_hand_has_the_sign(said):
+    assert ranked(step("See the manual by handler."), step(said, brings=True), step(said), step(said)) == [
+        (2, (Sign.BY_HAND,))
+    ]
+
+
 def test_quotations_alone_are_no_wrong_values():
     assert ranked(step("\u201cIt is so\u201d", wrong("It is so", "quote"))) == []
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from handoffaudit.validation.catalogue import CATALOGUE, FAMILIES
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.issues import make
+from handoffaudit.validation.layers import CATALOGUE, FAMILIES
 from handoffaudit.validation.prompts.question import Answer, MalformedAnswer, Prompt, Question, Reason, Unavailable
 from handoffaudit.validation.prompts.secrets import MASKED
 from handoffaudit.validation.repair import Means, Repair, budget_of, repair, tries_with

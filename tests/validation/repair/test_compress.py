@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from handoffaudit.validation.json_text import compact, sha256_hex
-from handoffaudit.validation.repair.compress import Budget, Compressed, compress, count, cut_chain
-from handoffaudit.validation.repair.edit import cut, key_phrases, whole_sentences, within
+from handoffaudit.validation.repair.compress import Compressed, compress, count, cut_chain
+from handoffaudit.validation.repair.edit import Budget, cut, key_phrases, whole_sentences, within
 from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter, default_counter
 from tests.elapsed import grows_linearly
 from tests.validation.support import codes, judge, payload, universal

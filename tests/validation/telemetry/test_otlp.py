@@ -139,10 +139,10 @@ def test_a_span_that_is_too_large_is_rejected() -> None:
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
 def test_a_hundred_thousand_spans_are_refused_at_once(content_type: str) -> None:
     body = request(100_000) if content_type == PROTOBUF else export([one(1, "a")] * 100_000)
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(TooManySpans, match="more than 10,000 spans"):
         read_export(body, content_type)
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_hundred_thousand_spans_are_refused_at_once(content_type: str) -> None
 )
 def test_a_bomb_takes_little_memory_and_time(body: bytes, content_type: str) -> None:
     tracemalloc.start()
-    begin = time.monotonic()
+    begin = time.process_time()
     try:
         with pytest.raises(BadExport):
             read_export(body, content_type)
@@ -167,7 +167,7 @@ def test_a_bomb_takes_little_memory_and_time(body: bytes, content_type: str) -> 
     finally:
         tracemalloc.stop()
     assert used < 60_000_000
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def test_deep_nesting_is_left_out() -> None:
@@ -183,18 +183,18 @@ def test_deep_nesting_is_left_out() -> None:
 def test_a_chain_of_ten_thousand_spans_is_searched_in_seconds() -> None:
     chain = [transfer(number, "writer", number - 1, at=number) for number in range(1, 10_001)]
     spans = read(*chain).spans
-    begin = time.monotonic()
+    begin = time.process_time()
     find_handoffs(spans)
-    assert time.monotonic() - begin < 20
+    assert time.process_time() - begin < 20
 
 
 @pytest.mark.nightly
 def test_ten_thousand_handoffs_side_by_side_are_found_in_seconds() -> None:
     tools = (tool(number, "transfer_to_writer", 1) for number in range(2, 10_000))
     spans = read(agent(1, "triage"), *tools, agent(10_000, "writer", at=500)).spans
-    begin = time.monotonic()
+    begin = time.process_time()
     assert len(find_handoffs(spans)) == 9_998
-    assert time.monotonic() - begin < 20
+    assert time.process_time() - begin < 20
 
 
 def test_patterns_and_names_of_attributes_cost_no_more_than_their_length() -> None:
@@ -202,9 +202,9 @@ def test_patterns_and_names_of_attributes_cost_no_more_than_their_length() -> No
     arrows = one(2, "a" * 500_000 + " -> b.handoff", traceloop__span__kind="handoff")
     keys = {f"{'x.' * 90}agent{number}": "v" for number in range(4_000)}
     many = [one(number, "a", attributes=keys | {"agent.x." + "transfer." * 20: "v"}) for number in range(3, 8)]
-    begin = time.monotonic()
+    begin = time.process_time()
     assert len(read(blanks, arrows, *many).spans) == 7
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize(

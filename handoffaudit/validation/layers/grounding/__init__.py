@@ -15,8 +15,9 @@ from handoffaudit.validation.layers.evidence import claims_of, source_names
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.findings import BY_KIND, CODES, findings_of
 from handoffaudit.validation.layers.grounding.mentions import SourceNames, is_confidence, is_order, states_nothing
+from handoffaudit.validation.layers.grounding.records import leaves
 from handoffaudit.validation.layers.grounding.reported import Reported, report
-from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import pluralize
@@ -75,21 +76,20 @@ def _has_sources(record: Record) -> bool:
 def check(subject: Subject) -> Iterable[Issue]:
     claims = subject.findings.claims or claims_of(subject, name).claims
     if subject.role.is_guess:
-        subject.findings.claims = _report(subject, claims)
+        subject.findings.claims = _report(subject, claims, claims, _index_of(subject))
         raise NotCheckedError(_describe_guess(subject.role))
     is_declared = subject.role.is_declared
     is_call = bool(subject.record.data.get("tool_calls"))
     stating = [is_call or is_declared or not states_nothing(claim) for claim in claims]
-    if not all(stating) and subject.record.trace_id:
-        claims = _report(subject, claims, [claim for claim, states in zip(claims, stating, strict=True) if not states])
+    unjudged = [claim for claim, states in zip(claims, stating, strict=True) if not states]
     if not any(stating):
+        if unjudged and subject.record.trace_id:
+            claims = _report(subject, claims, unjudged, _index_of(subject))
         subject.findings.claims = claims
         raise NotCheckedError(NOTHING_STATED)
-    sources = list(islice(sources_of(subject.record, subject.trace_evidence), MOST_SOURCES + 1))
-    if len(sources) > MOST_SOURCES:
-        sources.pop()
-        subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
-    index = SourceIndex.of(sources, _names_of(subject.record))
+    index = _index_of(subject)
+    if unjudged and subject.record.trace_id:
+        claims = _report(subject, claims, unjudged, index)
     most, statements = _affordable(claims, index)
     # What tools returned in the trace is material for the handoff, which need not restate it.
     restates = not subject.trace_evidence
@@ -116,16 +116,25 @@ def check(subject: Subject) -> Iterable[Issue]:
             name, f"of each claim only the first {pluralize(most, 'value')} were looked up"
         )
     severity = Severity.ERROR if subject.policy.grounding is GroundingPolicy.REJECT else Severity.WARNING
-    return limit_issues(findings_of(marked, sources, severity))
+    return limit_issues(findings_of(marked, index.sources, severity))
 
 
-def _report(subject: Subject, claims: tuple[Claim, ...], unjudged: Sequence[Claim] | None = None) -> tuple[Claim, ...]:
-    """Return the claims with the values of the unjudged ones marked as grounded or reported; None means all claims."""
-    chosen = [claim for claim in (claims if unjudged is None else unjudged) if not is_confidence(claim)]
+def _index_of(subject: Subject) -> SourceIndex:
+    sources = list(islice(sources_of(subject.record, subject.trace_evidence), MOST_SOURCES + 1))
+    if len(sources) > MOST_SOURCES:
+        sources.pop()
+        subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
+    return SourceIndex.of(sources, _names_of(subject.record))
+
+
+def _report(
+    subject: Subject, claims: tuple[Claim, ...], unjudged: Sequence[Claim], index: SourceIndex
+) -> tuple[Claim, ...]:
+    """Return the claims with the values of the unjudged ones marked as grounded or reported."""
+    chosen = [claim for claim in unjudged if not is_confidence(claim)]
     if not chosen:
         return claims
-    sources = islice(sources_of(subject.record, subject.trace_evidence), MOST_SOURCES)
-    index, reported = SourceIndex.of(sources, _names_of(subject.record)), _reported_of(subject)
+    reported = _reported_of(subject)
     most = min(MAX_VALUES, max(1, MOST_VALUES // len(chosen)))
     by_id = {claim.claim_id: _with_marks(claim, reported.mark(report(claim.text, index, most))) for claim in chosen}
     return tuple(by_id.get(claim.claim_id, claim) for claim in claims)
@@ -189,5 +198,5 @@ def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:
         kept = sorted(first, key=lambda mark: mark.start)
     else:
         kept = marks
-    found = sum(mark.status in ("grounded", "derived") for mark in marks)
+    found = sum([mark.status in ("grounded", "derived") for mark in marks])
     return msgspec.structs.replace(claim, marks=tuple(kept), validator_confidence=round(found / len(marks), 2))

@@ -18,6 +18,8 @@ _ROUNDED = 0.01
 
 _EQUALS = re.compile(r"(?:[=\u2248]|\\approx|\\implies|\\Rightarrow|\\to\b)&?")
 _CLAIMS_EQUAL = ("=", "\u2248", "\\approx")
+# In every line with a calculation: only blanks, marks of currency and commands of LaTeX precede the stated number.
+_STATES = re.compile(r"(?:[=\u2248]|\\approx)[^\w\\=\u2248]*[\d\\]")
 _DIGITS = re.compile(r"\d+")
 # Two operands and the stated result.
 _FEWEST_NUMBERS = 3
@@ -132,7 +134,7 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of the lines that claim an equality and have enough numbers for a calculation."""
     start = 0
     for line in text[:_MOST_CHARACTERS].split("\n"):
-        if any(sign in line for sign in _CLAIMS_EQUAL) and len(_DIGITS.findall(line)) >= _FEWEST_NUMBERS:
+        if _STATES.search(line) and len(_DIGITS.findall(line)) >= _FEWEST_NUMBERS:
             yield start, start + len(line)
         start += len(line) + 1
 

@@ -48,6 +48,7 @@ class _Runs:
 
     def __init__(self, numbers: Iterable[float] = ()) -> None:
         self._totals: list[float] = []
+        self._is_sorted = True
         self._open: list[float] = []
         for number in numbers:
             self.add(number)
@@ -55,10 +56,13 @@ class _Runs:
     def add(self, number: float) -> None:
         self._open = [total + number for total in self._open[1 - _LONGEST_RUN :]]
         self._totals += self._open[: 2 - _SHORTEST_RUN]
+        self._is_sorted = False
         self._open.append(number)
 
     def may_come_to(self, claimed: Number) -> bool:
-        self._totals.sort()
+        if not self._is_sorted:
+            self._totals.sort()
+            self._is_sorted = True
         return _find_within(claimed.value, claimed.step * _HALF * (1 + _EXACTLY), self._totals) is not None
 
 
@@ -116,11 +120,19 @@ class Operands:
         self.runs = _Runs(self.numbers)
         self.mean = sum(self.numbers) / len(self.numbers) if len(self.numbers) > 2 else None
         self._places: dict[float, _Places] = {}
+        self._by_place: dict[float, dict[int, float]] = {}
 
     def places(self, step: float) -> _Places:
         found = self._places.get(step)
         if found is None:
             found = self._places[step] = _Places(step, self.numbers)
+        return found
+
+    def by_place(self, step: float) -> dict[int, float]:
+        """Return the numbers by their positions; the last number of a position counts."""
+        found = self._by_place.get(step)
+        if found is None:
+            found = self._by_place[step] = {round(number / step): number for number in self.numbers}
         return found
 
 
@@ -152,11 +164,14 @@ class Derivation:
         # Maps the number of operands and the step to the positions of the sources' numbers, extended by stated numbers,
         # and to the count of stated numbers already added.
         self._places: dict[tuple[int, float], tuple[_Places, int]] = {}
+        # The operands, while no further number is stated.
+        self._tried: dict[int, list[float]] = {}
 
     def state(self, number: float) -> None:
         """Add a number of the claim that rests on the sources."""
         self._stated.append(number)
         self._runs.add(number)
+        self._tried.clear()
 
     def way(self, claimed: Number) -> str:
         """Return how the claimed number follows from other numbers, or an empty string.
@@ -171,23 +186,39 @@ class Derivation:
         if self._runs.may_come_to(claimed) and (way := _sum_of_run(claimed, self._stated)):
             return way
         places = self._with_places(given, claimed.step)
-        if places.may_make(claimed.value) and (way := _pair(claimed, self._operands(given))):
+        if places.may_make(claimed.value) and (way := self._pair(claimed, given)):
             return way
         if given.runs.may_come_to(claimed) and (way := _sum_of_run(claimed, given.numbers)):
             return way
         return _mean(claimed, given)
 
+    def _pair(self, claimed: Number, given: Operands) -> str:
+        operands, by_place = self._operands(given), given.by_place(claimed.step)
+        if self._stated:
+            # A number of the sources precedes a stated number of the same position.
+            stated = {round(number / claimed.step): number for number in operands[: len(self._stated)]}
+            by_place = stated | by_place
+        return _pair(claimed, operands, by_place)
+
     def _operands(self, given: Operands) -> list[float]:
-        stated = (number for number in self._stated[: given.most] if abs(number) <= _LARGEST)
-        return list(dict.fromkeys((*stated, *given.numbers)))
+        if not self._stated:
+            return given.numbers
+        found = self._tried.get(given.most)
+        if found is None:
+            stated = (number for number in self._stated[: given.most] if abs(number) <= _LARGEST)
+            found = self._tried[given.most] = list(dict.fromkeys((*stated, *given.numbers)))
+        return found
 
     def _with_places(self, given: Operands, step: float) -> _Places:
+        if not self._stated:
+            return given.places(step)
         key = (given.most, step)
-        places, known = self._places.get(key) or (given.places(step).copy(), 0)
-        for number in self._stated[known : given.most]:
-            if abs(number) <= _LARGEST:
-                places.add(number)
-        self._places[key] = (places, len(self._stated))
+        places, known = self._places.get(key) or (given.places(step).copy(), -1)
+        if known < len(self._stated):
+            for number in self._stated[max(known, 0) : given.most]:
+                if abs(number) <= _LARGEST:
+                    places.add(number)
+            self._places[key] = (places, len(self._stated))
         return places
 
 
@@ -195,18 +226,17 @@ def _near(claimed: Number, number: float) -> bool:
     return abs(number - claimed.value) <= claimed.step * _HALF
 
 
-def _pair(claimed: Number, operands: list[float]) -> str:
+def _pair(claimed: Number, operands: list[float], by_place: dict[int, float]) -> str:
     """Return a sum, a difference or a small multiple of operands that gives the claimed number, or an empty string."""
     step = claimed.step
     target = claimed.value
-    by_place = {round(number / step): number for number in operands}
-    for one in operands:
-        for wanted, sign in ((target - one, "+"), (target + one, "-")):
-            other = by_place.get(round(wanted / step))
-            if other is None or (sign == "+" and (other == 0 or one == 0)) or (sign == "-" and one == 0):
-                continue
-            if _near(claimed, one + other) if sign == "+" else _near(claimed, other - one):
-                return f"{one:,.12g} + {other:,.12g}" if sign == "+" else f"{other:,.12g} - {one:,.12g}"
+    for one in filter(None, operands):
+        other = by_place.get(round((target - one) / step))
+        if other and _near(claimed, one + other):
+            return f"{one:,.12g} + {other:,.12g}"
+        whole = by_place.get(round((target + one) / step))
+        if whole is not None and _near(claimed, whole - one):
+            return f"{whole:,.12g} - {one:,.12g}"
     for times in _TIMES:
         found = by_place.get(round(target / times / step))
         if found and _near(claimed, found * times):
@@ -229,19 +259,16 @@ def _percentage(claimed: Number, operands: Sequence[float]) -> str:
 
     `operands` are in order of size.
     """
-    share, tolerance = claimed.value / 100, claimed.step / 100 * _HALF
+    share, tolerance, size = claimed.value / 100, claimed.step / 100 * _HALF, len(operands)
     for whole in operands:
         if whole <= 0:
             continue
-        part = _find_within(whole * share, whole * tolerance, operands)
-        if part is not None:
-            return f"{part:,.12g} of {whole:,.12g}"
-        change = whole * share
-        other = _find_within(whole + change, whole * tolerance, operands)
-        if other is None:
-            other = _find_within(whole - change, whole * tolerance, operands)
-        if other is not None:
-            return f"change from {whole:,.12g} to {other:,.12g}"
+        part, most = whole * share, whole * tolerance
+        for wanted in (part, whole + part, whole - part):
+            at = bisect_left(operands, wanted - most)
+            if at < size and (found := operands[at]) <= wanted + most:
+                is_part = wanted == part
+                return f"{found:,.12g} of {whole:,.12g}" if is_part else f"change from {whole:,.12g} to {found:,.12g}"
     return ""
 
 

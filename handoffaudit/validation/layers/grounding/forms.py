@@ -101,9 +101,15 @@ _HEDGE_STEMS: Final = (
     "roughly", "simulate", "such as", "suppose", "typical", "usually", "would", "~", "\u2248",
 )  # fmt: skip
 _ENDS = re.compile(r"[.!?](?=[\s\"')\]*]|$)|\n")
-_STARTS = re.compile(r"[\[{]")
+# JSON begins like this, except for empty objects and lists.
+_STARTS = re.compile(r"\{\s*\"|\[\s*[\[{\"\d\-tfnNI]")
+_DECODER = json.JSONDecoder()
 _AROUND = "()[]{}.,;:!?*"
 _PATH_MARKS = re.compile(r"%[0-9A-Fa-f]{2}")
+_POSITION_ENDS: Final = (
+    "edit", "line", "lines", "row", "rows", "page", "pages", "pp.", "verse", "verses", "chapter", "chapters", "section",
+    "sections", "slide", "slides", "cell", "cells", "step", "steps", "ratio", "odds",
+)  # fmt: skip
 _POSITION = re.compile(
     r"\b(?:edit|lines?|rows?|pages?|pp\.|verses?|chapters?|sections?|slides?|cells?|steps?|ratio|odds)\s*$",
     re.IGNORECASE,
@@ -129,6 +135,8 @@ class TextForms:
     def __init__(self, text: str) -> None:
         self.text = text
         self._found: dict[int, Form] = {}
+        # The end of each line that was looked at, and whether it is a line of a log, by the start of the line.
+        self._lines: dict[int, tuple[int, bool]] = {}
         self._sentences: dict[_Span, tuple[bool, Form]] = {}
         # The end of the first blank line below a heading, by the end of the heading.
         self._blanks: dict[int, int | None] = {}
@@ -141,17 +149,20 @@ class TextForms:
         return found
 
     def _find_form(self, start: int, end: int) -> Form:
-        line_start, line_end = self._line(start)
-        if _within(self.code, start):
+        line_start, line_end, is_log = self._line(start)
+        if start == 0 and end == len(self.text) and self.text[0].isdigit():
+            # A field that holds a number, a date or a time, and nothing else.
+            return Form.LOG if is_log else Form.STATEMENT
+        if self.code and _within(self.code, start):
             return Form.CODE
-        if _LOG_LINE.match(self.text, line_start, line_end):
+        if is_log:
             return Form.LOG
         if self._is_in_link(start, end, line_start, line_end):
             return Form.LINK
         calculates, form = self._sentence_form(self._sentence(start, end, line_start), line_start)
-        if calculates or _within(self.formulas, start):
+        if calculates or (self.formulas and _within(self.formulas, start)):
             return Form.FORMULA
-        return Form.DATA if _within(self.data, start) else form
+        return Form.DATA if self.data and _within(self.data, start) else form
 
     @cached_property
     def _is_prompt(self) -> bool:
@@ -181,17 +192,30 @@ class TextForms:
     def _headings(self) -> list[tuple[int, str]]:
         return [(match.end(), match.group()) for match in _HEADING.finditer(self.text)]
 
-    def _line(self, at: int) -> _Span:
-        start = self.text.rfind("\n", max(0, at - _LONGEST_LINE), at) + 1
-        end = self.text.find("\n", at, at + _LONGEST_LINE)
-        return max(start, at - _LONGEST_LINE, 0), end if end >= 0 else min(len(self.text), at + _LONGEST_LINE)
+    def _line(self, at: int) -> tuple[int, int, bool]:
+        """Return the span of the line around an offset, and whether it is a line of a log."""
+        text = self.text
+        start = max(text.rfind("\n", max(0, at - _LONGEST_LINE), at) + 1, at - _LONGEST_LINE, 0)
+        known = self._lines.get(start)
+        if known is not None and at <= known[0]:
+            return start, *known
+        end = text.find("\n", at, at + _LONGEST_LINE)
+        is_closed = end >= 0
+        end = end if is_closed else min(len(text), at + _LONGEST_LINE)
+        is_log = _LOG_LINE.match(text, start, end) is not None
+        # The span of a very long line depends on the offset.
+        if is_closed and end - start < _LONGEST_LINE:
+            self._lines[start] = (end, is_log)
+        return start, end, is_log
 
     def _is_in_link(self, start: int, end: int, line_start: int, line_end: int) -> bool:
         """Return whether the value is part of a path or address, or a position such as `lines 22:24`."""
         text, size = self.text, end - start
         while start > line_start and not text[start - 1].isspace() and text[start - 1] not in "\"'<>|":
             start -= 1
-        if _POSITION.search(text, max(line_start, start - 20), start):
+        before = text[max(line_start, start - 20) : start].rstrip()
+        is_candidate = not before.isascii() or before.lower().endswith(_POSITION_ENDS)
+        if is_candidate and _POSITION.search(text, max(line_start, start - 20), start):
             return True
         while end < line_end and not text[end].isspace() and text[end] not in "\"'<>|":
             end += 1
@@ -228,7 +252,7 @@ class TextForms:
         if self._is_prompt:
             return Form.PLAN
         heading = self._heading_above(line_start)
-        if _is_hedged(sentence) or (heading and _GUESSES.search(heading)):
+        if self._is_hedged(sentence) or (heading and _GUESSES.search(heading)):
             return Form.GUESS
         lead = _LEAD.match(sentence)
         begin = lead.end() if lead else 0
@@ -236,7 +260,20 @@ class TextForms:
             return Form.PLAN
         return Form.STATEMENT
 
+    def _is_hedged(self, sentence: str) -> bool:
+        if not self._hedge_stems:
+            return False
+        folded = sentence.lower()
+        return any(map(folded.__contains__, self._hedge_stems)) and _HEDGES.search(sentence) is not None
+
+    @cached_property
+    def _hedge_stems(self) -> list[str]:
+        """The stems of hedges that the text has."""
+        return list(filter(self.text.lower().__contains__, _HEDGE_STEMS))
+
     def _heading_above(self, at: int) -> str:
+        if not self._headings:
+            return ""
         position = bisect_right(self._headings, at, key=lambda heading: heading[0]) - 1
         if position < 0:
             return ""
@@ -253,11 +290,6 @@ class TextForms:
             self._blanks[start] = match.end() if match else None
         blank = self._blanks[start]
         return blank is not None and blank <= end
-
-
-def _is_hedged(sentence: str) -> bool:
-    folded = sentence.lower()
-    return any(map(folded.__contains__, _HEDGE_STEMS)) and _HEDGES.search(sentence) is not None
 
 
 def _calculates(sentence: str) -> bool:
@@ -353,13 +385,12 @@ def _bare_code(text: str) -> Iterator[_Span]:
 
 
 def _json_spans(text: str) -> Iterator[_Span]:
-    decoder = json.JSONDecoder()
     at = tries = 0
     while tries < _MOST_TRIES and (match := _STARTS.search(text, at)):
         tries += 1
         start = match.start()
         try:
-            value, end = decoder.raw_decode(text, start)
+            value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             at = start + 1
             continue

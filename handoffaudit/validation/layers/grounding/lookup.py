@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
 
 from handoffaudit.validation.claims import Status
 from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, rounded_from
@@ -13,13 +14,18 @@ from handoffaudit.validation.layers.grounding.values import (
     Number,
     TextValue,
     ValueKind,
-    flat_text,
     fold_case,
     name_words,
     number_of,
     opens_sentence,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import QUARTERS, WORDS_OF_NUMBERS, days_of, minutes_of
+from handoffaudit.validation.layers.grounding.vocabulary import (
+    QUARTERS,
+    WORDS_OF_NUMBERS,
+    days_of,
+    flat_text,
+    minutes_of,
+)
 
 _MAX_TRIES = 40
 
@@ -28,6 +34,9 @@ _MAX_LIKENESSES = 4
 _SMALL = 12
 
 _QUOTED_WORDS = 3
+
+# A word of this length is written the same in every form of a quote: contractions are shorter or have an apostrophe.
+_LONG_WORD = re.compile(r"[a-z]{7,}")
 
 _LONG_NUMBER = 1e6
 
@@ -50,7 +59,7 @@ _CODE_BEFORE = re.compile(r"\b([A-Z]{2,6}) \([\w/' -]{0,30}$")
 _CALCULATED = frozenset({Form.STATEMENT, Form.FORMULA, Form.GUESS, Form.PLAN})
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True, gc=False):
     """The result of looking up one value. `part` is the span of the part that was not found."""
 
     status: Status
@@ -163,8 +172,14 @@ class Lookup:
         words = name_words(value.text)
         if not words:
             return None
-        unknown = tuple(one for one in words if not self._is_known(one[1]))
-        if len(words) > 1 and unknown[:1] == words[:1] and words[0][0] == 0 and opens_sentence(self.text, value.start):
+        unknown = [one for one in words if not self._is_known(one[1])]
+        if (
+            len(words) > 1
+            and unknown
+            and unknown[0] == words[0]
+            and words[0][0] == 0
+            and opens_sentence(self.text, value.start)
+        ):
             unknown = unknown[1:]
         if not unknown:
             return Found("grounded", self._first_word(words[0][1]))
@@ -188,10 +203,16 @@ class Lookup:
         return next((code for code in codes if code in self.index.words), "")
 
     def _is_known(self, word: str) -> bool:
+        known = self.index.known_words
+        if word not in known:
+            known[word] = self._has_word(word)
+        return known[word]
+
+    def _has_word(self, word: str) -> bool:
         plain = fold_case(word)
         if plain in self.index.words or self._is_acronym(word, plain):
             return True
-        quarter = _QUARTER.fullmatch(plain)
+        quarter = _QUARTER.fullmatch(plain) if len(plain) == 2 else None
         if quarter:
             return any(written in self.index.flat for written in QUARTERS[int(quarter[1] or quarter[2])])
         stem = plain[: max(_STEM, len(plain) - 2)]
@@ -199,7 +220,7 @@ class Lookup:
 
     def _is_acronym(self, word: str, plain: str) -> bool:
         """Return whether the sources have the words of an acronym, or the singular of its plural (`GANs`)."""
-        if len(word) > _LONGEST_ACRONYM or sum(map(str.isupper, word)) < _FEWEST_CAPITALS:
+        if len(word) > _LONGEST_ACRONYM or word[1:].islower() or sum(map(str.isupper, word)) < _FEWEST_CAPITALS:
             return False
         singular = plain[:-1] if word.endswith("s") else plain
         return singular in self.index.words or (len(singular) > 1 and singular in self.index.initials)
@@ -237,9 +258,14 @@ class Lookup:
     def quote(self, value: TextValue) -> Found | None:
         wanted = flat_text(value.text.lower()).strip(" .,;:!?…")
         # Most quotes are found as written, without the text in another form.
-        if wanted and (wanted in self.index.folded or wanted in self.index.flat):
+        if wanted and (wanted in self.index.folded or (self._has_long_word(wanted) and wanted in self.index.flat)):
             return Found("grounded", self._first_word(value.text.split()[0]))
         return _MISSING if wanted.count(" ") + 1 >= _QUOTED_WORDS else None
+
+    def _has_long_word(self, wanted: str) -> bool:
+        """Return whether the sources have the first long word of a quote. Without such a word, they lack the quote."""
+        word = _LONG_WORD.search(wanted)
+        return word is None or word.group() in self.index.folded
 
     def identifier(self, value: TextValue) -> Found | None:
         wanted = value.text.lower().partition("://")[2].rstrip("/") or value.text.lower().lstrip("#")

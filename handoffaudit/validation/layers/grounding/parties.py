@@ -101,7 +101,7 @@ def party_findings(text: str, sentences: Sequence[Sentence], parties: tuple[Part
     numbered = {key[0] for key in parties[0].numbers if len(key) == 2 and key[1].isdigit()}
     for sentence in sentences:
         here = _between(mentions, sentence.start - _BEFORE, sentence.end)
-        yield from _scores(sentence, parties)
+        yield from _scores(sentence, parties, numbered)
         yield from _winners(sentence, here, parties)
         if any(word in sentence.text.lower() for word in numbered):
             yield from _check_numbered_parts(sentence, here, parties, numbered)
@@ -162,11 +162,15 @@ def _count(word: str) -> int:
     return int(word) if word.isdigit() else _ARTICLES.get(lowered, NUMBER_WORDS.get(lowered, -1))
 
 
-def _scores(sentence: Sentence, parties: tuple[Party, Party]) -> Iterator[Finding]:
-    """Yield the findings on scores: `4-1` must be a pair of the parties' numbers, or of sums of their numbered keys."""
+def _scores(sentence: Sentence, parties: tuple[Party, Party], words: set[str]) -> Iterator[Finding]:
+    """Yield the findings on scores: `4-1` must be a pair of the parties' numbers, or of sums of their numbered keys.
+
+    A score beside a numbered part (`1-1 in the second period`) must be the pair of that part or the sum up to it.
+    """
     one, other = parties
     final = {(one.total, other.total), (other.total, one.total)}
     pairs = set(final)
+    by_part: dict[tuple[str, ...], set[tuple[float, float]]] = {}
     running = (0.0, 0.0)
     for key, number in one.numbers.items():
         beside = other.numbers.get(key)
@@ -175,10 +179,20 @@ def _scores(sentence: Sentence, parties: tuple[Party, Party]) -> Iterator[Findin
             if key[-1].isdigit():
                 running = (running[0] + number, running[1] + beside)
                 pairs |= {running, running[::-1]}
+                by_part[key] = {(number, beside), (beside, number), running, running[::-1]}
+    parts = [
+        (match.start(), by_part[key])
+        for match in _ORDINAL.finditer(sentence.text)
+        for word in words
+        if sentence.text.startswith(f" {word}", match.end()) and (key := (word, _ORDINALS[match[1].lower()])) in by_part
+    ]
+    last = 0
     for match in _PAIR.finditer(sentence.text):
         pair = (float(match[1]), float(match[2]))
         around = sentence.text[max(0, match.start() - 60) : match.end() + 30]
-        wanted = final if _FINAL.search(around) and "period" not in around else pairs
+        named = [wanted for at, wanted in parts if last <= at < match.start()]
+        wanted = named[-1] if named else final if _FINAL.search(around) and "period" not in around else pairs
+        last = match.end()
         start = sentence.start + match.start()
         yield Finding("score", start, start + len(match[0]), pair in wanted)
 

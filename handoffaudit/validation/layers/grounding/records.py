@@ -8,13 +8,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
+from handoffaudit.validation.claims import Source
+
 MAX_FACTS = 5_000
+MAX_LEAVES = 20_000
 _MAX_LITERAL = 65_536
 _MAX_DEPTH = 40
 _FEW_LINES = 3
 _LONGEST_PATH = 500
+_LONGEST_NAME = 500
+_FIRST = itemgetter(0)
 _LONGEST_LINE = 300
 _BRACKETS = ("{", "[")
 _INDEX = re.compile(r"\[\d+\]")
@@ -80,14 +86,27 @@ def is_literal(text: str) -> bool:
 
 
 def records_of_leaves(leaves: Iterable[tuple[str, str]]) -> Records:
-    """Return the facts of values that are given one by one with their paths (`order.items[2].price`)."""
-    facts = []
+    """Return the facts of values that are given one by one with their paths (`order.items[2].price`).
+
+    A pair (`specs[3].name` and `specs[3].value`) is one fact, whose key is the name.
+    """
+    facts: list[Fact] = []
     rows: dict[str, int] = {}
-    for path, value in islice(leaves, MAX_FACTS):
-        row, bracket, _ = path[:_LONGEST_PATH].rpartition("]")
-        names = _INDEX.sub("", path[:_LONGEST_PATH]).split(".")
+    pairs: dict[str, int] = {}
+    for full, value in islice(leaves, MAX_FACTS):
+        path = full[:_LONGEST_PATH]
+        row, bracket, _ = path.rpartition("]")
+        owner, _, last = path.rpartition(".")
+        names = _INDEX.sub("", path).split(".")
         group = key_words(names[-2]) if len(names) > 1 else ()
-        facts.append(Fact(key_words(names[-1]), value, rows.setdefault(row, len(rows) + 1) if bracket else 0, group))
+        fact = Fact(key_words(names[-1]), value, rows.setdefault(row, len(rows) + 1) if bracket else 0, group)
+        if last == "value" and owner in pairs:
+            at = pairs.pop(owner)
+            facts[at] = fact._replace(key=key_words(facts[at].value))
+            continue
+        if last == "name" and value.strip():
+            pairs[owner] = len(facts)
+        facts.append(fact)
     return Records(facts)
 
 
@@ -178,3 +197,32 @@ def _is_entry(line: str) -> bool:
     A line of dialogue (`Ann: I'm not sure.`) ends like a sentence.
     """
     return line.lstrip()[0] in "-*" or line.rstrip()[-1] not in ".?!"
+
+
+def leaves(value: object, path: str) -> list[Source]:
+    """Return the texts and numbers of a JSON value as sources named by their paths, at most 20,000."""
+    if isinstance(value, str):
+        return [Source(path[:_LONGEST_NAME], value)]
+    found: list[Source] = []
+    # This stack replaces recursion, because a document may be nested deeper than Python allows calls.
+    waiting: list[tuple[str, object]] = [(path, value)]
+    start = len(path)
+    while waiting and len(found) < MAX_LEAVES:
+        name, item = waiting.pop()
+        name = name[:_LONGEST_NAME]
+        if isinstance(item, str):
+            found.append(Source(name, item, name[start:]))
+        elif isinstance(item, dict):
+            # The keys are sorted, so that the result does not depend on the key order of the document.
+            fields = sorted(zip(map(str, item), item.values(), strict=True), key=_FIRST, reverse=True)
+            before = f"{name}." if name else ""
+            while fields and isinstance(text := fields[-1][1], str):
+                inner = (before + fields.pop()[0])[:_LONGEST_NAME]
+                found.append(Source(inner, text, inner[start:]))
+            waiting += [(before + key, value) for key, value in fields]
+        elif isinstance(item, list | tuple):
+            waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
+        elif isinstance(item, float) or (isinstance(item, int) and item.bit_length() < 190):
+            written = str(item).lower() if isinstance(item, bool) else str(item)
+            found.append(Source(name, written, name[start:]))
+    return found[:MAX_LEAVES]

@@ -85,10 +85,9 @@ def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
         if at < 0 and value.kind == "number" and _is_plain_count(value):
             continue
         kind: Kind = "date" if value.kind == "time" else value.kind
-        written = text[value.start : value.end]
         where = (index.where(at, size),) if at >= 0 else ()
         marks.append(
-            Mark(kind, *plain.span(value.start, value.end), written, "grounded" if where else "reported", where)
+            Mark(kind, *plain.span(value.start, value.end), value.text, "grounded" if where else "reported", where)
         )
     return marks
 
@@ -104,9 +103,9 @@ def _find(value: TextValue, index: SourceIndex) -> tuple[int, int]:
         return _find_name(value.text, index)
     form = value.text.lower()
     at = index.find(form)
-    if at >= 0 or not value.figure or number_of(value) is None:
+    plain = plain_figure(value.figure) if at < 0 and value.figure else None
+    if plain is None:
         return at, len(form)
-    plain = plain_figure(value.figure) or value.figure
     for form in (value.figure, plain, f"{int(plain):,}" if plain.isdecimal() else plain):
         at = index.find(form)
         if at >= 0:

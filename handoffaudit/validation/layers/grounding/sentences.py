@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from typing import Literal
 
 from handoffaudit.validation.layers.grounding.records import Fact, Records
@@ -10,7 +11,17 @@ from handoffaudit.validation.layers.grounding.values import TextValue, number_of
 from handoffaudit.validation.layers.grounding.vocabulary import Day, days_of, same_day
 
 Check = Literal[
-    "clock", "numbered", "score", "winner", "bound", "extreme", "extreme_day", "no_such_day", "span", "switch"
+    "clock",
+    "numbered",
+    "score",
+    "winner",
+    "bound",
+    "extreme",
+    "extreme_day",
+    "no_such_day",
+    "span",
+    "switch",
+    "weekday",
 ]
 
 _SENTENCE = re.compile(r"[^.!?;\n]+(?:\.\d[^.!?;\n]*)*")
@@ -115,6 +126,19 @@ _FROM = re.compile(r"\bfrom ", re.IGNORECASE)
 
 _TO = re.compile(r",? ?(?:to|until|through|-) ?$")
 
+# Statements about all days, whatever day was named before.
+_WHOLE = re.compile(
+    r"\b(?:overall|throughout|in total|on average|period|these|all"
+    r"|(?:over|during|for|in) the (?:next|last|past|coming|whole|entire))\b",
+    re.IGNORECASE,
+)
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+_WEEKDAY = re.compile(rf"\b({'|'.join(_WEEKDAYS)})\b")
+
+_BESIDE = 6
+
 _NOT_MEASURED = frozenset({"id", "date", "year", "dt"})
 
 
@@ -158,11 +182,16 @@ def dated_findings(text: str, sentences: Sequence[Sentence], columns: Sequence[C
     if not columns:
         return
     known = list(dict.fromkeys(day for column in columns for day in column.days))
+    by_weekday = _days_by_weekday(known)
+    day: Stated | None = None
     for number, sentence in enumerate(sentences):
         if number == 0:
             yield from _span(text, sentence, known)
-        yield from _extremes(text, sentence, columns)
-        yield from _bound(text, sentence, columns)
+        yield from _weekdays(text, sentence, by_weekday)
+        dated = _with_weekdays(sentence, by_weekday)
+        yield from _extremes(text, dated, columns)
+        yield from _bound(text, dated, columns, day)
+        day = _day_after(text, dated, day)
         for one in sentence.days:
             if one.day and not any(same_day(one.day, day) for day in known):
                 yield Finding("no_such_day", one.start, one.end, agrees=False)
@@ -198,20 +227,87 @@ def _then(when: Stated, column: Column, number: float) -> bool:
     )
 
 
-def _bound(text: str, sentence: Sentence, columns: Sequence[Column]) -> Iterator[Finding]:
-    """Yield a finding for each amount beside a day; the amount must be one of that day's numbers."""
-    for one in sentence.amounts if sentence.days else ():
-        when = None if one.step == 1 and one.amount < _COUNTED else _day_beside(text, sentence, one)
+def _bound(text: str, sentence: Sentence, columns: Sequence[Column], day: Stated | None) -> Iterator[Finding]:
+    """Yield a finding for each amount with a day; the amount must be one of that day's numbers.
+
+    `day` is the day that an earlier sentence speaks of.
+    """
+    for one in sentence.amounts if sentence.days or day else ():
+        when = None if one.step == 1 and one.amount < _COUNTED else _day_of_amount(text, sentence, one, day)
         if when is None or when.day is None:
             continue
         given = [
             number
             for column in columns
-            for day, number in zip(column.days, column.numbers, strict=True)
-            if same_day(when.day, day)
+            for known, number in zip(column.days, column.numbers, strict=True)
+            if same_day(when.day, known)
         ]
         if given:
-            yield Finding("bound", min(one.start, when.start), max(one.end, when.end), comes_to(text, one, given))
+            is_near = when.start >= sentence.start and abs(when.start - one.start) <= _REACH
+            start, end = (min(one.start, when.start), max(one.end, when.end)) if is_near else (one.start, one.end)
+            yield Finding("bound", start, end, comes_to(text, one, given))
+
+
+def _day_of_amount(text: str, sentence: Sentence, amount: Stated, day: Stated | None) -> Stated | None:
+    """Return the day beside an amount, or else the last day that the text named before the amount."""
+    beside = _day_beside(text, sentence, amount)
+    if beside is not None or _WHOLE.search(sentence.text):
+        return beside
+    before = [one for one in sentence.days if one.end <= amount.start]
+    if len(before) > 1 and _TO.match(text[before[-2].end : before[-1].start]):
+        return None
+    return before[-1] if before else None if sentence.days else day
+
+
+def _day_after(text: str, sentence: Sentence, day: Stated | None) -> Stated | None:
+    """Return the day that the text speaks of after a sentence, or None after a period or a summary of all days."""
+    if _WHOLE.search(sentence.text):
+        return None
+    if len(sentence.days) > 1 and _TO.match(text[sentence.days[-2].end : sentence.days[-1].start]):
+        return None
+    return sentence.days[-1] if sentence.days else day
+
+
+def _days_by_weekday(known: Sequence[Day]) -> dict[int, list[Day]]:
+    """Return the full days of the data by their weekday, counted from Monday."""
+    found: dict[int, list[Day]] = {}
+    for year, month, day in known:
+        if year and month and day:
+            try:
+                found.setdefault(date(year, month, day).weekday(), []).append((year, month, day))
+            except ValueError:
+                continue
+    return found
+
+
+def _with_weekdays(sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Sentence:
+    """Return the sentence with its weekdays as days, if the data has one day only of each weekday that it has."""
+    if not by_weekday or any(len(days) > 1 for days in by_weekday.values()):
+        return sentence
+    found = [
+        Stated(sentence.start + match.start(), sentence.start + match.end(), by_weekday[weekday][0])
+        for match in _WEEKDAY.finditer(sentence.text)
+        if (weekday := _WEEKDAYS.index(match[1])) in by_weekday and not _dated(sentence, match)
+    ]
+    return replace(sentence, days=sorted([*sentence.days, *found], key=_start)) if found else sentence
+
+
+def _weekdays(text: str, sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Iterator[Finding]:
+    """Yield a finding for each weekday beside a date; the date must fall on the weekday."""
+    for match in _WEEKDAY.finditer(sentence.text) if by_weekday else ():
+        for one in _dated(sentence, match):
+            agrees = any(same_day(one.day, day) for day in by_weekday.get(_WEEKDAYS.index(match[1]), ()) if one.day)
+            yield Finding("weekday", sentence.start + match.start(), one.end, agrees)
+
+
+def _dated(sentence: Sentence, match: re.Match[str]) -> list[Stated]:
+    """Return the date right after a weekday."""
+    end = sentence.start + match.end()
+    return [one for one in sentence.days if 0 <= one.start - end <= _BESIDE]
+
+
+def _start(stated: Stated) -> int:
+    return stated.start
 
 
 def _day_beside(text: str, sentence: Sentence, amount: Stated) -> Stated | None:
@@ -247,6 +343,7 @@ _ANY_KEY = frozenset(
         "supported",
         "technology",
         "name",
+        "value",
         "has",
         "is",
     }
@@ -267,8 +364,8 @@ def switched_off(records: Records) -> list[str]:
     for fact in records.facts:
         if fact.value.strip().lower() in _NO:
             words = [word for word in fact.key if word not in _ANY_KEY and not word.isdigit()]
-            if words:
-                names += _OTHER_NAMES.get(words[-1], (words[-1],) if len(words[-1]) > 2 else ())
+            name = " ".join(words)
+            names += _OTHER_NAMES.get(name, (name,) if len(name) > 2 else ())
     return names
 
 
@@ -277,10 +374,18 @@ def switch_findings(sentences: Sequence[Sentence], names: Sequence[str]) -> Iter
     for sentence in sentences if names else ():
         text = sentence.text.lower()
         for name in names:
-            at = text.find(name)
+            at = _find_whole(text, name)
             if at >= 0:
-                start = sentence.start + at
-                yield Finding("switch", start, start + len(name), _is_denied(text, at, at + len(name)))
+                start, end = sentence.start + at, at + len(name)
+                yield Finding("switch", start, start + len(name), _is_denied(text, at, end))
+
+
+def _find_whole(text: str, name: str) -> int:
+    """Return where the text has the name and not as a part of a word, or -1. A pattern for each name takes longer."""
+    at = text.find(name)
+    while at >= 0 and (text[at - 1 : at].isalnum() or text[at + len(name) : at + len(name) + 1].isalnum()):
+        at = text.find(name, at + 1)
+    return at
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:

@@ -1,7 +1,7 @@
 """The index of the sources of one handoff. Its expensive parts are built on first use."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
@@ -22,64 +22,31 @@ from handoffaudit.validation.layers.grounding.records import (
 from handoffaudit.validation.layers.grounding.suggestions import Nearby
 from handoffaudit.validation.layers.grounding.values import (
     TextValue,
-    flat_text,
     fold_case,
     moments_in,
     readings_of,
     scaled_numbers_in,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import Day, KnownDays, days_of, minutes_of
+from handoffaudit.validation.layers.grounding.vocabulary import (
+    COUNTRY_CODES,
+    Day,
+    KnownDays,
+    days_of,
+    flat_text,
+    minutes_of,
+)
 from handoffaudit.validation.text import PlainText
-
-_COUNTRIES = """
-AD Andorra|AE United Arab Emirates|AF Afghanistan|AG Antigua and Barbuda|AL Albania|AM Armenia|AO Angola|AR Argentina
-|AT Austria|AU Australia|AZ Azerbaijan|BA Bosnia and Herzegovina|BB Barbados|BD Bangladesh|BE Belgium|BF Burkina Faso
-|BG Bulgaria|BH Bahrain|BI Burundi|BJ Benin|BN Brunei|BO Bolivia|BR Brazil|BS Bahamas|BT Bhutan|BW Botswana|BY Belarus
-|BZ Belize|CA Canada|CD Democratic Republic of the Congo|CF Central African Republic|CG Congo|CH Switzerland
-|CI Ivory Coast|CL Chile|CM Cameroon|CN China|CO Colombia|CR Costa Rica|CU Cuba|CV Cape Verde|CY Cyprus
-|CZ Czech Republic Czechia|DE Germany|DJ Djibouti|DK Denmark|DM Dominica|DO Dominican Republic|DZ Algeria|EC Ecuador
-|EE Estonia|EG Egypt|ER Eritrea|ES Spain|ET Ethiopia|FI Finland|FJ Fiji|FM Micronesia|FR France|GA Gabon
-|GB United Kingdom Great Britain England Scotland Wales|GD Grenada|GE Georgia|GH Ghana|GL Greenland|GM Gambia|GN Guinea
-|GQ Equatorial Guinea|GR Greece|GT Guatemala|GW Guinea-Bissau|GY Guyana|HK Hong Kong|HN Honduras|HR Croatia|HT Haiti
-|HU Hungary
-|ID Indonesia|IE Ireland|IL Israel|IN India|IQ Iraq|IR Iran|IS Iceland|IT Italy|JM Jamaica|JO Jordan|JP Japan
-|KE Kenya
-|KG Kyrgyzstan|KH Cambodia|KI Kiribati|KM Comoros|KN Saint Kitts and Nevis|KP North Korea|KR South Korea
-|KW Kuwait|KZ Kazakhstan|LA Laos|LB Lebanon|LC Saint Lucia|LI Liechtenstein|LK Sri Lanka|LR Liberia|LS Lesotho
-|LT Lithuania|LU Luxembourg|LV Latvia|LY Libya|MA Morocco|MC Monaco|MD Moldova|ME Montenegro|MG Madagascar
-|MH Marshall Islands|MK North Macedonia|ML Mali|MM Myanmar Burma|MN Mongolia|MO Macao|MR Mauritania|MT Malta
-|MU Mauritius
-|MV Maldives|MW Malawi|MX Mexico|MY Malaysia|MZ Mozambique|NA Namibia|NE Niger|NG Nigeria|NI Nicaragua
-|NL Netherlands Holland|NO Norway|NP Nepal|NR Nauru|NZ New Zealand|OM Oman|PA Panama|PE Peru|PG Papua New Guinea
-|PH Philippines|PK Pakistan|PL Poland|PR Puerto Rico|PT Portugal|PW Palau|PY Paraguay|QA Qatar|RO Romania|RS Serbia
-|RU Russia|RW Rwanda|SA Saudi Arabia|SB Solomon Islands|SC Seychelles|SD Sudan|SE Sweden|SG Singapore|SI Slovenia
-|SK Slovakia|SL Sierra Leone|SM San Marino|SN Senegal|SO Somalia|SR Suriname|SS South Sudan|ST Sao Tome and Principe
-|SV El Salvador|SY Syria|SZ Eswatini|TD Chad|TG Togo|TH Thailand|TJ Tajikistan|TL East Timor|TM Turkmenistan|TN Tunisia
-|TO Tonga|TR Turkey|TT Trinidad and Tobago|TV Tuvalu|TW Taiwan|TZ Tanzania|UA Ukraine|UG Uganda
-|US United States of America|UY Uruguay|UZ Uzbekistan|VA Vatican|VC Saint Vincent and the Grenadines|VE Venezuela
-|VN Vietnam|VU Vanuatu|WS Samoa|XK Kosovo|YE Yemen|ZA South Africa|ZM Zambia|ZW Zimbabwe
-"""
-
-_CODES_AND_NAMES = [entry.strip().split(" ", 1) for entry in _COUNTRIES.replace("\n", "").split("|")]
-
-# Maps each word of a country name to the country codes that the word may stand for.
-CODES: dict[str, frozenset[str]] = {}
-
-for _code, _name in _CODES_AND_NAMES:
-    for _word in _name.lower().replace("-", " ").split():
-        CODES[_word] = CODES.get(_word, frozenset()) | {_code}
-
-MAX_LEAVES = 20_000
 
 _MAX_NUMBERS = 2_000
 
 _MAX_PLACES = 6
 
+# Up to this size, a search of the text takes less time than sets of its words save.
+_LONG = 16_384
+
 _EXCERPT = 60
 
 _LONGEST_VALUE = 120
-
-_LONGEST_NAME = 500
 
 _SENTENCE_SPACES = 3
 
@@ -89,9 +56,13 @@ _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 
 _WORDS = re.compile(r"\w+")
 
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+
 _CODE = re.compile(r"\b[A-Z]{2}\b")
 
 _PUNCTUATION_TO_SPACE = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)) + bytes(128)
+
+_ONLY_FIGURES = bytes(code if chr(code) in "0123456789.," else ord(" ") for code in range(128)) + b" " * 128
 
 _COMMON_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u20ac\u00a3\u00a0\u2022"
 
@@ -109,7 +80,7 @@ class SourceIndex:
     sender gives to the sources.
     """
 
-    __slots__ = ("__dict__", "_digits", "_found", "_texts", "folded", "names", "sources", "text")
+    __slots__ = ("__dict__", "_digits", "_found", "_texts", "folded", "known_words", "names", "sources", "text")
 
     def __init__(self, sources: Sequence[Source], names: SourceNames | None = None) -> None:
         self.sources = sources
@@ -122,6 +93,8 @@ class SourceIndex:
             self.text = _SEPARATOR.join(self._texts)
         self.folded = _lower(self.text)
         self._found: dict[str, int] = {}
+        # Whether the sources have a word of a name in some form; the lookup sets it.
+        self.known_words: dict[str, bool] = {}
         # The runs of digits without separators. `figures` sets them when it is first read.
         self._digits: frozenset[str] | None = None
 
@@ -147,11 +120,15 @@ class SourceIndex:
     def words(self) -> frozenset[str]:
         """Return all words of the sources and of the keys in them, without case and accents."""
         keys = _SEPARATOR.join(source.keys for source in self.sources if source.keys)
-        return frozenset(self._in_order).union(plain_words(keys))
+        return self._distinct.union(plain_words(keys)) if keys else self._distinct
 
     @cached_property
     def _in_order(self) -> list[str]:
         return plain_words(self.text)
+
+    @cached_property
+    def blanks(self) -> int:
+        return self.text.count(" ") + self.text.count("\n")
 
     @cached_property
     def flat(self) -> str:
@@ -164,11 +141,18 @@ class SourceIndex:
 
     def begins_word(self, stem: str) -> bool:
         """Return whether a word of the sources begins with the stem, given in lower case."""
-        return f" {stem}" in self._by_word
+        if len(self.text) <= _LONG:
+            return f" {stem}" in self._by_word
+        at = bisect_left(self._sorted_words, stem)
+        return at < len(self._sorted_words) and self._sorted_words[at].startswith(stem)
+
+    @cached_property
+    def _sorted_words(self) -> list[str]:
+        return sorted(self.words)
 
     def has_country(self, word: str) -> bool:
         """Return whether the sources hold, in capitals, the code of a country whose name contains the word."""
-        codes = CODES.get(word)
+        codes = COUNTRY_CODES.get(word)
         return codes is not None and any(code.lower() in self.words and code in self._codes for code in codes)
 
     @cached_property
@@ -183,15 +167,26 @@ class SourceIndex:
     @cached_property
     def figures(self) -> dict[str, None]:
         """Return the distinct runs of digits, in order of their first place."""
-        found = dict.fromkeys(_FIGURES.findall(self.text))
+        found = _figures(self.text)
         self._digits = frozenset(" ".join(found).replace(".", " ").replace(",", " ").split())
         return found
 
     @cached_property
     def numbers(self) -> dict[float, str]:
         """Return each number of the sources with its spelling there, in order of its first place."""
-        readings = ((number, figure) for figure in self.figures for number in readings_of(figure))
-        return {**self._scaled_numbers, **dict(islice(readings, _MAX_NUMBERS))}
+        found = self._scaled_numbers.copy()
+        count = 0
+        for figure in self.figures:
+            if count >= _MAX_NUMBERS:
+                break
+            if figure.isdecimal():
+                found[float(figure)] = figure
+                count += 1
+                continue
+            for number in readings_of(figure)[: _MAX_NUMBERS - count]:
+                found[number] = figure
+                count += 1
+        return found
 
     @cached_property
     def _scaled_numbers(self) -> dict[float, str]:
@@ -240,12 +235,31 @@ class SourceIndex:
         if self._digits is not None and wanted.isdecimal() and wanted not in self._digits:
             return -1
         text, size = self.folded, len(wanted)
+        if len(text) > _LONG and self._lacks_word_of(wanted):
+            return -1
         at = text.find(wanted)
         for _ in range(_MAX_PLACES):
             if at < 0 or _is_whole(text, at, at + size):
                 return at
             at = text.find(wanted, at + 1)
         return -1
+
+    def _lacks_word_of(self, wanted: str) -> bool:
+        """Return whether long sources certainly lack a value, because they lack its first word.
+
+        A search of the whole text for each value would take a time that grows with the square of the document.
+        """
+        if not self.text.isascii():
+            return False
+        run = _ASCII_WORD.search(wanted)
+        # A unit may follow a digit: 5 is in 5G.
+        if run is None or (run.end() == len(wanted) and wanted[-1].isdigit()):
+            return False
+        return run.group() not in self._distinct
+
+    @cached_property
+    def _distinct(self) -> frozenset[str]:
+        return frozenset(self._in_order)
 
     def spelled(self, word: str) -> str:
         """Return a lower-case word as it is first written in the sources, or an empty string if it is not in them."""
@@ -353,6 +367,20 @@ def plain_words(text: str) -> list[str]:
     return plain.encode("ascii").translate(_PUNCTUATION_TO_SPACE).decode("ascii").split()
 
 
+def _figures(text: str) -> dict[str, None]:
+    """Return the distinct matches of `_FIGURES` in a plain text, in order of their first place."""
+    # A table of bytes is several times as fast as the pattern, which then reads only the few runs with odd separators.
+    runs = text.encode("ascii", "replace").translate(_ONLY_FIGURES).decode("ascii").split()
+    found: dict[str, None] = {}
+    for run in dict.fromkeys(runs):
+        figure = run if run.isdecimal() else run.strip(",.")
+        if figure.isdecimal():
+            found[figure] = None
+        elif figure:
+            found.update(dict.fromkeys(_FIGURES.findall(figure)))
+    return found
+
+
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Return whether a match is not part of a longer value: `12` is not in `312`, `12.5` or `1,012`."""
     if start and text[start - 1].isalnum() and text[start].isalnum():
@@ -365,32 +393,3 @@ def _is_whole(text: str, start: int, end: int) -> bool:
     before = start > 1 and text[start - 1] == "." and text[start - 2].isdigit()
     after = end + 1 < len(text) and text[end] == "." and text[end + 1].isdigit() and "." not in text[start:end]
     return not (before or after)
-
-
-def leaves(value: object, path: str) -> list[Source]:
-    """Return the texts and numbers of a JSON value as sources named by their paths, at most 20,000."""
-    if isinstance(value, str):
-        return [Source(path[:_LONGEST_NAME], value)]
-    found: list[Source] = []
-    # This stack replaces recursion, because a document may be nested deeper than Python allows calls.
-    waiting: list[tuple[str, object]] = [(path, value)]
-    start = len(path)
-    while waiting and len(found) < MAX_LEAVES:
-        name, item = waiting.pop()
-        name = name[:_LONGEST_NAME]
-        if isinstance(item, str):
-            found.append(Source(name, item, name[start:]))
-        elif isinstance(item, dict):
-            # The keys are sorted, so that the result does not depend on the key order of the document.
-            fields = sorted(zip(map(str, item), item.values(), strict=True), key=_FIRST, reverse=True)
-            before = f"{name}." if name else ""
-            while fields and isinstance(text := fields[-1][1], str):
-                inner = (before + fields.pop()[0])[:_LONGEST_NAME]
-                found.append(Source(inner, text, inner[start:]))
-            waiting += [(before + key, value) for key, value in fields]
-        elif isinstance(item, list | tuple):
-            waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
-        elif isinstance(item, float) or (isinstance(item, int) and item.bit_length() < 190):
-            written = str(item).lower() if isinstance(item, bool) else str(item)
-            found.append(Source(name, written, name[start:]))
-    return found[:MAX_LEAVES]

@@ -1,10 +1,10 @@
 """Suggestions: values of the sources that may have been meant by a value that is not in the sources."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from itertools import chain, islice
-from typing import NamedTuple
 
 from handoffaudit.validation.layers.grounding.values import (
     Number,
@@ -43,11 +43,54 @@ _NONE: Mapping[str, str] = {}
 _Written = dict[tuple[str, int], dict[str, str]]
 
 
-class _Amount(NamedTuple):
-    number: Number
-    digits: str
-    is_year: bool
-    text: str
+class _Amounts:
+    """Amounts of a text in order, compared by size first, because most comparisons end there."""
+
+    def __init__(self) -> None:
+        self._sizes: list[float] = []
+        self._values: list[TextValue] = []
+
+    def add(self, size: float, value: TextValue) -> None:
+        self._sizes.append(size)
+        self._values.append(value)
+
+    @cached_property
+    def _digits(self) -> list[str]:
+        return [_digits(value) for value in self._values]
+
+    @cached_property
+    def _by_size(self) -> list[float]:
+        return sorted(self._sizes)
+
+    def _nearest_in_size(self, size: float) -> int:
+        """Return the position of the first amount that differs from `size` by the smallest share."""
+        above = bisect_left(self._by_size, size)
+        near = self._by_size[max(0, above - 1) : above + 1]
+        share = min(_share_apart(size, other) for other in near)
+        return min(self._sizes.index(other) for other in near if _share_apart(size, other) == share)
+
+    def nearest(self, size: float, digits: str, *, is_year: bool) -> str:
+        """Return the text of the amount that is nearest to an amount of this size and with these digits.
+
+        The nearest is one of nearly the same size, else one with a shifted point, else one with a single wrong digit.
+        """
+        if not is_year:
+            at = self._nearest_in_size(size)
+            if _share_apart(size, self._sizes[at]) <= _SAME_SIZE:
+                return self._values[at].text
+        places: list[int] = []
+        if len(significant := digits.rstrip("0")) > 1:
+            places = [at for at, other in enumerate(self._digits) if other.rstrip("0") == significant]
+        if not places and len(digits) >= _FEWEST_FIGURES:
+            # If one digit differs, nearly half of the others stand at one of the ends.
+            half = (len(digits) - 1) // 2
+            start, end = digits[:half], digits[-half:]
+            places = [
+                at
+                for at, other in enumerate(self._digits)
+                if (other.startswith(start) or other.endswith(end)) and _has_one_wrong(digits, other)
+            ]
+        return self._values[min(places, key=lambda at: _share_apart(size, self._sizes[at]))].text if places else ""
 
 
 class Nearby:
@@ -65,14 +108,19 @@ class Nearby:
 
         Percentages are only compared with percentages, and years with years.
         """
-        wanted = _amount(value, number)
-        near = ((how, other.text) for other in self._amounts if (how := _likeness(wanted, other)) is not None)
-        return min(near, key=lambda one: one[0], default=((0, 0.0), ""))[1]
+        is_year = _YEAR.fullmatch(value.text) is not None
+        others = self._amounts.get((is_year, number.percent))
+        return others.nearest(number.value, _digits(value), is_year=is_year) if others else ""
 
     @cached_property
-    def _amounts(self) -> list[_Amount]:
-        read = (_amount(value, number) for value in amounts_in(self._text) if (number := number_of(value)))
-        return list(islice(read, _MOST_AMOUNTS))
+    def _amounts(self) -> dict[tuple[bool, bool], "_Amounts"]:
+        """The first amounts of the text, by whether they look like years and whether they are percentages."""
+        found: dict[tuple[bool, bool], _Amounts] = {}
+        read = ((value, number) for value in amounts_in(self._text) if (number := number_of(value)))
+        for value, number in islice(read, _MOST_AMOUNTS):
+            is_year = _YEAR.fullmatch(value.text) is not None
+            found.setdefault((is_year, number.percent), _Amounts()).add(number.value, value)
+        return found
 
     def name(self, word: str) -> str:
         """Return a word with nearly the same spelling and the same initial; words in lower case do not count."""
@@ -111,24 +159,19 @@ def _words_with(initial: str, capital: str) -> "re.Pattern[str]":
     return re.compile(rf"[{re.escape(initial)}{re.escape(capital)}](?<![^\W_].)[^\W_]*(?:['\u2019][^\W_]+)?")
 
 
-def _amount(value: TextValue, number: Number) -> _Amount:
-    digits = (plain_figure(value.figure) or "").replace(".", "").lstrip("0")
-    return _Amount(number, digits, _YEAR.fullmatch(value.text) is not None, value.text)
+def _digits(value: TextValue) -> str:
+    return (plain_figure(value.figure) or "").replace(".", "").lstrip("0")
 
 
-def _likeness(wanted: _Amount, other: _Amount) -> tuple[int, float] | None:
-    """Return how far apart two amounts are (a smaller value means closer), or None if they are not near."""
-    if other.is_year != wanted.is_year or other.number.percent != wanted.number.percent:
-        return None
-    size = max(wanted.number.value, other.number.value)
-    apart = abs(wanted.number.value - other.number.value) / size if size else 0.0
-    if apart <= _SAME_SIZE and not wanted.is_year:
-        return 0, apart
-    significant = wanted.digits.rstrip("0")
-    if len(significant) > 1 and significant == other.digits.rstrip("0"):
-        return 1, apart
-    long_enough = min(len(wanted.digits), len(other.digits)) >= _FEWEST_FIGURES
-    return (2, apart) if long_enough and differing_length(wanted.digits, other.digits) <= 1 else None
+def _share_apart(one: float, other: float) -> float:
+    size = one if one > other else other
+    return abs(one - other) / size if size else 0.0
+
+
+def _has_one_wrong(digits: str, other: str) -> bool:
+    # Texts whose lengths differ by more than one differ in more than one place.
+    is_as_long = len(other) >= _FEWEST_FIGURES and -1 <= len(other) - len(digits) <= 1
+    return is_as_long and differing_length(digits, other) <= 1
 
 
 def _likest(plain: str, initial: str, written: _Written) -> str:
@@ -138,7 +181,11 @@ def _likest(plain: str, initial: str, written: _Written) -> str:
         return ""
     sizes = sorted(range(len(plain) - most, len(plain) + most + 1), key=lambda size: abs(size - len(plain)))
     alike = chain.from_iterable(written.get((initial, size), _NONE) for size in sizes)
-    near = min(islice(alike, _MOST_COMPARED), key=lambda other: differing_length(plain, other), default="")
+    # If at most two letters differ, at least half of the others stand at one of the ends.
+    half = max(1, (len(plain) - most) // 2)
+    start, end = plain[:half], plain[-half:]
+    candidates = [other for other in islice(alike, _MOST_COMPARED) if other.startswith(start) or other.endswith(end)]
+    near = min(candidates, key=lambda other: differing_length(plain, other), default="")
     return written[initial, len(near)][near] if near and differing_length(plain, near) <= most else ""
 
 

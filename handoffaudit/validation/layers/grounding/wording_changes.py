@@ -89,8 +89,8 @@ def _relate(
 # - negation_moved: The source negates something else.
 # - prefix: The source has the word with, or without, a prefix such as `un-`.
 # - opposite, rival: The source sentences have the opposite of the word, or another word of its family, and no synonym.
-# - rival_elsewhere: Other sentences of the source have a rival.
 # - opposite_in_place, rival_in_place: The source has the opposite or rival beside the same neighbour.
+# - turned: The one sentence of the source about the words around it has only the opposite.
 # - qualifier: The source sentences do not limit or grade the statement with this word.
 # - synonym: The word is new, and the source sentences have a synonym.
 Change: TypeAlias = Literal[
@@ -102,8 +102,8 @@ Change: TypeAlias = Literal[
     "opposite",
     "opposite_in_place",
     "rival",
-    "rival_elsewhere",
     "rival_in_place",
+    "turned",
     "qualifier",
     "synonym",
 ]
@@ -113,6 +113,18 @@ _NEAREST_SENTENCES = 3
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "mis", "non", "anti", "de")
 
 _PREFIXED = 5
+
+# How many words on each side of a word tell what the word is about, and how many of them must be content words.
+_AROUND = 6
+
+_FEWEST_AROUND = 3
+
+# Connectives relate clauses, so that one sentence may hold two of them that are opposites.
+_CONNECTIVES = frozenset(map(stem, ("although", "because", "despite", "due", "owing", "regardless", "though")))
+
+_ORDINALS = frozenset({"first", "second", "third", "fourth"})
+
+_JOINS = frozenset({"", "and", "or", "but", "while"})
 
 
 @dataclass(slots=True)
@@ -146,13 +158,32 @@ def changes_of(sentences: list[list[Word]], source: Prose) -> Changes:
             if is_negation(word.lower):
                 continue
             relations = relations_of(word.stem)
+            if _is_reference(word.lower, padded[at], padded[at + 2]):
+                continue
             if relations.opposites or relations.rivals:
                 _in_place(word, relations, (padded[at], padded[at + 2]), nearest, source, found)
+            if relations.opposites and word.stem not in _CONNECTIVES:
+                _turned(word, relations, sentence[max(0, at - _AROUND) : at + _AROUND + 1], source, found)
             if word.lower in QUALIFIERS and word.stem not in nearest:
                 found.add("qualifier", word)
             if word.stem not in FUNCTION_WORDS and word.lower not in FUNCTION_WORDS:
                 _new_word(word, relations, nearest, source, found, opens=at == 0)
     return found
+
+
+def _is_reference(word: str, before: str, after: str) -> bool:
+    """Return whether an ordinal stands for something named before: `faster than the first`."""
+    return word in _ORDINALS and before == "the" and after in _JOINS
+
+
+def _turned(word: Word, relations: Relations, around: list[Word], source: Prose, found: Changes) -> None:
+    if relations.opposites.isdisjoint(source.known):
+        return
+    same = relations.synonyms | {word.stem}
+    wanted = frozenset(one.stem for one in around) - FUNCTION_WORDS - same - relations.opposites
+    there = source.sentence_about(wanted) if len(wanted) >= _FEWEST_AROUND else _NOTHING
+    if there and same.isdisjoint(there) and not relations.opposites.isdisjoint(there) and not has_negation(there):
+        found.add("turned", word, relations.opposites & there)
 
 
 def _negations(sentence: list[Word], nearest: frozenset[str], source: Prose, found: Changes) -> None:
@@ -202,39 +233,34 @@ def _in_place(
 def _new_word(
     word: Word, relations: Relations, nearest: frozenset[str], source: Prose, found: Changes, *, opens: bool
 ) -> None:
+    if word.stem in source.known:
+        return
     figures = figures_in(word.lower)
-    if figures or (word.lower in NUMBER_WORDS and word.stem not in source.known):
-        wanted = figures or [NUMBER_WORDS[word.lower]]
-        if word.stem not in source.known and not source.figures.issuperset(wanted):
+    if figures or word.lower in NUMBER_WORDS:
+        if not source.figures.issuperset(figures or [NUMBER_WORDS[word.lower]]):
             found.add("number", word)
-    elif word.stem not in source.known:
-        kind = _kind_of(word, relations, nearest, source.known, opens=opens)
-        if kind:
-            found.add(kind[0], word, kind[1])
+    elif kind := _kind_of(word, relations, nearest, source, opens=opens):
+        found.add(kind[0], word, kind[1])
 
 
 def _kind_of(
-    word: Word, relations: Relations, nearest: frozenset[str], known: frozenset[str], *, opens: bool
+    word: Word, relations: Relations, nearest: frozenset[str], source: Prose, *, opens: bool
 ) -> tuple[Change, frozenset[str]] | None:
     """Return the change that a new word makes, and the words of the source that it stands for.
 
     Return None if the word may mean anything.
     """
+    known = source.known
     if word.text[0].isupper() and not opens:
-        return "name", _NOTHING
+        return None if source.spells_out(word.text) else ("name", _NOTHING)
     if _has_other_prefix(word.stem, known):
         return "prefix", _NOTHING
-    elsewhere = known if relations.synonyms.isdisjoint(known) else _NOTHING
-    readings: tuple[tuple[Change, frozenset[str], frozenset[str]], ...] = (
-        ("synonym", relations.synonyms, nearest),
-        ("opposite", relations.opposites, nearest),
-        ("rival", relations.rivals, nearest),
-        ("rival_elsewhere", relations.rivals, elsewhere),
-    )
-    for change, others, there in readings:
-        if not others.isdisjoint(there):
-            # A word of another sentence is not the counterpart of this word.
-            return change, _NOTHING if change == "rival_elsewhere" else others & there
+    if not relations.synonyms.isdisjoint(nearest):
+        return "synonym", relations.synonyms & nearest
+    if not relations.opposites.isdisjoint(nearest):
+        return "opposite", relations.opposites & nearest
+    if not relations.rivals.isdisjoint(nearest):
+        return "rival", relations.rivals & nearest
     return None
 
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import astuple, dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from math import log, sqrt
 from operator import mul
 from typing import Literal, TypeAlias
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from handoffaudit.validation.claims import Mark
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.wording_changes import Change, Changes, changes_of, relations_of
-from handoffaudit.validation.layers.grounding.wording_lexicon import FUNCTION_WORDS, NUMBER_WORDS
+from handoffaudit.validation.layers.grounding.wording_lexicon import FUNCTION_WORDS, INTERJECTIONS, NUMBER_WORDS
 from handoffaudit.validation.layers.grounding.wording_text import (
     Prose,
     Word,
@@ -56,7 +56,11 @@ class Departure:
 
 
 def departure_of(sentences: list[list[Word]], source: Prose) -> tuple[Departure, list[Word]]:
-    """Return the measures of a claim, given sentence by sentence, and the words that the source does not have."""
+    """Return the measures of a claim, given sentence by sentence, and the words that the source does not have.
+
+    Interjections that open a sentence do not count.
+    """
+    sentences = [rest for one in sentences if (rest := list(dropwhile(_is_interjection, one)))]
     words = [word for sentence in sentences for word in sentence]
     stems = [word.stem for word in words]
     content = [word for word in words if word.stem not in FUNCTION_WORDS and not is_negation(word.lower)]
@@ -94,6 +98,10 @@ def _apart(content: list[str], source: Prose) -> float:
     return sum([not are_near(places.get(one, []), places.get(other, [])) for one, other in neighbours]) / len(
         neighbours
     )
+
+
+def _is_interjection(word: Word) -> bool:
+    return word.lower in INTERJECTIONS
 
 
 def _is_number(word: Word) -> bool:
@@ -145,21 +153,21 @@ _DIGEST_WEIGHTS = Departure(
 _DIGEST_START = 0.46
 
 _CHANGE_WEIGHTS: dict[Change, float] = {
-    "negation": 2.61,
-    "number": 2.15,
-    "qualifier": 2.15,
-    "name": 1.58,
-    "opposite_in_place": 1.35,
-    "rival": 1.09,
-    "negation_moved": 0.81,
-    "prefix": 0.75,
-    "rival_in_place": 0.69,
-    "opposite": 0.41,
-    "rival_elsewhere": 0.20,
-    "synonym": -0.61,
+    "number": 2.09,
+    "name": 1.88,
+    "negation": 1.87,
+    "turned": 1.10,
+    "qualifier": 1.00,
+    "opposite_in_place": 0.99,
+    "rival": 0.80,
+    "negation_moved": 0.63,
+    "rival_in_place": 0.60,
+    "prefix": 0.38,
+    "opposite": 0.28,
+    "synonym": -0.57,
 }
 
-_CHANGES_START = -0.20
+_CHANGES_START = -0.03
 
 _MOST_CHARACTERS = 2_000
 
@@ -215,16 +223,15 @@ def judge_wording(text: str, index: SourceIndex, *, whole: bool = True) -> tuple
         return False, []
     if (size > _SNIPPET_CHARACTERS and not _may_sum_up(text)) or not _is_prose(text):
         return False, []
-    sentences = claim_sentences(text)
-    situation = _situation(text, sentences, index.text)
+    situation = _situation(text, index)
     if situation is None or not (whole or situation == "summary"):
         return False, []
-    source = _prose(index.text)
+    sentences, source = claim_sentences(text), _prose(index.text)
+    if len(sentences) > _MOST_SENTENCES or (situation == "summary" and not _restates(sentences, source)):
+        return False, []
     if situation != "summary":
         departure, words = departure_of(sentences, source)
         return True, _marks(text, words or sentences[0], {}) if _departs(departure, situation) else []
-    if not _restates(sentences, source):
-        return False, []
     return True, _summary_marks(text, sentences, source, index)
 
 
@@ -255,19 +262,19 @@ def _is_prose(text: str) -> bool:
     return _LETTERS.search(text) is not None and not _NOT_PROSE.search(text.strip())
 
 
-def _situation(text: str, sentences: list[list[Word]], source: str) -> Situation | None:
+def _situation(text: str, index: SourceIndex) -> Situation | None:
     """Return how to judge the claim, or None if the claim is not judged.
 
     A claim is judged as an answer from a snippet, as a digest of a longer text, or as a summary in words of its own.
     """
-    size = sum(map(len, sentences))
-    source_size = source.count(" ") + source.count("\n") + 1
-    if not size or len(sentences) > _MOST_SENTENCES:
+    size = len(words_of(text))
+    source_size = index.blanks + 1
+    if not size:
         return None
     asks = "?" in text
     talks = _speakers(text)
     if source_size < _SNIPPET and size < _ANSWER:
-        return "answer" if _is_knowledge(source, talks=asks or talks > 0) else None
+        return "answer" if _is_knowledge(index.text, talks=asks or talks > 0) else None
     if asks or size > _SUMMARY_RATIO * source_size or talks > size // _WORDS_PER_SPEAKER:
         return None
     if not _CASED.search(text):

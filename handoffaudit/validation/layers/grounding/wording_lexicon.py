@@ -362,6 +362,8 @@ QUALIFIERS = _words(
 )
 # A text in the first person, or one that addresses somebody, is talk and not a summary.
 SPEAKERS = _words("i i'm i'll i've i'd me my you you're you'll you've your yours let's please")
+# Words that open an answer and state nothing. `no` is left out because it often denies what follows.
+INTERJECTIONS = _words("yes yeah yep yup nope nah oh ah well haha lol wow hey hi hello ok okay sure")
 _UNITS = _entries(
     """
     two second twice double; three third; four fourth; five fifth; six; seven; eight; nine; ten; eleven; twelve;

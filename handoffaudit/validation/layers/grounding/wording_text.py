@@ -1,7 +1,7 @@
 """Words for the wording detector: stems, sentences, and the prose that a claim may restate."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 from heapq import nlargest
@@ -41,6 +41,8 @@ _LONGEST_WORD = 40
 _CACHED_STEMS = 50_000
 _MOST_SENTENCES = 2_000
 _MOST_PLACES = 500
+_SHORTEST_ABBREVIATION = 3
+_LONGEST_ABBREVIATION = 6
 
 # Endings of words and their replacements. Longer endings come before their own endings.
 _ENDINGS = (
@@ -203,6 +205,8 @@ class Prose:
         found = {figure for written in set(_FIGURES.findall(" ".join(self.known))) for figure in _readings(written)}
         found.update(NUMBER_WORDS[word] for word in _NUMBER_WORDS & self.known)
         found.update(_CARDINALS & self.known)
+        if "one" in self.known:
+            found.add("1")
         if not _TENS.isdisjoint(self.known):
             pairs = ((tens, ones) for tens, ones in pairwise(self.stems) if tens in _TENS and ones in _ONES)
             found.update(str(int(tens) + int(ones)) for tens, ones in pairs)
@@ -222,11 +226,50 @@ class Prose:
     def nearest(self, wanted: frozenset[str], count: int) -> frozenset[str]:
         """Return the stems of the `count` sentences that share most with `wanted`; rare words weigh more."""
         total = len(self.sentences)
-        weights = {stem: log(1 + total / self.counts[stem]) for stem in wanted & self.known}
-        shared = [
-            (sum([weights[stem] for stem in wanted & sentence]), -at) for at, sentence in enumerate(self.sentences)
-        ]
-        return frozenset[str]().union(*(self.sentences[-at] for size, at in nlargest(count, shared) if size))
+        shared: defaultdict[int, float] = defaultdict(float)
+        # The order of a sum of floats matters, and sets have another order in every process.
+        for stem in sorted(wanted & self._sentences_with.keys()):
+            weight = log(1 + total / self.counts[stem])
+            for at in self._sentences_with[stem]:
+                shared[at] += weight
+        best = nlargest(count, ((size, -at) for at, size in shared.items()))
+        return frozenset[str]().union(*(self.sentences[-at] for _, at in best))
+
+    @cached_property
+    def _sentences_with(self) -> dict[str, list[int]]:
+        """The positions of the sentences with each stem."""
+        found: dict[str, list[int]] = {}
+        for at, sentence in enumerate(self.sentences):
+            for stem in sentence - FUNCTION_WORDS:
+                found.setdefault(stem, []).append(at)
+        return found
+
+    def sentence_about(self, wanted: frozenset[str]) -> frozenset[str]:
+        """Return the stems of the sentence that holds most of `wanted`, or none if no sentence holds half of it.
+
+        Rare words weigh more. Words that the text does not have count as not held.
+        """
+        sentences, total = self._sentences_with, len(self.sentences)
+        held: dict[int, float] = {}
+        whole = 0.0
+        for stem in sorted(wanted):
+            places = sentences.get(stem, ())
+            weight = log(1 + total / max(1, self.counts[stem]))
+            whole += weight
+            for at in places:
+                held[at] = held.get(at, 0.0) + weight
+        most = max(held.values(), default=0.0)
+        return self.sentences[min(at for at in held if held[at] == most)] if 0 < whole <= 2 * most else frozenset()
+
+    def spells_out(self, word: str) -> bool:
+        """Return whether the text has the words of an abbreviation in capitals, as `year-over-year` for `YoY`."""
+        if not _SHORTEST_ABBREVIATION <= len(word) <= _LONGEST_ABBREVIATION or sum(map(str.isupper, word)) < 2:
+            return False
+        return word.lower() in self._initials
+
+    @cached_property
+    def _initials(self) -> str:
+        return "".join([stem[0] for stem in self.stems])
 
     @cached_property
     def _spelling_by_stem(self) -> dict[str, str]:

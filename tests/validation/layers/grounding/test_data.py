@@ -5,9 +5,10 @@ import ast
 import pytest
 
 from handoffaudit.validation.claims import Source
-from handoffaudit.validation.layers.grounding.data import DataJudge, most_doubtful
+from handoffaudit.validation.layers.grounding.data import DataJudge, data_marks, most_doubtful
 from handoffaudit.validation.layers.grounding.engine import ground
-from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
+from handoffaudit.validation.layers.grounding.records import leaves
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.values import values_in
 
 GAME = (
@@ -21,7 +22,19 @@ SERIES = "# title: Orders per day\n# unit: orders\ndate,value\n" + "".join(
     f"2021-{month:02}-01,{value}\n"
     for month, value in enumerate([2.5, 3.5, 4.75, 9.25, 8.5, 7.5, 6.25, 5.5, 4.5], start=1)
 )
+WEEK = repr(
+    {
+        "list": [
+            {
+                "main": {"temp": 2.5 * hour, "wind": 1.25 * hour},
+                "dt_txt": f"2024-01-{3 + hour // 2:02} 0{hour % 2}:00:00",
+            }
+            for hour in range(1, 9)
+        ]
+    }
+)
 PHONE = "{'name': 'Alder One', 'specifications': [{'name': 'NFC', 'value': 'No'}, {'name': 'Radio', 'value': 'Yes'}]}"
+SWITCHES = '{"EDGE": "No", "Camera pixels": "No", "specs": [{"name": " ", "value": "No"}]}'
 
 
 def judge_of(data: str) -> DataJudge:
@@ -50,6 +63,10 @@ def judge_of(data: str) -> DataJudge:
         (SERIES, "It was 4.75 in March 2021.", "bound", True),
         (SERIES, "It was 4.75 in June 2021.", "bound", False),
         (SERIES, "In December 2021 it fell.", "no_such_day", False),
+        (GAME, "The second period ended 1-0 there.", "score", True),
+        (GAME, "The third period ended 1-0 there.", "score", False),
+        (WEEK, "On Thursday, January 4, it is mild.", "weekday", True),
+        (WEEK, "On Friday, January 4, it is mild.", "weekday", False),
         (PHONE, "It has no NFC.", "switch", True),
         (PHONE, "It supports NFC.", "switch", False),
     ],
@@ -57,6 +74,40 @@ def judge_of(data: str) -> DataJudge:
 def test_a_statement_is_held_against_what_the_data_says(data: str, claim: str, check: str, *, agrees: bool) -> None:
     found = judge_of(data).findings(claim, values_in(claim))
     assert [one.agrees for one in found if one.check == check] == [agrees]
+
+
+@pytest.mark.parametrize(
+    ("claim", "found"),
+    [("It has EDGE.", ["EDGE"]), ("It needs knowledge of pixels and the value.", []),
+     ("It has many camera pixels.", ["camera pixels"])],
+)  # fmt: skip
+def test_what_the_data_says_no_to_is_found_by_its_whole_name(claim: str, found: list[str]) -> None:
+    assert [claim[one.start : one.end] for one in judge_of(SWITCHES).findings(claim, ())] == found
+
+
+def test_what_the_data_says_no_to_is_marked_where_the_text_has_it() -> None:
+    sizes = ", ".join(f'{{"name": "Size {number}", "value": "{number} mm"}}' for number in range(20))
+    judge = judge_of(f'{{"specs": [{{"name": "NFC", "value": "No"}}, {{"name": "Radio", "value": "Yes"}}, {sizes}]}}')
+    claim = "It plays music over a radio and connects by NFC."
+    assert "NFC." in data_marks(claim, judge, values_in(claim), [])[-1].text
+    assert data_marks("It has a radio and no NFC.", judge, (), []) == []
+
+
+@pytest.mark.parametrize(
+    ("claim", "agrees"),
+    [
+        ("On January 4 it is 5.0 degrees with a light and steady breeze of up to 3.75 m/s.", [True, True]),
+        ("On January 4 it is 5.0 degrees with a light and steady breeze of up to 8.75 m/s.", [True, False]),
+        ("January 4 is mild. The breeze is 3.75 m/s.", [True]),
+        ("January 4 is mild. The breeze is 8.75 m/s.", [False]),
+        ("Thursday is mild at 7.5 degrees. Saturday has a breeze of 3.75 m/s.", [True, False]),
+        ("January 4 is mild. Overall, the breeze is 8.75 m/s.", []),
+        ("From January 4 to January 6 it is mild. The breeze is 3.75 m/s.", []),
+    ],
+)
+def test_an_amount_belongs_to_the_last_day_that_the_text_named(claim: str, agrees: list[bool]) -> None:
+    found = judge_of(WEEK).findings(claim, values_in(claim))
+    assert [one.agrees for one in found if one.check == "bound"] == agrees
 
 
 FAITHFUL = "The Northport Bears won 4-1 against the Alder Pirates in the North League 23/24 on November 29, 2023."

@@ -6,7 +6,8 @@ import pytest
 
 from handoffaudit.validation.claims import Mark, Source
 from handoffaudit.validation.layers.grounding.engine import ground
-from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
+from handoffaudit.validation.layers.grounding.records import leaves
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from tests.elapsed import grows_linearly
 from tests.scale import cases
 
@@ -148,6 +149,24 @@ def test_hostile_texts_on_both_sides_are_judged_in_bounded_time(piece: str) -> N
     text = piece * (2**20 // len(piece))
     assert all(text[mark.start : mark.end] == mark.text for mark in judged(text))
     assert grows_linearly(lambda size: partial(judged, piece * (size // len(piece))), 2**16)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_there"),
+    [
+        ("hello", True), ("hello_world", True), ("ann-lee met", True), ("5", True), ("12.5", True), ("1,200", True),
+        ("#w123", True), ("u.k.", True), ("2", False), ("hell", False), ("hello_there", False), ("lee had", False),
+        ("12.5 m", False), ("1,20", False), ("#w124", False), ("200.5", False),
+    ],
+)  # fmt: skip
+def test_long_sources_are_searched_like_short_ones(wanted: str, is_there: bool) -> None:
+    note = "Ann-Lee met Hello_World Ltd. about 5G masts, 12.5 km, 1,200 of #W123 and rules of the U.K. today."
+    short = SourceIndex.of([Source("context.note", note)])
+    long = SourceIndex.of([Source("context.note", note), Source("context.page", "lorem ipsum " * 2_000)])
+    assert long.find(wanted) == short.find(wanted)
+    assert (short.find(wanted) >= 0) is is_there
+    stem = wanted.split(maxsplit=1)[0][:4]
+    assert long.begins_word(stem) == short.begins_word(stem)
 
 
 def test_a_deep_document_has_no_leaves_to_run_out_of_stack_for() -> None:

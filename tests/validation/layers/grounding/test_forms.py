@@ -6,7 +6,8 @@ import pytest
 
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.forms import Form, TextForms
-from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
+from handoffaudit.validation.layers.grounding.records import leaves
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from tests.elapsed import grows_linearly
 
 INDEX = SourceIndex.of(list(leaves("The question is which town has the oldest bridge.", "context.question")))

@@ -61,6 +61,20 @@ def test_leaves_with_paths_make_the_same_records() -> None:
     ]
 
 
+def test_a_name_and_a_value_of_one_object_make_one_fact() -> None:
+    first = [("specs[0].name", "NFC"), ("specs[0].unit", ""), ("specs[0].value", "No"), ("specs[1].name", "Radio")]
+    others = [("specs[2].name", " "), ("specs[2].value", "No"), ("name", "Alder One")]
+    records = records_of_leaves(first + others)
+    assert [(fact.key, fact.value, fact.record) for fact in records.facts] == [
+        (("nfc",), "No", 1),
+        (("unit",), "", 1),
+        (("name",), "Radio", 2),
+        (("name",), " ", 3),
+        (("value",), "No", 3),
+        (("name",), "Alder One", 0),
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -31,6 +31,20 @@ def test_a_figure_of_the_same_size_or_with_nearly_the_same_digits(claim: str, te
 
 
 @pytest.mark.parametrize(
+    ("claim", "text", "near"),
+    [
+        ("It sold 1,324", "It sold 95,000 and 1,234", "1,234"),
+        ("It sold 13,245", "It sold 12,345 and 99,245", "12,345"),
+        ("It sold 24,700", "It sold 4,700 and 924,700", "4,700"),
+        ("It costs 100 EUR", "Acme: 101 EUR; Berg: 99 EUR; Cole: 101 EUR", "101"),
+        ("It costs 100 EUR", "Acme: 99 EUR; Berg: 101 EUR", "101"),
+    ],
+)
+def test_one_wrong_digit_at_any_place_and_the_smallest_difference(claim: str, text: str, near: str) -> None:
+    assert suggested(claim, text, "number") == [near]
+
+
+@pytest.mark.parametrize(
     ("claim", "text"),
     [
         ("It was founded in 1987", "The price is 12.40 EUR"),

@@ -76,8 +76,36 @@ def test_an_opposite_names_what_the_source_has_instead():
     assert mark.closest == "rise"
 
 
+def test_a_known_word_is_marked_where_the_sentence_about_it_has_the_opposite():
+    source = REPORT.replace("expect sales to rise", "expect sales at the market to rise") + " Tax on fuel will fall."
+    claim = SUMMARY.replace("expect sales to rise", "expect sales at the market to fall")
+    assert marked(claim, source) == ["fall"]
+    assert marked(claim.replace("to fall", "to rise"), source) == []
+
+
+@pytest.mark.parametrize("written", ["YoY", "YOY"])
+def test_an_abbreviation_of_words_of_the_source_is_no_new_name(written):
+    source = REPORT + " Year over year, the number of passengers grew by 12 percent."
+    claim = SUMMARY.replace("Shopkeepers expect sales to rise", f"Passengers grew by 12 percent {written}")
+    assert marked(claim, source) == []
+    assert marked(claim.replace(written, "YoZ"), source) == ["YoZ"]
+
+
 def test_an_answer_that_keeps_to_its_snippet_is_left_alone():
     assert marked("The bow and arrow was used for hunting until the 17th century.", SNIPPET) == []
+
+
+def test_interjections_that_open_an_answer_are_no_wording():
+    claim = "Historically archery has been used for hunting and combat."
+    source = "Historically, archery has been used for hunting and combat."
+    assert marked(f"Oh yes! {claim} Yeah, hunting and combat.", source) == []
+    assert "Yes" not in marked("Yes, it was brought from Egypt by traders who sold it to kings.", SNIPPET)
+    assert marked("Yes! Oh yeah.", source) == []
+
+
+def test_one_in_figures_is_known_from_its_word():
+    source = "Competitive routines typically range anywhere from one to three minutes, and contain dance and jumps."
+    assert marked("Competitive routines range anywhere from 1 to 3 minutes.", source) == []
 
 
 def test_an_answer_that_adds_to_its_snippet_is_marked():

@@ -1,8 +1,10 @@
 """The lexicon: opposites, rivals and synonyms, by stem and in both directions."""
 
-from handoffaudit.validation.layers.grounding.wording_changes import relations_of
+import pytest
+
+from handoffaudit.validation.layers.grounding.wording_changes import changes_of, relations_of
 from handoffaudit.validation.layers.grounding.wording_lexicon import FAMILIES, OPPOSITES, SYNONYMS
-from handoffaudit.validation.layers.grounding.wording_text import stem
+from handoffaudit.validation.layers.grounding.wording_text import Prose, claim_sentences, stem
 
 
 def test_opposites_go_both_ways():
@@ -30,3 +32,17 @@ def test_every_entry_is_well_formed():
     assert all(len(entry.split()) > 1 and "|" not in entry for entry in FAMILIES + SYNONYMS)
     words = " ".join(OPPOSITES + FAMILIES + SYNONYMS).replace("|", " ").split()
     assert all(word.isalpha() and word == word.lower() for word in words)
+
+
+@pytest.mark.parametrize(
+    ("claim", "seen"),
+    [
+        ("The electric ferry is faster than the first ferry.", {"first"}),
+        ("The electric ferry is faster than the first.", set()),
+        ("The electric ferry is faster than the last ferry of the harbour because of the current.", set()),
+    ],
+)
+def test_an_ordinal_for_something_named_before_and_a_connective_turn_nothing(claim, seen):
+    source = Prose("The electric ferry is faster than the last ferry of the harbour, despite the current.")
+    changes = changes_of(claim_sentences(claim), source)
+    assert {word.text for word in changes.words.get("turned", ())} == seen

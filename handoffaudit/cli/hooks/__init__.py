@@ -1,1 +1,0 @@
-"""Helpers of `handoffaudit hook`, which runs on every tool call: imports are few, and Django is never loaded."""

@@ -1,1 +1,0 @@
-"""OpenTelemetry traces: the storage of their spans, and the handoffs and tool results that are made of them."""

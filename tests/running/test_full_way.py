@@ -131,16 +131,22 @@ def test_an_import_over_http_is_judged_while_a_worker_is_killed(full: Full, tmp_
         )
 
 
+def passes(service: str, words: list[str], full: Full) -> bool:
+    """Run the health check as often as the service may fail it in a row before it counts as unhealthy."""
+    return any(
+        subprocess.run(words, env=full.environment, check=False).returncode == 0
+        for _ in range(SERVICES[service]["healthcheck"]["retries"])
+    )
+
+
 def test_the_health_checks_pass(full: Full) -> None:
     web = [
         word.replace("localhost:8000", f"127.0.0.1:{full.port}") for word in SERVICES["web"]["healthcheck"]["test"][1:]
     ]
-    web[0] = sys.executable
-    assert subprocess.run(web, env=full.environment, check=False).returncode == 0
+    assert passes("web", [sys.executable, *web[1:]], full)
     host = subprocess.run(["hostname"], capture_output=True, text=True, check=True).stdout.strip()
     words = SERVICES["worker"]["healthcheck"]["test"][1].replace("$$HOSTNAME", host)
-    found = subprocess.run(shlex.split(words), env=full.environment, capture_output=True, check=False)
-    assert found.returncode == 0, found.stderr
+    assert passes("worker", shlex.split(words), full)
 
 
 def test_secrets_have_no_default_and_every_service_is_checked() -> None:

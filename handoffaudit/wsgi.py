@@ -12,9 +12,12 @@ from typing import Any
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
 
 import django
+from django.core.cache import close_caches
+from django.core.handlers.base import reset_urlconf
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
-from django.db import DatabaseError, connection
+from django.core.signals import request_finished, request_started
+from django.db import DatabaseError, connection, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
@@ -23,6 +26,7 @@ django.setup(set_prefix=False)
 
 from handoffaudit import database_faults, observability, request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
+from handoffaudit.api.auth import IDENTITY  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import POOL_SECONDS, Cause, fault_of, prepare_for_requests  # noqa: E402
 from handoffaudit.handoffs import counts  # noqa: E402
@@ -157,6 +161,11 @@ freeze_startup_objects()
 limit_waits()
 connection_created.connect(replace_closed)
 connection_created.connect(prepare_for_requests)
+# Each request would pay for these receivers of Django, but nothing logs queries, the caches have nothing to close, and
+# each request sets the URL table.
+request_started.disconnect(reset_queries)
+request_finished.disconnect(close_caches)
+request_finished.disconnect(reset_urlconf)
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -211,7 +220,7 @@ def _sender_of(environ: dict[str, Any], for_api: bool) -> Hashable | None:  # no
     """Return the sender for the limit of bodies: the id of a valid key or, for a form, the address; else None."""
     if not for_api:
         return str(environ.get("REMOTE_ADDR", ""))
-    key = _key_of(environ)
+    key = environ[IDENTITY] = _key_of(environ)
     return key.key_id if key else None
 
 

@@ -134,6 +134,10 @@ def _tenant(pk: int, slug: str) -> Tenant:
     return Tenant(pk=pk, slug=slug)
 
 
+# The member of `request.META` with the identity of the key, if it was found before the request was handled.
+IDENTITY: Final = "handoffaudit.identity"
+
+
 class KeyWith(HttpBearer):
     """Authentication by a key with one of the given scopes; counts the requests of the key against the rate."""
 
@@ -158,7 +162,7 @@ class KeyWith(HttpBearer):
         return self.authenticate(request, secret.strip()) if kind.lower() == "bearer" else None
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
-        identity = authenticate(token)
+        identity = request.META.get(IDENTITY) or authenticate(token)
         if identity is None:
             log_refused(token, request)
             return None

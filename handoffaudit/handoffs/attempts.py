@@ -12,7 +12,6 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from django.db import connection
 from django.db.models import Max, Q
 from django.utils import timezone
 
@@ -105,17 +104,14 @@ _LOCK = f'SELECT id, claim FROM "{_TABLE}" WHERE id {{among}} ORDER BY id {{lock
 def _find_later(tenant_id: int, lineages: Collection[str]) -> set[UUID]:
     """Return the later attempts of these lineages that are not superseded."""
     among, values = db.among(list(lineages))
-    with connection.cursor() as cursor:
-        cursor.execute(_LATER.format(among=among), [tenant_id, *values])
-        return {UUID(str(pk)) for (pk,) in cursor.fetchall()}
+    return {UUID(str(pk)) for (pk,) in db.fetch_rows(_LATER.format(among=among), [tenant_id, *values])}
 
 
 def _lock(wanted: Iterable[UUID]) -> dict[UUID, UUID | None]:
     is_postgresql = db.is_postgresql()
     among, values = db.among([pk if is_postgresql else pk.hex for pk in wanted])
-    with connection.cursor() as cursor:
-        cursor.execute(_LOCK.format(among=among, lock="FOR UPDATE" if is_postgresql else ""), values)
-        return {UUID(str(pk)): UUID(str(claim)) if claim else None for pk, claim in cursor.fetchall()}
+    rows = db.fetch_rows(_LOCK.format(among=among, lock="FOR UPDATE" if is_postgresql else ""), values)
+    return {UUID(str(pk)): UUID(str(claim)) if claim else None for pk, claim in rows}
 
 
 def _group_lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:

@@ -54,6 +54,17 @@ def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
         opened.prepare_threshold = None
 
 
+def fetch_rows(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement that is run for each verdict. PostgreSQL keeps its plan."""
+    if is_postgresql():
+        with server_cursor() as server:
+            return server.execute(sql, values, prepare=True).fetchall()
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+    return found
+
+
 def among(values: Sequence[Any]) -> tuple[str, list[Any]]:
     """Return the SQL condition that a column has one of the values, and its parameters.
 
@@ -363,9 +374,13 @@ class RowReader(Generic[_Row]):
     def run(self, sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[_Row]:
         """Return the rows of a statement that returns `columns`."""
         connection = connections[alias]
-        with connection.cursor() as cursor:
-            cursor.execute(sql, [connection.ops.adapt_unknown_value(value) for value in values])
-            found = [list(row) for row in cursor.fetchall()]
+        bound = [connection.ops.adapt_unknown_value(value) for value in values]
+        if alias == DEFAULT_DB_ALIAS:
+            found = [list(row) for row in fetch_rows(sql, bound)]
+        else:
+            with connection.cursor() as cursor:
+                cursor.execute(sql, bound)
+                found = [list(row) for row in cursor.fetchall()]
         for at, convert, column in _converters(self, connection.vendor, alias):
             for row in found:
                 row[at] = convert(row[at], column, connection)

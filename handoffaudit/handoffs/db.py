@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import CharField, Model, QuerySet, UUIDField
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 # The SQLSTATE of a statement that was canceled.
 _CANCELED = "57014"
 
+# psycopg prepares a statement by itself after this many runs.
+_ONLY_ON_REQUEST = sys.maxsize
+
 
 @cache
 def is_postgresql() -> bool:
@@ -34,13 +38,20 @@ def is_postgresql() -> bool:
 def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
     """Yield a cursor that sends parameters separately from the statement, and raises the errors of Django.
 
-    Django's own cursor writes the parameters into the statement, which is expensive for document bodies.
+    Django's own cursor writes the parameters into the statement, which is expensive for document bodies. A statement
+    with `prepare=True` is prepared, except with a PgBouncer, which may give the next transaction another connection.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
     connection.ensure_connection()
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        yield cursor
+    opened = connection.connection
+    # Django turns prepared statements off. They stay off for its own statements, which never repeat their text.
+    opened.prepare_threshold = None if settings.PGBOUNCER else _ONLY_ON_REQUEST
+    try:
+        with connection.wrap_database_errors, psycopg.Cursor(opened) as cursor:
+            yield cursor
+    finally:
+        opened.prepare_threshold = None
 
 
 def among(values: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -189,7 +200,7 @@ def add_to_counts(columns: Columns, rows: Sequence[Sequence[Any]], numbers: int 
         arrays = ", ".join(f"%s::{kind}[]" for kind in columns.types)
         with server_cursor() as cursor:
             sql = _add_statement(columns, f"SELECT * FROM unnest({arrays})", numbers)  # noqa: S608
-            cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], binary=True)
+            cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], prepare=True, binary=True)
     else:
         execute_each(_add_statement(columns, f"VALUES ({columns.placeholders()})", numbers), columns.adapt_rows(rows))
 

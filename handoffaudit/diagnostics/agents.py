@@ -54,15 +54,6 @@ class TraceStats:
     def median_seconds(self) -> float | None:
         return median(self.seconds) if self.seconds else None
 
-    @classmethod
-    def of(cls, several: "Iterable[TraceStats]") -> "TraceStats":
-        whole = cls()
-        for one in several:
-            whole.seconds += one.seconds
-            whole.caused += one.caused
-            whole.passed_on += one.passed_on
-        return whole
-
 
 @dataclass(frozen=True, slots=True)
 class AgentRoute:
@@ -192,12 +183,24 @@ def _merge_routes(names: tuple[str, str], several: Sequence[AgentRoute]) -> Agen
     if len(several) == 1:
         [one] = several
         return AgentRoute(*names, one.number, one.judged, one.stats)
-    return AgentRoute(
-        *names,
-        sum(edge.number for edge in several),
-        OutcomeCounts.of(edge.judged for edge in several),
-        TraceStats.of(edge.stats for edge in several),
-    )
+    number, judged, stats = _sum_routes(several)
+    return AgentRoute(*names, number, judged, stats)
+
+
+def _sum_routes(several: Iterable[AgentRoute]) -> tuple[int, OutcomeCounts, TraceStats]:
+    """Return the sums of routes in one loop, because a page of agents sums thousands of routes."""
+    number = accepted = decided = stopped = caused = passed_on = 0
+    seconds: list[float] = []
+    for edge in several:
+        judged, stats = edge.judged, edge.stats
+        number += edge.number
+        accepted += judged.accepted
+        decided += judged.decided
+        stopped += judged.stopped
+        seconds += stats.seconds
+        caused += stats.caused
+        passed_on += stats.passed_on
+    return number, OutcomeCounts(accepted, decided, stopped), TraceStats(seconds, caused, passed_on)
 
 
 # A list shows at most this many entries, entries with the most handoffs first.
@@ -290,16 +293,10 @@ def agents_of(listed: Iterable[AgentRoute]) -> list[Agent]:
     for edge in listed:
         given[edge.source].append(edge)
         received[edge.target] += edge.number
-    found = [
-        Agent(
-            name,
-            sum(edge.number for edge in given.get(name, ())),
-            received.get(name, 0),
-            OutcomeCounts.of(edge.judged for edge in given.get(name, ())),
-            TraceStats.of(edge.stats for edge in given.get(name, ())),
-        )
-        for name in given.keys() | received.keys()
-    ]
+    found = []
+    for name in given.keys() | received.keys():
+        handed_on, judged, stats = _sum_routes(given.get(name, ()))
+        found.append(Agent(name, handed_on, received.get(name, 0), judged, stats))
     return sorted(found, key=lambda agent: (-agent.number, agent.name))
 
 
@@ -307,11 +304,11 @@ def _covers(declared: frozenset[tuple[str, str]], source: str, target: str) -> b
     return not declared.isdisjoint({(source, target), (source, ANYBODY), (ANYBODY, target), (ANYBODY, ANYBODY)})
 
 
-def _list_never_seen(declared: Iterable[tuple[str, str]], listed: Iterable[AgentRoute]) -> tuple[tuple[str, str], ...]:
+def _list_never_seen(declared: frozenset[tuple[str, str]], listed: Iterable[AgentRoute]) -> tuple[tuple[str, str], ...]:
     seen: set[tuple[str, str]] = set()
-    for edge in listed:
+    for edge in listed if declared else ():
         seen |= {(edge.source, edge.target), (edge.source, ANYBODY), (ANYBODY, edge.target), (ANYBODY, ANYBODY)}
-    return tuple(sorted(set(declared) - seen))
+    return tuple(sorted(declared - seen))
 
 
 def _list_unknown(listed: Iterable[Agent], known: frozenset[str]) -> Iterable[Unknown]:

@@ -135,7 +135,8 @@ class FileTally:
 
     @property
     def file_reason_shares(self) -> dict[str, Share]:
-        return {reason: Share(number, self.total) for reason, number in self.file_reasons.items()}
+        total = self.total
+        return {reason: Share(number, total) for reason, number in self.file_reasons.items()}
 
     @classmethod
     def of(cls, several: "Iterable[FileTally]") -> "FileTally":
@@ -302,10 +303,11 @@ def over_time(tenant: Tenant, window: Window) -> list[TimeBucket[FileTally]]:
 def _tally_by_hours(tenant: Tenant, window: Window) -> dict[int, FileTally]:
     """Return the tally of each time bucket that has files, by its number, for buckets that are no whole days."""
     rows = HOURLY_FILES.read(tenant, window.since, window.until).values_list("hour", *_WHY, "number")
+    scale = window.scale
     found: dict[int, list[FileTally]] = {}
     for hour, *why, number in rows:
         tally = FileTally(*(number * one for one in _numbers_of(*why)))
-        found.setdefault((hour - window.scale.begin) // window.scale.step, []).append(tally)
+        found.setdefault((hour - scale.begin) // scale.step, []).append(tally)
     return {step: FileTally.of(tallies) for step, tallies in found.items()}
 
 

@@ -54,15 +54,14 @@ def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
         opened.prepare_threshold = None
 
 
-def fetch_rows(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement that is run for each verdict. PostgreSQL keeps its plan."""
-    if is_postgresql():
+def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement that is run for each verdict. PostgreSQL keeps its plan, except on a replica."""
+    if is_postgresql() and alias == DEFAULT_DB_ALIAS:
         with server_cursor() as server:
             return server.execute(sql, values, prepare=True).fetchall()
-    with connection.cursor() as cursor:
+    with connections[alias].cursor() as cursor:
         cursor.execute(sql, values)
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-    return found
+        return list(cursor.fetchall())
 
 
 def among(values: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -374,13 +373,7 @@ class RowReader(Generic[_Row]):
     def run(self, sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[_Row]:
         """Return the rows of a statement that returns `columns`."""
         connection = connections[alias]
-        bound = [connection.ops.adapt_unknown_value(value) for value in values]
-        if alias == DEFAULT_DB_ALIAS:
-            found = [list(row) for row in fetch_rows(sql, bound)]
-        else:
-            with connection.cursor() as cursor:
-                cursor.execute(sql, bound)
-                found = [list(row) for row in cursor.fetchall()]
+        found = list(map(list, fetch_rows(sql, list(map(connection.ops.adapt_unknown_value, values)), alias)))
         for at, convert, column in _converters(self, connection.vendor, alias):
             for row in found:
                 row[at] = convert(row[at], column, connection)

@@ -7,12 +7,12 @@ time in the report.
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import Exists, Min, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -137,6 +137,13 @@ class RetentionTarget:
     def list_due(self, tenant: Tenant, terms: Terms) -> Rows:
         """Return the rows to remove: old rows that no legal hold keeps."""
         return terms.holds.exclude(self.old(tenant, terms), self.handoff, self.trace)
+
+    def find_oldest(self, tenant: Tenant) -> datetime | None:
+        rows = self.there(tenant)
+        if not self.has_timed_key:
+            return rows.aggregate(oldest=Min("hour"))["oldest"]  # type: ignore[no-any-return]
+        pk: uuid.UUID | None = rows.order_by("pk").values_list("pk", flat=True).first()
+        return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC) if pk else None
 
 
 def _log_blocks(tenant: Tenant) -> "QuerySet[LogBlock]":
@@ -296,6 +303,23 @@ def _remove_handoffs(due: DueRows) -> int:
     """Remove handoffs with everything that belongs to them. The lock keeps reviewers from changing them meanwhile."""
     old = _old_handoffs(due.tenant, due.terms).filter(pk__in=due.pks).select_for_update().order_by("pk")
     return removal.remove_handoffs(due.tenant, list(old.values_list("pk", flat=True)), due.terms.before)
+
+
+def remove_next_handoffs(
+    tenant: Tenant, terms: Terms, after: uuid.UUID, end: uuid.UUID
+) -> tuple[uuid.UUID, int] | None:
+    """Remove the next handoffs after an id, and return the id of the last one and their number.
+
+    Return None, and remove none, if some of them must stay, or if their documents have not left with their week.
+    """
+    rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)
+    if (first := rows.first()) is None:
+        return None
+    last = rows[removal.RANGE_AT_ONCE - 1 : removal.RANGE_AT_ONCE].first() or rows.reverse()[0]
+    if not removal.is_dense(tenant, first, last) or terms.keeps_some(tenant, first, uuid.UUID(int=last.int + 1)):
+        return None
+    number = removal.remove_range(KINDS[Data.HANDOFFS].list_due(tenant, terms), tenant, first, last, terms.before)
+    return (last, number) if number else None
 
 
 def _hours(tenant: Tenant) -> "QuerySet[HourlyCount]":

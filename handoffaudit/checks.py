@@ -84,7 +84,8 @@ def public_url_is_usable(**_: object) -> list[CheckMessage]:
                 id="handoffaudit.E003",
             )
         ]
-    if not any(_fits(parts.hostname, host) for host in settings.ALLOWED_HOSTS):
+    # E024 comes first, because the corrected entry may be the host that is missing here.
+    if not hosts_are_names() and not any(_fits(parts.hostname, host) for host in settings.ALLOWED_HOSTS):
         return [
             Error(
                 f"HANDOFFAUDIT_PUBLIC_URL names {parts.hostname}, which HANDOFFAUDIT_ALLOWED_HOSTS does not list:"

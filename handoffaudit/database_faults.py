@@ -134,19 +134,26 @@ def page(fault: Fault) -> HttpResponse:
     return response
 
 
-def limit_lock_waits(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Limit the time that a new connection waits for locks, in processes that answer requests."""
+def prepare_for_requests(connection: BaseDatabaseWrapper, **_: object) -> None:
+    """Limit the time that a new connection waits for locks, and the processes of a query to one.
+
+    Call in processes that answer requests. To start two more processes takes PostgreSQL longer than most pages may
+    take, and so does compiling a query.
+    """
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA busy_timeout={REQUEST_LOCK_MILLISECONDS}")
     elif settings.PGBOUNCER:
-        # The setting would stay on the connection of the server, which others use next.
+        # The settings would stay on the connection of the server, which others use next.
         return
-    elif not getattr(connection.connection, "lock_waits_are_limited", False):
+    elif not getattr(connection.connection, "is_for_requests", False):
         # A pooled connection gets here each time it is taken from the pool.
         with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)}")
-        connection.connection.lock_waits_are_limited = True
+            cursor.execute(
+                f"SET lock_timeout = {REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)};"
+                "SET max_parallel_workers_per_gather = 0; SET jit = off"
+            )
+        connection.connection.is_for_requests = True
 
 
 def find_fault() -> Fault | None:

@@ -24,7 +24,7 @@ django.setup(set_prefix=False)
 from handoffaudit import database_faults, observability, request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
-from handoffaudit.database_faults import POOL_SECONDS, Cause, fault_of, limit_lock_waits  # noqa: E402
+from handoffaudit.database_faults import POOL_SECONDS, Cause, fault_of, prepare_for_requests  # noqa: E402
 from handoffaudit.handoffs import counts  # noqa: E402
 from handoffaudit.handoffs.counts import Total  # noqa: E402
 from handoffaudit.handoffs.db import is_postgresql, release_connection  # noqa: E402
@@ -156,7 +156,7 @@ observability.start_traces("web")
 freeze_startup_objects()
 limit_waits()
 connection_created.connect(replace_closed)
-connection_created.connect(limit_lock_waits)
+connection_created.connect(prepare_for_requests)
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -46,6 +46,7 @@ UNSAFE = [
     ("E024", {"ALLOWED_HOSTS": ["*.example.com"]}),
     ("E024", {"ALLOWED_HOSTS": ["::1"]}),
     ("E024", {"ALLOWED_HOSTS": ["", ""]}),
+    ("E024", {"ALLOWED_HOSTS": ["audit.example.com:443"], "PUBLIC_URL": "https://audit.example.com", **PROXY}),
     ("W005", {"ALLOWED_HOSTS": ["*"]}),
     ("W006", {"PUBLIC_URL": "http://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
     ("W008", {"REDIS_URL": "redis://localhost"}),

@@ -47,6 +47,8 @@ def insert(request: HttpRequest) -> HttpResponse:
     now = datetime.now(UTC)
     if connection.vendor == "postgresql":
         connection.ensure_connection()
+        # Django turns prepared statements off.
+        connection.connection.prepare_threshold = 0
         with psycopg.Cursor(connection.connection) as cursor:
             cursor.execute(INSERT, _row(request.body, now), prepare=True, binary=True)  # type: ignore[arg-type]
     else:

@@ -146,10 +146,9 @@ class SortedPage:
 
     address: str
     query: str
-    anchor: str
 
     def href(self, query: str) -> str:
-        return f"{build_url(self.address, join_query(self.query, query))}#{self.anchor}"
+        return build_url(self.address, join_query(self.query, query))
 
 
 # Most addresses of a page contain the same few agents, rule codes and types.

@@ -114,6 +114,16 @@ class Reason:
     share: float
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The period of the page, its start and its end, and its counts by state over time."""
+
+    period: Period
+    since: datetime
+    until: datetime
+    buckets: Sequence[TimeBucket[Mapping[str, int]]]
+
+
 @require_role(Role.VIEWER)
 def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     period, bad = choose_period(request.GET.get("period", "") or "24h", OFFERED)
@@ -122,12 +132,14 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     window = window_of({"period": period.name}, until)
     since = window.since
     unjudged = stats.count_unjudged(who.tenant)
-    before = stats.count_by_state(who.tenant, window.before_since, window.before_until, stats.NONE_UNJUDGED)
-    figures = _stats(period, stats.count_by_state(who.tenant, since, until, unjudged), before)
-    figures["since"] = format_utc(since)
+    buckets = stats.count_over_time(who.tenant, window.before_since, until, 2 * BUCKETS)
+    shown = Shown(period, since, until, [bucket for bucket in buckets if bucket.since >= since])
+    before = stats.sum_states(bucket.value for bucket in buckets if bucket.since < since)
+    totals = stats.sum_states([*(bucket.value for bucket in shown.buckets), unjudged.by_state])
+    figures = _stats(period, totals, before) | {"since": format_utc(since)}
     waits = stats.count_waiting(who.tenant, unjudged)
     if live.is_asked(request):
-        return _newer(request, who, figures, waits, (since, until))
+        return _newer(request, who, figures, waits, shown)
     context: dict[str, Any] = figures | {
         "bad": bad,
         "periods": [PERIODS[name] for name in OFFERED],
@@ -138,7 +150,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     }
     if context["total"]:
         for part in _PARTS:
-            context |= part.load(who, period, since, until)
+            context |= part.load(who, shown)
     elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
         return first_steps(request, who)
     return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
@@ -192,7 +204,7 @@ def _newer(
     who: TenantMembership,
     figures: dict[str, Any],
     waits: stats.Waiting,
-    window: tuple[datetime, datetime],
+    shown: Shown,
 ) -> HttpResponse:
     """Answer the poll of an open overview: its parts that changed."""
     parts: list[str] = []
@@ -200,28 +212,26 @@ def _newer(
         parts.append(render_to_string("dashboard/overview/page.html#figures", figures, request))
     # A page that was loaded before an upgrade does not say what it shows.
     if request.GET.get("waits", "") not in ("", _join_waits(waits)):
-        context = figures | _attention(who, waits, window[0])
+        context = figures | _attention(who, waits, shown.since)
         parts.append(render_to_string("dashboard/overview/page.html#attention", context, request))
     missed = status.missing_worker_message(who.tenant, waits.oldest_unjudged_at)
     if bool(missed) != (request.GET.get("gone", "") == "1"):
         parts.append(render_to_string("dashboard/overview/page.html#no_worker", {"no_worker": missed}, request))
     try:
-        parts += _newer_parts(request, who, figures, window)
+        parts += _newer_parts(request, who, figures, shown)
         return live.answer(request, who, parts)
     except FilterError as bad:
         return live.invalid_filter(bad)
 
 
-def _newer_parts(
-    request: HttpRequest, who: TenantMembership, figures: dict[str, Any], window: tuple[datetime, datetime]
-) -> Iterator[str]:
+def _newer_parts(request: HttpRequest, who: TenantMembership, figures: dict[str, Any], shown: Shown) -> Iterator[str]:
     """Yield the parts that show older numbers. A list keeps its number of rows, so that nothing below moves."""
     if figures["total"] and request.GET.get("none") == "1":
         yield render_to_string("dashboard/overview/page.html#none", figures, request)
     for part in _PARTS:
         if request.GET.get(part.name, figures["seen"]) == figures["seen"]:
             continue
-        context = figures | part.load(who, figures["period"], *window)
+        context = figures | part.load(who, shown)
         rows = live.number_seen(request, f"{part.name}_rows")
         if rows >= 0:
             context |= {"rows": rows, part.key: context[part.key][:rows]}
@@ -229,9 +239,9 @@ def _newer_parts(
             yield render_to_string(template, context, request)
 
 
-def _load_chart(who: TenantMembership, period: Period, since: datetime, until: datetime) -> dict[str, Any]:
-    buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
-    bars = _bars(who, buckets, hourly=period.name == "24h")
+def _load_chart(who: TenantMembership, shown: Shown) -> dict[str, Any]:
+    buckets = shown.buckets
+    bars = _bars(who, buckets, hourly=shown.period.name == "24h")
     marks = list_policy_marks(who.tenant, buckets[0].since, buckets[-1].until) if buckets else []
     return {
         "policy_marks": marks,
@@ -274,14 +284,14 @@ def _chart(bars: Sequence[Bar], marks: Sequence[Mark], *, width: int, prefix: st
     return draw_stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix, marks=marks)
 
 
-def _load_reasons(who: TenantMembership, period: Period, since: datetime, until: datetime) -> dict[str, Any]:
-    found = stats.count_top_codes(who.tenant, since, until, 8)
+def _load_reasons(who: TenantMembership, shown: Shown) -> dict[str, Any]:
+    found = stats.count_top_codes(who.tenant, shown.since, shown.until, 8)
     most = max((number for _, number in found), default=1)
     return {"reasons": [Reason(code, number, number / most) for code, number in found]}
 
 
-def _load_noisy(who: TenantMembership, period: Period, since: datetime, until: datetime) -> dict[str, Any]:
-    overturned, is_sampled = high_overturn_rates(who.tenant, since, until)
+def _load_noisy(who: TenantMembership, shown: Shown) -> dict[str, Any]:
+    overturned, is_sampled = high_overturn_rates(who.tenant, shown.since, shown.until)
     return {"noisy": overturned[:MOST_NOISY], "newest_decisions": MOST_DECISIONS if is_sampled else 0}
 
 
@@ -293,7 +303,7 @@ class _Part:
     """
 
     name: str
-    load: Callable[[TenantMembership, Period, datetime, datetime], dict[str, Any]]
+    load: Callable[[TenantMembership, Shown], dict[str, Any]]
     templates: tuple[str, ...]
     key: str = ""
 
@@ -303,7 +313,7 @@ _PARTS: Final = (
     _Part("codes", _load_reasons, ("dashboard/overview/page.html#codes",), "reasons"),
     _Part(
         "agents",
-        lambda who, period, since, until: {"busiest": top_agents(who.tenant, since, until, period.name)},
+        lambda who, shown: {"busiest": top_agents(who.tenant, shown.since, shown.until, shown.period.name)},
         ("dashboard/overview/page.html#agents",),
         "busiest",
     ),

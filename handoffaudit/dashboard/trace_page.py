@@ -4,13 +4,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
 import orjson
 from django.http import Http404, HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -35,13 +35,21 @@ from handoffaudit.dashboard.traces import (
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.logs.filters import LogQuery
-from handoffaudit.diagnostics.traces import MOST_HANDOFFS, MOST_ON_A_PAGE, Trace, Traced, draw_trace, load_trace
+from handoffaudit.diagnostics.traces import (
+    MOST_HANDOFFS,
+    MOST_ON_A_PAGE,
+    Trace,
+    Traced,
+    draw_trace,
+    list_versions,
+    load_trace,
+)
 from handoffaudit.drawing.lanes import Moment, draw_time_axis, needs_fold
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, tool_results
-from handoffaudit.handoffs.filters import Filters, parse_cursor
-from handoffaudit.handoffs.models import Handoff, ToolResult
+from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.models import ToolResult
 from handoffaudit.validation.origins import Origin, Sign, Suspect
 from handoffaudit.validation.text import pluralize
 
@@ -68,8 +76,6 @@ def log_lines(request: HttpRequest, who: TenantMembership, trace_id: str) -> Htt
 
 
 TEMPLATE: Final = "dashboard/traces/trace.html"
-
-LIVE_FOR: Final = timedelta(minutes=10)
 
 MOST_NEW: Final = 100
 
@@ -122,7 +128,7 @@ class ToolCall:
     def query(self) -> str:
         """Return the query of the table that has the handoff."""
         first = (self.before.number - 1) // ROWS * ROWS if self.before else 0
-        return f"rows={first}" if first else ""
+        return f"first={first}" if first else ""
 
 
 def list_calls(tenant: Tenant, trace_id: str, handoffs: Sequence[Traced]) -> list[ToolCall]:
@@ -165,7 +171,6 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         asked = replace(asked, is_full=False)
     chosen = marked_origin(shown, asked)
     found = list_origins(shown, asked, chosen)
-    newest = max(one.handoff.pk for one in shown.handoffs)
     calls = list_calls(who.tenant, trace_id, shown.handoffs)
     context: dict[str, Any] = {
         "trace": shown,
@@ -173,7 +178,7 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "title": readable(trace_id),
         "summary": summarize(shown),
         "figures": _stats(shown),
-        "drawings": _drawings(shown, who.tenant.slug, asked, chosen, calls),
+        **_drawing_context(shown, who.tenant.slug, asked, chosen, calls),
         "is_full": asked.is_full,
         "fold_query": asked.query(lanes="" if asked.is_full else "full"),
         "chosen": readable(chosen.value) if chosen else "",
@@ -192,7 +197,7 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
         "shares": sorted((one for one in shown.shares if one.total), key=lambda one: -one.total),
         "handoffs_url": reverse("dashboard:handoffs", args=[who.tenant.slug]),
         "log_search": search_of(who.tenant, trace_id),
-        "live": build_url(build_trace_url(who.tenant.slug, trace_id), f"after={newest}") if _is_live(shown) else "",
+        "live": _live_address(who, shown, asked),
     }
     return render_page(request, TEMPLATE, context)
 
@@ -236,7 +241,8 @@ def _drawings(
     handoffs = tuple(replace(one, calls=counts[one.number]) for one in shown.handoffs)
 
     def drawn(name: str, width: int) -> Drawing:
-        href = f"?{asked.query(lanes='full')}#lanes"
+        # The panel of the list puts a live answer into a page with another address.
+        href = f"{build_url(build_trace_url(slug, shown.trace_id), asked.query(lanes='full'))}#lanes"
         prefix, is_folded = f"lanes-{name}", not asked.is_full
         with_calls = replace(shown, handoffs=handoffs)
         return draw_trace(
@@ -251,6 +257,19 @@ def _drawings(
     return found | {"narrow": drawn("narrow", _NARROW), "narrow_time": narrow_time}
 
 
+def _drawing_context(
+    shown: Trace, slug: str, asked: Asked, chosen: Origin | None, calls: Sequence[ToolCall]
+) -> dict[str, Any]:
+    """Return the context of the drawings and of their sentences; `drawn` is the mark that a live request compares."""
+    first = asked.first if asked.first < len(shown.handoffs) else 0
+    return {
+        "drawings": _drawings(shown, slug, asked, chosen, calls),
+        "drawn": _mark([one.handoff.version for one in shown.handoffs]),
+        # The sentence of a handoff follows the one that names the agents.
+        "words": f"{first + 1}:{first + ROWS + 1}",
+    }
+
+
 def _table(shown: Trace, asked: Asked) -> dict[str, Any]:
     """Return the context of the table: some handoffs, and the queries of the tables before and after."""
     rows, first = _rows(shown), asked.first if asked.first < len(shown.handoffs) else 0
@@ -259,11 +278,9 @@ def _table(shown: Trace, asked: Asked) -> dict[str, Any]:
         "rows": rows[first : first + ROWS],
         "first_row": first + 1,
         "last_row": min(first + ROWS, len(rows)),
-        "rows_before": asked.query(rows=str(first - ROWS)) if first > ROWS else asked.query(rows=""),
+        "rows_before": asked.query(first=str(first - ROWS)) if first > ROWS else asked.query(first=""),
         "has_rows_before": first > 0,
-        "rows_after": asked.query(rows=str(first + ROWS)) if first + ROWS < len(rows) else "",
-        # The sentence of a handoff follows the one that names the agents.
-        "words": f"{first + 1}:{first + ROWS + 1}",
+        "rows_after": asked.query(first=str(first + ROWS)) if first + ROWS < len(rows) else "",
     }
 
 
@@ -302,26 +319,37 @@ def _why(one: Suspect) -> str:
     return "; ".join([*said, *(_SIGNS[sign] for sign in one.signs if sign in _SIGNS)])
 
 
-def _is_live(shown: Trace) -> bool:
-    return _is_young(max((one.handoff for one in shown.handoffs), key=lambda handoff: handoff.pk))
+def _live_address(who: TenantMembership, shown: Trace, asked: Asked) -> str:
+    """Return the address that reports decisions and later handoffs; what a long trace leaves out is not news."""
+    after = first_id_at(timezone.now()) if shown.has_more else max(one.handoff.pk for one in shown.handoffs)
+    return build_url(build_trace_url(who.tenant.slug, shown.trace_id), asked.query(), f"after={after}")
 
 
-def _is_young(newest: Handoff | None) -> bool:
-    return newest is not None and timezone.now() - newest.received_at < LIVE_FOR
+def _mark(versions: Sequence[int]) -> str:
+    """Return a mark that differs as soon as one of the handoffs changes."""
+    return f"{len(versions)}.{sum(versions)}"
 
 
 def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
-    """Answer how many handoffs of the trace arrived after the newest row shown.
+    """Answer the drawings if a handoff in them changed, and how many handoffs of the trace arrived later."""
+    number = queries.count_new(who.tenant, Filters(trace=trace_id), _after(request), MOST_NEW)
+    counted = live.number(request, number, MOST_NEW, build_trace_url(who.tenant.slug, trace_id))
+    return live.answer(request, who, [*counted, *_newer_drawings(request, who, trace_id)])
 
-    Where no handoff has arrived for `LIVE_FOR`, the answer tells a page that shows no states to stop asking.
-    """
-    filters = Filters(trace=trace_id)
-    number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
-    newest = queries.list_handoffs(who.tenant, filters, limit=1).items
-    if not request.GET.get("rows") and not _is_young(newest[0] if newest else None):
-        return live.over()
-    href = build_trace_url(who.tenant.slug, trace_id)
-    return live.answer(request, who, live.number(request, number, MOST_NEW, href))
+
+def _newer_drawings(request: HttpRequest, who: TenantMembership, trace_id: str) -> list[str]:
+    """Return the drawings of the handoffs that the page shows (`drawn`), if one of these changed."""
+    count, _, _ = (seen := request.GET.get("drawn", "")).partition(".")
+    most = min(int(count), MOST_ON_A_PAGE) if count.isascii() and count.isdigit() and len(count) < 6 else 0
+    if not most or _mark(list_versions(who.tenant, trace_id, most)) == seen:
+        return []
+    shown = load_trace(who.tenant, trace_id, most)
+    if shown is None:
+        return []
+    asked = Asked.of(request.GET)
+    calls = list_calls(who.tenant, trace_id, shown.handoffs)
+    context = _drawing_context(shown, who.tenant.slug, asked, marked_origin(shown, asked), calls)
+    return [render_to_string("dashboard/traces/trace.html#drawn", context)]
 
 
 def _after(request: HttpRequest) -> UUID:

@@ -1,13 +1,16 @@
 """The list of traces, ordered by their newest matching handoff, and the wrong values of one trace."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
@@ -26,7 +29,7 @@ from handoffaudit.dashboard.view_tabs import (
     redirect_without_blanks,
     tabs_of,
 )
-from handoffaudit.diagnostics.trace_list import list_traces
+from handoffaudit.diagnostics.trace_list import list_changed_traces, list_traces
 from handoffaudit.diagnostics.traces import Trace, Traced
 from handoffaudit.filter_fields import (
     PERIODS,
@@ -44,6 +47,9 @@ from handoffaudit.handoffs.models import State
 from handoffaudit.validation.origins import Origin
 
 TEMPLATE = "dashboard/traces/list.html"
+
+# The number of a row, the first handoff of its trace, and the mark of the trace that the page shows.
+_ROW_TOKEN: Final = re.compile(r"([0-9]{1,3})\.([0-9a-f]{32})\.([0-9]{1,12})")
 
 MOST_NEW = 100
 
@@ -78,7 +84,7 @@ class TraceFilters(FilterSet):
     state: str = declare(
         _StatesFilter("With a handoff", choices={state: state for state in State.values}, empty_label="In any state")
     )
-    sort: str = declare(SortFilter("Order", orders=SORTS, usual=NEWEST))
+    sort: str = declare(SortFilter("Order", orders=SORTS, usual=NEWEST, widget=forms.Select()))
 
     def of_handoffs(self) -> Filters:
         by_time = NEWEST if self.order.is_descending else OLDEST
@@ -125,7 +131,7 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "views": views,
         "newest": views.href(query) if cursor else "",
         "next": views.href(join_query(query, f"cursor={page.next}")) if page.next else "",
-        "live": "" if cursor or filters.sort != NEWEST else _live_address(who, query),
+        "live": _live_address(who, query, is_counted=not cursor and filters.sort == NEWEST),
     }
     response = render_page(request, TEMPLATE, context, partials=("results",))
     if is_htmx(request):
@@ -133,23 +139,40 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return response
 
 
-def _live_address(who: TenantMembership, query: str) -> str:
-    after = first_id_at(timezone.now())
-    return build_url(reverse("dashboard:traces", args=[who.tenant.slug]), query, f"after={after}")
+def _live_address(who: TenantMembership, query: str, *, is_counted: bool) -> str:
+    """Return the address that reports changed traces; only the first page of the newest counts newer handoffs."""
+    after = f"after={first_id_at(timezone.now())}" if is_counted else ""
+    return build_url(reverse("dashboard:traces", args=[who.tenant.slug]), query, after)
 
 
 def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer how many matching handoffs arrived since the list was rendered, in new or in listed traces."""
+    """Answer the traces of the page that changed, and how many matching handoffs arrived since, in any trace."""
     try:
+        parts = _changed_rows(request, who)
         asked = TraceFilters.from_query(request.GET)
-        filters, agent = asked.of_handoffs(), asked.agent
-        after = parse_cursor(request.GET.get("after", ""))
-        narrowed = [replace(filters, source=agent), replace(filters, target=agent)] if agent else [filters]
-        number = min(sum(queries.count_new(who.tenant, one, after, MOST_NEW) for one in narrowed), MOST_NEW)
-        href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query())
-        return live.answer(request, who, live.number(request, number, MOST_NEW, href))
+        if request.GET.get("after"):
+            href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query())
+            parts += live.number(request, _count_new(request, who, asked), MOST_NEW, href)
+        return live.answer(request, who, parts)
     except FilterError as bad:
         return live.invalid_filter(bad)
+
+
+def _count_new(request: HttpRequest, who: TenantMembership, asked: TraceFilters) -> int:
+    filters, agent = asked.of_handoffs(), asked.agent
+    after = parse_cursor(request.GET.get("after", ""))
+    narrowed = [replace(filters, source=agent), replace(filters, target=agent)] if agent else [filters]
+    return min(sum(queries.count_new(who.tenant, one, after, MOST_NEW) for one in narrowed), MOST_NEW)
+
+
+def _changed_rows(request: HttpRequest, who: TenantMembership) -> list[str]:
+    """Return the cells of the page's traces (`rows`) that changed, each under the number of its row."""
+    tokens = request.GET.get("rows", "").split("~")[: live.MOST_ROWS]
+    shown = [match.groups() for token in tokens if (match := _ROW_TOKEN.fullmatch(token))]
+    marks = {UUID(first): int(mark) for _, first, mark in shown}
+    changed = list_changed_traces(who.tenant, marks) if marks else {}
+    rows = [{"number": number, "trace": changed[UUID(pk)]} for number, pk, _ in shown if UUID(pk) in changed]
+    return [render_to_string(f"{TEMPLATE}#live_cells", row) for row in rows]
 
 
 def _agents(who: TenantMembership) -> list[str]:
@@ -222,7 +245,8 @@ class Asked:
         value = params.get("value", "")
         is_number = value.isascii() and value.isdigit() and len(value) < 6
         number = -1 if value == ALL_KINDS else int(value) if is_number else None
-        first = int(rows) if (rows := params.get("rows", "")).isascii() and rows.isdigit() and len(rows) < 6 else 0
+        rows = params.get("first", "")
+        first = int(rows) if rows.isascii() and rows.isdigit() and len(rows) < 6 else 0
         return cls(params.get("kind", "")[:100], number, params.get("lanes", "") == "full", first // ROWS * ROWS)
 
     def query(self, **changes: str) -> str:
@@ -230,7 +254,7 @@ class Asked:
             "kind": self.code,
             "value": "" if self.number is None else ALL_KINDS if self.number < 0 else str(self.number),
             "lanes": "full" if self.is_full else "",
-            "rows": str(self.first) if self.first else "",
+            "first": str(self.first) if self.first else "",
         }
         return urlencode({name: value for name, value in (now | changes).items() if value})
 

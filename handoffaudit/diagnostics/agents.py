@@ -54,15 +54,6 @@ class TraceStats:
     def median_seconds(self) -> float | None:
         return median(self.seconds) if self.seconds else None
 
-    @classmethod
-    def of(cls, several: "Iterable[TraceStats]") -> "TraceStats":
-        whole = cls()
-        for one in several:
-            whole.seconds += one.seconds
-            whole.caused += one.caused
-            whole.passed_on += one.passed_on
-        return whole
-
 
 @dataclass(frozen=True, slots=True)
 class AgentRoute:
@@ -134,14 +125,16 @@ def _trace_stats(
 ) -> tuple[dict[tuple[str, str], TraceStats], bool]:
     """Return the statistics from traces by source and target, and whether only the newest handoffs were read."""
     rows = TracedHandoff.objects.filter(tenant=tenant, at__gte=since, at__lt=until).order_by("-at")
+    sides = [rows]
     if agent:
-        rows = rows.filter(_match_agent(agent))
-    newest = rows.values_list(*_PAIR, "took_seconds", "caused", "passed_on")[:MOST_TRACED]
+        # Each side has an index. With one condition for both sides, the database would read the whole period.
+        received = rows.filter(target_agent_id=agent).exclude(source_agent_id=agent)
+        sides = [rows.filter(source_agent_id=agent), received]
+    newest = [side.values_list(*_PAIR, "took_seconds", "caused", "passed_on", "at")[:MOST_TRACED] for side in sides]
     sums = (f"CAST(SUM({name}) AS bigint)" for name in ("caused", "passed_on"))
-    found, read = {}, 0
-    for source, target, seconds, caused, passed_on, number in sum_rows(
-        [newest], _PAIR, [collect_values("took_seconds"), *sums, "COUNT(*)"]
-    ):
+    numbers = [collect_values("took_seconds"), *sums, "COUNT(*)"]
+    only, found, read = f"ORDER BY at DESC LIMIT {MOST_TRACED}" if agent else "", {}, 0
+    for source, target, seconds, caused, passed_on, number in sum_rows(newest, _PAIR, numbers, only=only):
         found[source, target] = TraceStats(split_values(seconds), caused, passed_on)
         read += number
     return found, read == MOST_TRACED
@@ -190,12 +183,24 @@ def _merge_routes(names: tuple[str, str], several: Sequence[AgentRoute]) -> Agen
     if len(several) == 1:
         [one] = several
         return AgentRoute(*names, one.number, one.judged, one.stats)
-    return AgentRoute(
-        *names,
-        sum(edge.number for edge in several),
-        OutcomeCounts.of(edge.judged for edge in several),
-        TraceStats.of(edge.stats for edge in several),
-    )
+    number, judged, stats = _sum_routes(several)
+    return AgentRoute(*names, number, judged, stats)
+
+
+def _sum_routes(several: Iterable[AgentRoute]) -> tuple[int, OutcomeCounts, TraceStats]:
+    """Return the sums of routes in one loop, because a page of agents sums thousands of routes."""
+    number = accepted = decided = stopped = caused = passed_on = 0
+    seconds: list[float] = []
+    for edge in several:
+        judged, stats = edge.judged, edge.stats
+        number += edge.number
+        accepted += judged.accepted
+        decided += judged.decided
+        stopped += judged.stopped
+        seconds += stats.seconds
+        caused += stats.caused
+        passed_on += stats.passed_on
+    return number, OutcomeCounts(accepted, decided, stopped), TraceStats(seconds, caused, passed_on)
 
 
 # A list shows at most this many entries, entries with the most handoffs first.
@@ -288,16 +293,10 @@ def agents_of(listed: Iterable[AgentRoute]) -> list[Agent]:
     for edge in listed:
         given[edge.source].append(edge)
         received[edge.target] += edge.number
-    found = [
-        Agent(
-            name,
-            sum(edge.number for edge in given.get(name, ())),
-            received.get(name, 0),
-            OutcomeCounts.of(edge.judged for edge in given.get(name, ())),
-            TraceStats.of(edge.stats for edge in given.get(name, ())),
-        )
-        for name in given.keys() | received.keys()
-    ]
+    found = []
+    for name in given.keys() | received.keys():
+        handed_on, judged, stats = _sum_routes(given.get(name, ()))
+        found.append(Agent(name, handed_on, received.get(name, 0), judged, stats))
     return sorted(found, key=lambda agent: (-agent.number, agent.name))
 
 
@@ -305,11 +304,11 @@ def _covers(declared: frozenset[tuple[str, str]], source: str, target: str) -> b
     return not declared.isdisjoint({(source, target), (source, ANYBODY), (ANYBODY, target), (ANYBODY, ANYBODY)})
 
 
-def _list_never_seen(declared: Iterable[tuple[str, str]], listed: Iterable[AgentRoute]) -> tuple[tuple[str, str], ...]:
+def _list_never_seen(declared: frozenset[tuple[str, str]], listed: Iterable[AgentRoute]) -> tuple[tuple[str, str], ...]:
     seen: set[tuple[str, str]] = set()
-    for edge in listed:
+    for edge in listed if declared else ():
         seen |= {(edge.source, edge.target), (edge.source, ANYBODY), (ANYBODY, edge.target), (ANYBODY, ANYBODY)}
-    return tuple(sorted(set(declared) - seen))
+    return tuple(sorted(declared - seen))
 
 
 def _list_unknown(listed: Iterable[Agent], known: frozenset[str]) -> Iterable[Unknown]:

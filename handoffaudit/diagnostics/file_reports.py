@@ -13,19 +13,19 @@ import uuid_utils.compat
 from django import forms
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, F, Q, QuerySet, Sum, When
+from django.db.models import Case, F, Q, QuerySet, When
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
-from handoffaudit.diagnostics.file_stats import DAILY_FILES, TALLY_CONDITIONS
-from handoffaudit.diagnostics.models import DailyFileCount, FileReport, HealthCount, RetentionRun
+from handoffaudit.diagnostics.file_stats import DAILY_FILES, HOURLY_FILES, TALLY_CONDITIONS
+from handoffaudit.diagnostics.models import FileReport, HealthCount, RetentionRun
 from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import event_log
-from handoffaudit.handoffs.counts import Key
+from handoffaudit.handoffs.counts import Aggregate, Key
 from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.filters import is_before, is_since, parse_cursor
 from handoffaudit.handoffs.ingest import store
@@ -83,8 +83,7 @@ class Effect:
 
 def measure_effect(tenant: Tenant) -> Effect:
     since = hour_of(timezone.now() - LOOKED_BACK)
-    rows = file_stats.HEALTH_COUNTS.read(tenant, since).values_list("source", "reason", "fallback")
-    counted = [(source, reason, fallback, n or 0) for source, reason, fallback, n in rows.annotate(n=Sum("number"))]
+    counted = list(HOURLY_FILES.read(tenant, since).values_list("source", "reason", "fallback", "number"))
     return Effect(
         total=sum(n for *_, n in counted),
         failed=sum(n for _, *why, n in counted if any(why) and Fallback.OK not in why),
@@ -363,35 +362,39 @@ _WRITTEN_AT_ONCE: Final = 500
 
 
 def recount_days(*, repair: bool = True) -> Difference:
-    """Compare the daily counts of handoff files with the hourly counts; if `repair` is set, correct the daily ones."""
-    wrong, total = _find_differences(), 0
-    while wrong:
-        total += len(wrong)
-        if not repair:
-            break
-        keys = sorted(wrong)
-        for start in range(0, len(keys), _WRITTEN_AT_ONCE):
-            with store.write_turn(), transaction.atomic():
-                DAILY_FILES.add({key: wrong[key] for key in keys[start : start + _WRITTEN_AT_ONCE]})
-        wrong = _find_differences() if len(keys) == MOST_DIFFERENCES else {}
-    return Difference(DailyFileCount.objects.count(), total)
+    """Compare the counts of handoff files by day and by hour with `HealthCount`; if `repair` is set, correct them."""
+    rows = total = 0
+    for aggregate in (DAILY_FILES, HOURLY_FILES):
+        while wrong := _find_differences(aggregate):
+            total += len(wrong)
+            keys = sorted(wrong) if repair else []
+            for start in range(0, len(keys), _WRITTEN_AT_ONCE):
+                with store.write_turn(), transaction.atomic():
+                    aggregate.add({key: wrong[key] for key in keys[start : start + _WRITTEN_AT_ONCE]})
+            if len(keys) < MOST_DIFFERENCES:
+                break
+        rows += aggregate.model._default_manager.count()  # noqa: SLF001 -- Django's documented API
+    return Difference(rows, total)
 
 
-def _find_differences() -> dict[Key, tuple[int, ...]]:
-    """Return what is missing in each wrong daily count, from one snapshot."""
-    numbers = DAILY_FILES.numbers
-    by = ("tenant_id", *DAILY_FILES.key[1:])
-    each = {name: Case(When(condition, then=F("number"))) for name, condition in TALLY_CONDITIONS.items()}
-    hourly: QuerySet[Any] = HealthCount.objects.annotate(day=TruncDate("hour", tzinfo=UTC), **each)
-    negative = DailyFileCount.objects.order_by().values_list(*by, *(-F(name) for name in numbers))
+def _find_differences(aggregate: Aggregate[Any]) -> dict[Key, tuple[int, ...]]:
+    """Return what is missing in each wrong count, from one snapshot."""
+    by, numbers = ("tenant_id", *aggregate.key[1:]), aggregate.numbers
+    true: QuerySet[Any] = HealthCount.objects.order_by()
+    if aggregate is DAILY_FILES:
+        each = {name: Case(When(condition, then=F("number"))) for name, condition in TALLY_CONDITIONS.items()}
+        true = true.annotate(day=TruncDate("hour", tzinfo=UTC), **each)
+    stored = aggregate.model._default_manager.order_by()  # noqa: SLF001 -- Django's documented API
     sums = [f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in numbers]
     differs = " OR ".join(f"COALESCE(SUM({name}), 0) <> 0" for name in numbers)
-    parts = [hourly.order_by().values_list(*by, *numbers), negative]
+    parts = [true.values_list(*by, *numbers), stored.values_list(*by, *(-F(name) for name in numbers))]
     rows = sum_rows(parts, by, sums, f"HAVING {differs} LIMIT {MOST_DIFFERENCES}")
     return {_parse_key(row[: len(by)]): row[len(by) :] for row in rows}
 
 
 def _parse_key(key: tuple[Any, ...]) -> Key:
-    tenant, day, *names = key
-    # SQLite returns a day as text.
-    return (tenant, date.fromisoformat(day) if isinstance(day, str) else day, *names)
+    tenant, at, *names = key
+    # SQLite returns times as text, and hours without a zone.
+    if isinstance(at, str):
+        at = datetime.fromisoformat(at).replace(tzinfo=UTC) if ":" in at else date.fromisoformat(at)
+    return (tenant, at, *names)

@@ -9,12 +9,12 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
-from handoffaudit.diagnostics.models import DailyFileCount, HealthCount, LogCount
+from handoffaudit.diagnostics.models import DailyFileCount, HealthCount, HourlyFileCount, LogCount
 from handoffaudit.handoffs.counts import Aggregate, Key
 from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window
@@ -135,7 +135,8 @@ class FileTally:
 
     @property
     def file_reason_shares(self) -> dict[str, Share]:
-        return {reason: Share(number, self.total) for reason, number in self.file_reasons.items()}
+        total = self.total
+        return {reason: Share(number, total) for reason, number in self.file_reasons.items()}
 
     @classmethod
     def of(cls, several: "Iterable[FileTally]") -> "FileTally":
@@ -199,6 +200,8 @@ _TOTAL: Final = f"COALESCE(SUM(used), 0) + {_UNUSED}"
 
 DAILY_FILES: Final = Aggregate(DailyFileCount, ("tenant", "day", "agent", "phase", "runtime"), _NUMBERS)
 
+HOURLY_FILES: Final = Aggregate(HourlyFileCount, ("tenant", "hour", *_WHY))
+
 
 @lru_cache(maxsize=1024)
 def _numbers_of(source: str, reason: str, fallback: str) -> tuple[int, ...]:
@@ -236,11 +239,14 @@ def count_health(tenant_id: int, deltas: HealthDeltas) -> None:
     """Add the numbers to the hourly and the daily counts. Texts must be storable and fit into their columns."""
     HEALTH_COUNTS.add({(tenant_id, *place): (number,) for place, number in deltas.items()})
     daily: dict[Key, tuple[int, ...]] = {}
+    hourly: Counter[Key] = Counter()
     for (hour, agent, phase, runtime, *why), number in deltas.items():
+        hourly[tenant_id, hour, *why] += number
         place = (tenant_id, hour.astimezone(UTC).date(), agent, phase, runtime)
         before = daily.get(place, (0,) * len(_NUMBERS))
         daily[place] = tuple(known + number * one for known, one in zip(before, _numbers_of(*why), strict=True))
     DAILY_FILES.add(daily)
+    HOURLY_FILES.add({place: (number,) for place, number in hourly.items()})
 
 
 def count_lines(tenant_id: int, deltas: LogDeltas) -> None:
@@ -295,15 +301,13 @@ def over_time(tenant: Tenant, window: Window) -> list[TimeBucket[FileTally]]:
 
 
 def _tally_by_hours(tenant: Tenant, window: Window) -> dict[int, FileTally]:
-    """Return the tally of each time bucket that has files, by its number, for buckets that are no whole days.
-
-    The database sums by hour and reason. It would take longer to look for the conditions of a tally in each row.
-    """
-    rows = HEALTH_COUNTS.read(tenant, window.since, window.until).order_by().values_list("hour", *_WHY)
+    """Return the tally of each time bucket that has files, by its number, for buckets that are no whole days."""
+    rows = HOURLY_FILES.read(tenant, window.since, window.until).values_list("hour", *_WHY, "number")
+    scale = window.scale
     found: dict[int, list[FileTally]] = {}
-    for hour, *why, number in rows.annotate(Sum("number")):
-        tally = FileTally(*(int(number) * one for one in _numbers_of(*why)))
-        found.setdefault((hour - window.scale.begin) // window.scale.step, []).append(tally)
+    for hour, *why, number in rows:
+        tally = FileTally(*(number * one for one in _numbers_of(*why)))
+        found.setdefault((hour - scale.begin) // scale.step, []).append(tally)
     return {step: FileTally.of(tallies) for step, tallies in found.items()}
 
 

@@ -241,3 +241,24 @@ class DailyFileCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.day} {self.agent} in {self.phase}"
+
+
+class HourlyFileCount(models.Model):
+    """The handoff files of an hour with the same outcome: the sums of `HealthCount` over agents and phases."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    hour = models.DateTimeField()
+    source = models.CharField(max_length=20)
+    reason = models.CharField(max_length=20, blank=True)
+    fallback = models.CharField(max_length=20, blank=True)
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "hour", "source", "reason", "fallback"], name="one_hourly_file_count"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.reason or self.source}: {self.number}"

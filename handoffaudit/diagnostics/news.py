@@ -6,11 +6,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from math import sqrt
 from typing import Final
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_TOTALS, OUTCOMES
-from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.rates import SUMS, TOTAL, Share, Sums, outcome_counts_of
 from handoffaudit.policy.models import PolicyVersion
 
@@ -70,8 +70,7 @@ def load_news(tenant: Tenant, now: datetime) -> News:
     since = datetime.combine(day, time(), UTC)
     is_comparable = HOURLY_TOTALS.read(tenant, None, since, code="", number__gt=0).exists()
     policies = PolicyVersion.objects.filter(tenant=tenant, changed_at__gte=since).order_by("-changed_at")
-    routes = _sum_routes(tenant, day) if is_comparable else {}
-    earlier = _sum_routes(tenant, day - timedelta(days=DAYS_BEFORE), day) if routes else {}
+    earlier, routes = _sum_routes(tenant, day) if is_comparable else ({}, {})
     return News(
         since=since,
         is_comparable=is_comparable,
@@ -92,14 +91,41 @@ def _new_codes(tenant: Tenant, since: datetime) -> list[tuple[str, int]]:
     return list(rows[:MOST_OF_A_KIND])
 
 
-def _sum_routes(tenant: Tenant, since: date, until: date | None = None) -> Mapping[Route, Sums]:
-    """Return the outcomes of the routes with the most handoffs in whole days, without those that lack an agent."""
-    found = DAILY_PAIRS.read(tenant).filter(day__gte=since).order_by()
-    if until:
-        found = found.filter(day__lt=until)
-    tail = f"ORDER BY {TOTAL} DESC LIMIT {_MOST_ROUTES}"
-    rows = sum_rows([found.values_list(*_ROUTE, *OUTCOMES)], _ROUTE, SUMS, tail)
-    return {(source, target): Sums(*numbers) for source, target, *numbers in rows if source and target}
+def _sum_routes(tenant: Tenant, day: date) -> tuple[dict[Route, Sums], dict[Route, Sums]]:
+    """Return the outcomes of routes that may be new or may have moved: in the weeks before `day`, and since then.
+
+    The first result lacks new routes. The database compares the routes with the most handoffs of both times, because
+    there are thousands. Handoffs that lack an agent are left out.
+    """
+    found = DAILY_PAIRS.read(tenant).order_by().values_list(*_ROUTE, *OUTCOMES)
+    times = (found.filter(day__gte=day - timedelta(days=DAYS_BEFORE), day__lt=day), found.filter(day__gte=day))
+    compiled = [rows.query.sql_with_params() for rows in times]
+    by, names = ", ".join(_ROUTE), tuple(OUTCOMES)
+    sums = ", ".join(f"{total} AS {name}" for name, total in zip(names, SUMS, strict=True))
+    earlier, recent = (
+        f"SELECT {by}, {sums} FROM ({sql}) AS counted GROUP BY {by} ORDER BY {TOTAL} DESC LIMIT {_MOST_ROUTES}"  # noqa: S608
+        for sql, _ in compiled
+    )
+    numbers = ", ".join(f"{rows}.{name}" for rows in ("earlier", "recent") for name in names)
+    final = {rows: f"({rows}.accepted + {rows}.decided + {rows}.stopped)" for rows in ("earlier", "recent")}
+    rates = [f"1.0 * {rows}.accepted / NULLIF({total}, 0)" for rows, total in final.items()]
+    # Rounding must not lose a route, so the difference here is a little smaller than the least one that counts.
+    sql = f"""
+        WITH earlier AS ({earlier}), recent AS ({recent})
+        SELECT recent.source_agent_id, recent.target_agent_id, earlier.accepted IS NULL, {numbers}
+        FROM recent LEFT JOIN earlier ON earlier.source_agent_id = recent.source_agent_id
+            AND earlier.target_agent_id = recent.target_agent_id
+        WHERE recent.source_agent_id <> '' AND recent.target_agent_id <> '' AND (
+            earlier.accepted IS NULL OR {final["earlier"]} >= {_FEWEST_BEFORE} AND {final["recent"]} >= {_FEWEST_NOW}
+            AND ABS({rates[0]} - {rates[1]}) >= {_FEWEST_POINTS / 101}
+        ) ORDER BY recent.accepted + recent.decided + recent.stopped + recent.superseded DESC
+    """  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [param for _, params in compiled for param in params])
+        rows = cursor.fetchall()
+    now = {(source, target): Sums(*sums[len(names) :]) for source, target, _, *sums in rows}
+    before = {(source, target): Sums(*sums[: len(names)]) for source, target, is_new, *sums in rows if not is_new}
+    return before, now
 
 
 def _new_routes(

@@ -2,7 +2,7 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from django.db.models import Count, F, Max, QuerySet
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 
 from handoffaudit.accounts.models import Tenant
@@ -20,7 +21,7 @@ from handoffaudit.filter_fields import Order
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import NEWEST, OLDEST, ORDERS, Filters, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff
-from handoffaudit.handoffs.queries import matching, sort_by_id
+from handoffaudit.handoffs.queries import matching, of_tenant, sort_by_id
 
 MOST_COUNTED: Final = 200
 
@@ -31,7 +32,16 @@ _AT_ONCE: Final = 500
 
 _MOST_AGENTS: Final = 8
 
-_COLUMNS: Final = "id, tenant_id, trace_id, source_agent_id, target_agent_id, state, sent_at, received_at, token_count"
+_COLUMNS: Final = (
+    "id, tenant_id, trace_id, source_agent_id, target_agent_id, state, sent_at, received_at, token_count, version"
+)
+
+# The versions of the first handoffs of a trace together differ as soon as one of them changes, or another one arrives.
+_MARK: Final = f"""(SELECT SUM(version) FROM (
+    SELECT version FROM handoffs_handoff AS other
+    WHERE other.tenant_id = handoffs_handoff.tenant_id AND other.trace_id = handoffs_handoff.trace_id
+    ORDER BY other.id LIMIT {MOST_COUNTED + 1}
+) AS first)"""  # noqa: S608 -- it holds only a constant
 
 # The time of a handoff, as `Handoff.at`.
 _AT: Final = Coalesce("sent_at", "received_at")
@@ -44,10 +54,13 @@ class ListedTrace:
     `is_longer` means that the trace has more handoffs. `newest_at` is the time of receipt of the newest handoff that
     matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not count
     missing LLM checks, as on the page of the trace. `seconds` is the time from the first handoff to the last, and
-    `states` are the states of the handoffs in the order of their times.
+    `states` are the states of the handoffs in the order of their times. `first` is the id of the first handoff, and
+    `mark` differs as soon as anything else in the row changes.
     """
 
     trace_id: str
+    first: uuid.UUID
+    mark: int
     newest_at: datetime
     started_at: datetime
     handoffs: int
@@ -103,6 +116,18 @@ def list_traces(
     found, last = find(walks, order, after, limit)
     newest = _find_newest_times(walks, found) if by_start else {name: row.at for name, row in found.items()}
     return TracePage(list(_list_lines(tenant, newest)), str(last.id) if last else None)
+
+
+def list_changed_traces(tenant: Tenant, marks: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, ListedTrace]:
+    """Return the traces that changed, by their first handoffs; `marks` has the present mark of each trace.
+
+    The newest handoff of these traces is the newest of all, whatever the filters of the list.
+    """
+    versions = RawSQL(_MARK, [])  # noqa: S611 -- it has no parameters
+    found = of_tenant(tenant).filter(pk__in=marks).exclude(trace_id="").annotate(mark=versions)
+    names = [name for pk, name, mark in found.values_list("pk", "trace_id", "mark") if marks[pk] != mark]
+    newest = _find_newest_times([of_tenant(tenant)], names) if names else {}
+    return {row.first: row for row in _list_lines(tenant, newest)}
 
 
 def _find_met_first(walks: _Walks, order: Order, after: uuid.UUID | None, limit: int) -> _Found:
@@ -182,6 +207,8 @@ def _list_lines(tenant: Tenant, newest: dict[str, datetime]) -> Iterator[ListedT
         times = [row.at for row in shown]
         yield ListedTrace(
             trace_id=trace_id,
+            first=some[0].pk,
+            mark=sum(row.version for row in some),
             newest_at=newest[trace_id],
             started_at=times[0],
             handoffs=len(shown),

@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 import orjson
+from django.db.models import QuerySet
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.agents import declared_roles
@@ -110,9 +111,18 @@ def load_trace(tenant: Tenant, trace_id: str, most: int = MOST_HANDOFFS) -> Trac
 
 def trace_rows(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
     """Return the first handoffs of a trace in the order of their times."""
+    return list(_first_rows(tenant, trace_id, most))
+
+
+def list_versions(tenant: Tenant, trace_id: str, most: int) -> list[int]:
+    """Return the versions of the handoffs that `trace_rows` returns."""
+    return list(_first_rows(tenant, trace_id, most).values_list("version", flat=True))
+
+
+def _first_rows(tenant: Tenant, trace_id: str, most: int) -> "QuerySet[Handoff]":
     if not trace_id or "\x00" in trace_id:
-        return []
-    return list(of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id")[:most])
+        return Handoff.objects.none()
+    return of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id")[:most]
 
 
 def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:

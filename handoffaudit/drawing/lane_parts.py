@@ -122,6 +122,10 @@ _LEGEND_LINE = 20
 
 _LEGEND_ROOM = 480
 
+_UNDECIDED = frozenset({"held", "rejected"})
+
+_DECISIONS = ("approved", "declined")
+
 # Each state has its own combination of shape and mark, so that readers can tell states apart without colours.
 _MARKS = {
     "accepted": ("ring", "M-3 0l2 2.4 4-4.6", GOOD),
@@ -338,19 +342,24 @@ def draw_fold(layout: Layout, middle: float, label: str, number: int, href: str)
 
 
 def draw_legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
-    """Draw a legend of the marks in use, in as many lines as needed. Increase the layout's height by these lines."""
-    entries = [(state, state) for state in dict.fromkeys(one.state for one in arrows)]
+    """Draw a legend of the marks in use, in as many lines as needed. Increase the layout's height by these lines.
+
+    The height has room for the decisions on waiting handoffs, so that a page that shows them live does not move.
+    """
+    states = dict.fromkeys(one.state for one in arrows)
+    entries = [(state, state) for state in states]
     entries += [("", "introduces an ungrounded value")] if any(one.is_origin for one in arrows) else []
     entries += [("/", "inherits an ungrounded value")] if any(one.carries for one in arrows) else []
     entries += [("·", "tool results before")] if any(one.calls for one in arrows) else []
+    decisions = [state for state in _DECISIONS if state not in states] if not _UNDECIDED.isdisjoint(states) else []
     start = layout.left if layout.width - layout.left > _LEGEND_ROOM else 4.0
     parts, x, y = [], start, layout.bottom + 22
-    for kind, label in entries:
+    for kind, label in [*entries, *((None, state) for state in decisions)]:
         wide = 19 + len(label) * 7.0 + 14
         if x > start and x + wide > layout.shown_width:
             x, y = start, y + _LEGEND_LINE
             layout.height += _LEGEND_LINE
-        parts += [_draw_sign(kind, x, y, prefix), _draw_label(label, x + 19, y)]
+        parts += [] if kind is None else [_draw_sign(kind, x, y, prefix), _draw_label(label, x + 19, y)]
         x += wide
     return element("g", *parts, class_="lane-legend")
 

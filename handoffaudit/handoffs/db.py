@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import CharField, Model, QuerySet, UUIDField
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 # The SQLSTATE of a statement that was canceled.
 _CANCELED = "57014"
 
+# psycopg prepares a statement by itself after this many runs.
+_ONLY_ON_REQUEST = sys.maxsize
+
 
 @cache
 def is_postgresql() -> bool:
@@ -34,13 +38,20 @@ def is_postgresql() -> bool:
 def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
     """Yield a cursor that sends parameters separately from the statement, and raises the errors of Django.
 
-    Django's own cursor writes the parameters into the statement, which is expensive for document bodies.
+    Django's own cursor writes the parameters into the statement, which is expensive for document bodies. A statement
+    with `prepare=True` is prepared, except with a PgBouncer, which may give the next transaction another connection.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
     connection.ensure_connection()
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        yield cursor
+    opened = connection.connection
+    # Django turns prepared statements off. They stay off for its own statements, which never repeat their text.
+    opened.prepare_threshold = None if settings.PGBOUNCER else _ONLY_ON_REQUEST
+    try:
+        with connection.wrap_database_errors, psycopg.Cursor(opened) as cursor:
+            yield cursor
+    finally:
+        opened.prepare_threshold = None
 
 
 def among(values: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -189,7 +200,7 @@ def add_to_counts(columns: Columns, rows: Sequence[Sequence[Any]], numbers: int 
         arrays = ", ".join(f"%s::{kind}[]" for kind in columns.types)
         with server_cursor() as cursor:
             sql = _add_statement(columns, f"SELECT * FROM unnest({arrays})", numbers)  # noqa: S608
-            cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], binary=True)
+            cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], prepare=True, binary=True)
     else:
         execute_each(_add_statement(columns, f"VALUES ({columns.placeholders()})", numbers), columns.adapt_rows(rows))
 
@@ -201,19 +212,26 @@ def _add_statement(columns: Columns, rows: str, numbers: int) -> str:
 
 
 def sum_rows(
-    parts: "Iterable[QuerySet[Any, Any]]", by: Sequence[str], sums: Sequence[str], tail: str = ""
+    parts: "Iterable[QuerySet[Any, Any]]", by: Sequence[str], sums: Sequence[str], tail: str = "", *, only: str = ""
 ) -> list[tuple[Any, ...]]:
     """Group the rows of all `parts` by the columns `by`; return these columns and the SQL expressions `sums`.
 
-    Without columns, all rows are one group. All parts must have the same columns. `tail` is SQL that orders and limits
-    the result. The statement is written in SQL because Django can group neither a union nor a limited query.
+    Without columns, all rows are one group. All parts must have the same columns. `only` is SQL that orders and limits
+    the rows, `tail` orders and limits the result. The statement is written in SQL because Django can group neither a
+    union nor a limited query.
     """
-    compiled = [part.query.sql_with_params() for part in parts]
-    rows = " UNION ALL ".join(sql for sql, _ in compiled)
+    compiled = [(part.query.is_sliced, *part.query.sql_with_params()) for part in parts]
+    # SQLite unites limited queries only inside of another query.
+    rows = " UNION ALL ".join(
+        f"SELECT * FROM ({sql}) AS part_{number}" if is_limited else sql  # noqa: S608
+        for number, (is_limited, sql, _) in enumerate(compiled)
+    )
+    if only:
+        rows = f"SELECT * FROM ({rows}) AS united {only}"  # noqa: S608
     grouped = f"GROUP BY {', '.join(by)}" if by else ""
     sql = f"SELECT {', '.join((*by, *sums))} FROM ({rows}) AS counted {grouped} {tail}"  # noqa: S608
     with connection.cursor() as cursor:
-        cursor.execute(sql, [param for _, params in compiled for param in params])
+        cursor.execute(sql, [param for *_, params in compiled for param in params])
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
 

@@ -131,7 +131,7 @@ DECIDED = (State.APPROVED, State.DECLINED)
 
 _PART = 500
 
-# The column of a handoff, and the field beside a document that gives the column where the document does not.
+# Columns of a handoff, each with the field beside the document that fills the column if the document lacks the value.
 _BESIDE_DOCUMENT = {
     "trace_id": "trace_id",
     "parent_handoff_id": "parent_handoff_id",
@@ -181,8 +181,8 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
         parsed = msgspec.json.decode(document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    # A field beside the document is content, too: repeating what the document says would make other content of it, and
-    # an import of the file would refuse the handoff where it is stored already.
+    # Fields beside the document are part of the content. A field that repeats a value of the document would change the
+    # content, and a server that already has the handoff would refuse it at the import of the file.
     record = formats.read(parsed, handoff.format or None, Envelope()).record
     fields = {"document": document, "handoff_id": orjson.dumps(handoff.handoff_id)}
     if handoff.format:
@@ -205,7 +205,7 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
 
 
 MOST_AT_ONCE: Final = 2
-# For each part of a file, and for the whole file, a reader may take this long and the time that this rate needs.
+# A reader may take this long for each part of a file and for the whole file, plus the time that this rate needs.
 PATIENCE_SECONDS: Final = 20.0
 LEAST_BYTES_PER_SECOND: Final = 64 * 1024
 # A reader without a place holds its thread until it reads on or goes away.

@@ -105,14 +105,16 @@ def take_one(pk: uuid.UUID) -> Lease | None:
 
     Earlier handoffs of the trace come first, because a handoff is judged by what they brought into the trace.
     """
-    condition = f"id = %s AND claim_expires_at IS NULL AND tries = 0 AND NOT EXISTS ({_EARLIER_OF_TRACE})"
+    # Without the first test, the statement would read all handoffs of the tenant that have no trace.
+    is_first = f"(trace_id = '' OR NOT EXISTS ({_EARLIER_OF_TRACE}))"
+    condition = f"id = %s AND claim_expires_at IS NULL AND tries = 0 AND {is_first}"
     return _take(condition, [pk if db.is_postgresql() else pk.hex], 1)
 
 
 _TABLE = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
 _EARLIER_OF_TRACE = f"""
     SELECT 1 FROM "{_TABLE}" AS earlier WHERE earlier.tenant_id = "{_TABLE}".tenant_id
-    AND earlier.trace_id = "{_TABLE}".trace_id AND earlier.trace_id <> '' AND earlier.id < "{_TABLE}".id
+    AND earlier.trace_id = "{_TABLE}".trace_id AND earlier.id < "{_TABLE}".id
     AND earlier.state IN ('received', 'validating') AND NOT earlier.parked
 """  # noqa: S608
 

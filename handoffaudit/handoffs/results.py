@@ -221,7 +221,7 @@ def _update(columns: db.Columns, rows: list[list[Any]], pks: list[uuid.UUID]) ->
     if db.is_postgresql():
         with db.server_cursor() as cursor:
             values = [list(column) for column in zip(*rows, strict=True)]
-            cursor.execute(_update_many(columns), [*values, pks], binary=True)
+            cursor.execute(_update_many(columns), [*values, pks], prepare=True, binary=True)
     else:
         rows = [[*row, pk.hex] for row, pk in zip(columns.adapt_rows(rows), pks, strict=True)]
         db.execute_each(_update_one(columns), rows)

@@ -1,6 +1,6 @@
 """Statistics of handoffs for pages, from the stored counts; unjudged handoffs are counted live, up to a limit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -43,10 +43,6 @@ class Unjudged:
     parked: int
 
 
-# For a period in the past, whose handoffs are judged.
-NONE_UNJUDGED: Final = Unjudged(dict.fromkeys(WAITING_STATES, 0), 0, None, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class KnownValues:
     types: list[str]
@@ -62,6 +58,15 @@ def count_by_state(
     unjudged = unjudged or count_unjudged(tenant)
     totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
     return totals | _sum_by_state(_filter_hours(tenant, since, until))
+
+
+def sum_states(several: Iterable[Mapping[str, int] | Mapping[State, int]]) -> dict[str, int]:
+    """Return the sum of several numbers of handoffs by state, with all states."""
+    totals = dict.fromkeys(State.values, 0)
+    for numbers in several:
+        for state, number in numbers.items():
+            totals[state] += number
+    return totals
 
 
 def _sum_by_state(rows: "QuerySet[HourlyTotal]") -> dict[str, int]:

@@ -321,8 +321,8 @@ def is_met(when: When | None, data: dict[str, Any], path: Path, place: Location,
     """Return whether a rule for `path` applies to the value at `place`.
 
     A condition is not met if its field is missing, or if the types do not allow its comparison. A condition with a `*`
-    is met if one value meets the condition. If the path of the condition begins
-    like the path of the rule, the condition is about the same item. Raises PathError for a path that cannot be read.
+    is met if one value meets the condition. If the path of the condition begins like the path of the rule, the
+    condition is about the same item. Raises PathError for a path that cannot be read.
     """
     met = partial(_is_met, data=data, path=path, place=place, effort=effort)
     return (any if isinstance(when, AnyCondition) else all)(met(one) for one in conditions_of(when))

@@ -143,6 +143,23 @@
     );
   }
 
+  // What was written meanwhile is shown on a click. An entry that somebody has in hand, such as an open form, stays.
+  function show(button) {
+    const holder = button.parentElement;
+    const fresh = holder.querySelector("template").content.firstElementChild;
+    const inPlace = (root, id) => root.querySelector(`#${CSS.escape(id)}`);
+    const old = inPlace(panelOf(holder) ?? document, fresh.id);
+    if (!old) return;
+    for (const entry of old.querySelectorAll("li[id]")) {
+      const same = inPlace(fresh, entry.id);
+      if (same && isInHand(entry)) same.replaceWith(entry);
+    }
+    old.replaceWith(fresh);
+    holder.replaceChildren();
+    if (window.htmx) htmx.process(fresh);
+    fresh.focus({ preventScroll: true });
+  }
+
   function say(words) {
     const place = document.getElementById("live-told");
     if (place) place.textContent = words;
@@ -181,6 +198,10 @@
   for (const name of ["pointermove", "pointerdown", "keydown", "wheel", "focusin", "htmx:afterSwap"]) {
     document.addEventListener(name, wake, { passive: true });
   }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-live-show]");
+    if (button) show(button);
+  });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return clearTimeout(timer);
     wait = SHORTEST;

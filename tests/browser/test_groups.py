@@ -14,7 +14,7 @@ def test_a_finding_is_looked_into_muted_and_unmuted(open_page, product):
     page = open_page("rui")
     page.goto(f"{product.senders['default'].pages}groups/?sort=most")
     first = page.locator(".group").first
-    first.get_by_text("Newest handoffs").click()
+    first.locator("summary").click()
     expect(first.locator(".group-handoffs a").first).to_be_visible()
     first.locator(".group-title a").press("Enter")
     expect(page).to_have_url(re.compile(r"/groups/\d+/$"))
@@ -39,6 +39,6 @@ def test_findings_are_read_without_javascript(open_page, product):
     page.get_by_role("button", name="Filter").click()
     expect(page).to_have_url(re.compile(r"/groups/\?sort=most$"))
     first = page.locator(".group").first
-    first.get_by_text("Newest handoffs").click()
+    first.locator("summary").click()
     first.get_by_text("See them on the finding's page").click()
     expect(page).to_have_url(re.compile(r"/groups/\d+/#newest$"))

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.product import Sender
 from tests.browser.watching import overflow, settled
+from tests.running.conftest import wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -40,6 +41,46 @@ def test_a_row_is_one_line(open_page: OpenPage, default: Sender) -> None:
     heights = page.locator("#rows tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
     assert heights
     assert max(heights) < 45
+
+
+def test_a_finding_is_a_row_of_44_pixels_however_long_its_names_are(open_page: OpenPage, default: Sender) -> None:
+    name = "an-agent-whose-name-is-very-long-" * 3
+    data = {"a_field_with_a_very_long_name_" + "x" * 60: {"text": "It is done."}}
+    sent(default, source_agent_id=name, call_chain=["writer", name], data=data)
+    wait_for(lambda: default.api.get("/groups", params={"source": name}).json()["items"])
+    page = open_page("rui")
+    for width in (1100, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(f"{default.pages}groups/")
+        rows = page.locator(".groups > .group")
+        assert set(rows.evaluate_all("rows => rows.map((row) => row.offsetHeight)")) <= {43, 44}
+        assert page.locator(".group-where .agent").evaluate_all(
+            "names => names.every((name) => name.offsetHeight < 24)"
+        )
+        assert overflow(page) == 0
+
+
+def test_the_focus_stays_on_the_head_that_sorted_the_list(open_page: OpenPage, default: Sender) -> None:
+    sent(default)
+    for javascript in (True, False):
+        page = open_page("rui", javascript=javascript)
+        for path in ("handoffs/", "groups/", "traces/", "agents/?period=30d"):
+            page.goto(f"{default.pages}{path}")
+            head = page.locator("a.sort").last
+            head.focus()
+            page.keyboard.press("Enter")
+            page.wait_for_url(re.compile("#sort-"))
+            expect(head).to_be_focused()
+            expect(head).to_be_in_viewport()
+
+
+def test_traces_are_sorted_by_their_start_on_a_small_screen(open_page: OpenPage, default: Sender) -> None:
+    page = open_page("rui", width=390)
+    page.goto(f"{default.pages}traces/?saved=all")
+    page.get_by_label("Order").select_option("Earliest start first")
+    expect(page).to_have_url(re.compile("sort=started"))
+    expect(page.locator("caption")).to_have_text("Traces, earliest start first")
+    assert overflow(page) == 0
 
 
 def test_an_empty_list_shows_its_first_row_by_itself(open_page: OpenPage, default: Sender) -> None:

@@ -1,6 +1,7 @@
 """Browser tests of an open page: the list announces new handoffs and shows them on request."""
 
 import re
+import uuid
 
 import pytest
 from django.template.loader import render_to_string
@@ -134,6 +135,49 @@ def test_a_decision_comes_to_findings_and_to_the_overview_and_moves_nothing(open
         assert violations(page) == []
 
 
+def test_a_decision_comes_to_a_trace_and_to_the_list_of_traces_and_moves_nothing(open_page, product):
+    sender = product.senders["live"]
+    document = {
+        "source_agent_id": "planner",
+        "target_agent_id": "writer",
+        "tenant_id": "live",
+        "handoff_type": "message",
+        "call_chain": ["writer", "planner"],
+        "data": {"text": "The order 4711 costs 98731 EUR."},
+    }
+    sent = {"document": document, "trace_id": uuid.uuid4().hex, "context": {"order": "The order 4711 costs 240 EUR."}}
+    answer = sender.api.post("/handoffs", json=sent, headers={"Prefer": "wait=30"}).json()
+    address = f"{sender.pages}traces/{sent['trace_id']}/"
+    places = {"listed": f"{sender.pages}traces/", "whole": address, "small": address}
+    places["panel"] = f"{sender.pages}traces/?open={sent['trace_id']}"
+    pages = {name: open_page("rui", width=390 if name == "small" else 1440) for name in places}
+    for name, page in pages.items():
+        page.clock.install()
+        page.goto(places[name])
+    box = pages["listed"].get_by_role("checkbox", name=f"Select {sent['trace_id']}")
+    box.check()
+    pages["whole"].locator(".lanes-scroll--wide").first.focus()
+    pages["whole"].locator(".lanes-words summary").click()
+    pages["panel"].locator("#panel #drawn-words").wait_for(state="attached")
+    shown = {name: page.locator("#handoffs, .trace-list tbody tr").last.bounding_box() for name, page in pages.items()}
+    sender.decide(answer["id"], "approve")
+    for page in pages.values():
+        page.clock.fast_forward(ASKED_EVERY)
+    expect(box.locator("xpath=ancestor::tr")).to_contain_text("approved")
+    expect(box).to_be_checked()
+    for name in ("whole", "small", "panel"):
+        expect(pages[name].locator("#drawn-words")).to_contain_text(": approved")
+        expect(pages[name].locator("#drawn-wide use[href$='-approved']").first).to_be_attached()
+        expect(pages[name].locator("#handoffs .live-state").first).to_contain_text("approved")
+    expect(pages["whole"].locator("#drawn-words")).to_be_visible()
+    after = {name: page.locator("#handoffs, .trace-list tbody tr").last.bounding_box() for name, page in pages.items()}
+    assert after == shown
+    for page in pages.values():
+        assert shifts(page) == []
+        assert violations(page) == []
+    assert overflow(pages["small"]) == 0
+
+
 @pytest.mark.nightly
 def test_two_people_see_each_others_comments_and_keep_what_they_type(open_page, product):
     sender = product.senders["live"]
@@ -141,10 +185,19 @@ def test_two_people_see_each_others_comments_and_keep_what_they_type(open_page, 
     reader, writer = open_page("rui"), open_page("sana", javascript=False)
     reader.goto(address)
     reader.get_by_label("Comment").first.fill("A draft")
+    steady = [reader.locator(selector) for selector in ("#why", "#activity-list", "#layers")]
+    before = [one.bounding_box() for one in steady]
     writer.goto(address)
     writer.get_by_label("Comment").first.fill("Is the total right?")
     writer.get_by_role("button", name="Comment").click()
-    expect(reader.get_by_text("Is the total right?")).to_be_visible(timeout=5000)
+    show = reader.get_by_role("button", name="1 new entry, show")
+    expect(show).to_be_visible(timeout=5000)
+    expect(reader.get_by_text("Is the total right?")).to_be_hidden()
+    assert [one.bounding_box() for one in steady] == before
+    assert shifts(reader) == []
+    show.click()
+    expect(reader.get_by_text("Is the total right?")).to_be_visible()
+    expect(reader.locator("#activity-list")).to_be_focused()
     expect(reader.get_by_label("Comment").first).to_have_value("A draft")
     verdict = reader.locator("#why").bounding_box()
     writer.get_by_label("Assign to").select_option("rui")

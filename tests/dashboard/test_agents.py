@@ -125,7 +125,7 @@ def test_the_heads_of_columns_sort_the_agents_and_keep_the_period(tenant: Tenant
     page = shown(as_viewer, f"{PAGE}?period=24h&sort=-sent")
     assert texts(page, "[aria-sort=descending]") == ["Sent"]
     heads = links(section(page, "agents"), "thead a")
-    assert heads[:2] == [f"{PAGE}?period=24h&sort=name#agents", f"{PAGE}?period=24h&sort=sent#agents"]
+    assert heads[:2] == [f"{PAGE}?period=24h&sort=name#sort-name", f"{PAGE}?period=24h&sort=sent#sort-sent"]
     assert len(heads) == 7
     assert links(page, ".period a")[1] == "?period=7d&sort=-sent"
     assert only(page, ".period-form [name=sort]").attributes["value"] == "-sent"

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qsl
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -18,6 +17,7 @@ from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, HourlyTotal
+from tests.dashboard.live_page import decline, polled, seen_by
 from tests.diagnostics.groups.support import group
 from tests.pages import attributes, links, select, text_of, texts
 
@@ -158,12 +158,6 @@ def test_a_decision_comes_to_what_needs_attention(sign_in: SignIn, reviewer: Per
     assert attributes(newer, "#attention", "data-live-seen") != attributes(page, "#attention", "data-live-seen")
 
 
-def seen_by(page: Any) -> dict[str, str]:
-    """Return what the script of the page sends with each poll."""
-    pairs = (parse_qsl(one) for one in attributes(page, "[data-live-seen]", "data-live-seen"))
-    return {name: value for some in pairs for name, value in some}
-
-
 def test_a_decision_comes_to_the_chart_and_the_lists_of_the_overview(
     sign_in: SignIn, reviewer: Person, circular: Handoff, held: Handoff
 ) -> None:
@@ -234,18 +228,6 @@ def test_a_decision_comes_to_the_numbers_of_findings(
     # Another way to write the number of a group is answered with the number as the page writes it.
     forged = client.get(address, {"rows": f"00{changed.pk}.0"}, headers=asking)
     assert attributes(forged, "[data-live-row]", "data-live-row") == [f"{changed.pk}.0"]
-
-
-def polled(client: Client, address: str, page: Any) -> Any:
-    """Ask as the script of an open page does."""
-    rows = "~".join(attributes(page, "[data-live-row]", "data-live-row"))
-    path, _, query = address.partition("?")
-    return client.get(path, dict(parse_qsl(query)) | seen_by(page) | {"rows": rows}, headers={"X-Live": "1"})
-
-
-def decline(client: Client, handoff: Handoff) -> None:
-    sent = {"decision": "decline", "note": "no", "version": handoff.version}
-    assert client.post(f"/t/acme/handoffs/{handoff.pk}/decide/", sent).status_code == 302
 
 
 @pytest.mark.parametrize("headers", [{}, {"HX-Request": "true", "HX-Target": "panel"}])

@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
-from uuid import UUID
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard import trace_page
 from handoffaudit.dashboard import traces as dashboard_traces
 from handoffaudit.dashboard.handoffs.document import place_of_value
 from handoffaudit.dashboard.navigation import build_trace_url
@@ -20,6 +21,7 @@ from handoffaudit.dashboard.traces import ROWS
 from handoffaudit.diagnostics import traces
 from handoffaudit.diagnostics.trace_list import list_traces
 from handoffaudit.handoffs.models import Handoff
+from tests.dashboard.live_page import decline, polled
 from tests.dashboard.log_lines import moment, take
 from tests.dashboard.log_lines import trace as log_line
 from tests.diagnostics.trace_support import handed, made_up
@@ -29,6 +31,16 @@ SignIn = Callable[[Person], Client]
 LIST = "/t/acme/traces/"
 HANDOFF = re.compile(r"/t/acme/handoffs/[0-9a-f-]{36}/")
 FRESH = {"HX-Request": "true", "X-Live": "1"}
+
+
+def blocked_in(tenant: Tenant) -> Handoff:
+    """Return a rejected handoff at the end of the trace of `made_up`."""
+    made_up(tenant)
+    return handed(tenant, "planner", "writer", "Again.", document={"call_chain": ["writer", "planner"]})
+
+
+def ids(page: Any) -> set[str]:
+    return set(attributes(page, "[id]", "id"))
 
 
 @pytest.fixture
@@ -72,22 +84,23 @@ def test_the_head_of_the_time_sorts_the_list_and_keeps_filters_and_cursor(
     for trace in ("a", "b", "c"):
         handed(tenant, "planner", "writer", "It is done.", trace)
     page = browser.get(f"{LIST}?agent=planner")
-    by_start = f"{LIST}?agent=planner&sort=-started"
-    assert links(page, "thead a") == [f"{LIST}?agent=planner&sort=oldest", by_start]
+    by_start = f"{LIST}?agent=planner&sort=-started#sort-started"
+    assert links(page, "thead a") == [f"{LIST}?agent=planner&sort=oldest#sort-newest", by_start]
+    assert attributes(page, "thead a", "id") == ["sort-newest", "sort-started"]
     assert len(select(page, "[aria-sort=descending]")) == 1
     monkeypatch.setattr(dashboard_traces, "list_traces", partial(list_traces, limit=2))
     page = browser.get(f"{LIST}?agent=planner&sort=oldest")
     assert [one.strip() for one in texts(page, "tbody .row-link")] == ["a", "b"]
-    assert links(page, "thead a") == [f"{LIST}?agent=planner", by_start]
+    assert links(page, "thead a") == [f"{LIST}?agent=planner#sort-newest", by_start]
     assert len(select(page, "[aria-sort=ascending]")) == 1
-    assert not select(page, "[data-live]")
-    assert only(page, ".trace-filters [name=sort]").attributes["value"] == "oldest"
+    assert attributes(page, "[data-live]", "data-live") == [f"{LIST}?agent=planner&sort=oldest"]
+    assert only(page, ".trace-filters [name=sort] [selected]").attributes["value"] == "oldest"
     (following,) = links(page, ".pager a")
     assert following.startswith(f"{LIST}?agent=planner&sort=oldest&cursor=")
     assert [one.strip() for one in texts(browser.get(following), "tbody .row-link")] == ["c"]
     page = browser.get(by_start)
     assert [one.strip() for one in texts(page, "tbody .row-link")] == ["c", "b"]
-    assert links(page, "thead a")[1] == f"{LIST}?agent=planner&sort=started"
+    assert links(page, "thead a")[1] == f"{LIST}?agent=planner&sort=started#sort-started"
     page = browser.get(f"{LIST}?agent=planner&sort=started")
     assert [one.strip() for one in texts(page, "tbody .row-link")] == ["a", "b"]
     assert browser.get(f"{LIST}?sort=score").status_code == 400
@@ -207,15 +220,63 @@ def test_while_a_trace_goes_on_its_new_handoffs_are_counted(browser: Client, ten
     assert browser.get(f"{LIST}work/1/?after=odd", headers=FRESH).status_code == 404
 
 
-def test_a_trace_that_has_ended_is_not_asked_for_again(browser: Client, tenant: Tenant) -> None:
+def test_what_a_long_trace_leaves_out_is_not_counted_as_new(
+    browser: Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made_up(tenant)
-    Handoff.objects.update(received_at=timezone.now() - timedelta(minutes=11))
-    assert "data-live=" not in browser.get(f"{LIST}work/1/").text
-    ended = browser.get(f"{LIST}work/1/?after={UUID(int=0)}", headers=FRESH)
-    assert ended.status_code == 410
-    # Decisions still change the states of a page that was opened before.
-    rows = f"{Handoff.objects.first().pk.hex}.0.trace"
-    assert "state-trace-" in browser.get(f"{LIST}work/1/?after={UUID(int=0)}&rows={rows}", headers=FRESH).text
+    monkeypatch.setattr(trace_page, "MOST_ON_A_PAGE", 2)
+    monkeypatch.setattr(traces, "MOST_HANDOFFS", 2)
+    page = browser.get(f"{LIST}work/1/")
+    assert page.context["trace"].has_more
+    assert polled(browser, page.context["live"], page).status_code == 204
+
+
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true", "HX-Target": "panel"}])
+def test_a_decision_comes_to_the_drawing_of_a_trace_and_to_nothing_else(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, headers: dict[str, str]
+) -> None:
+    client = sign_in(reviewer)
+    blocked = blocked_in(tenant)
+    page = client.get(f"{LIST}work/1/?value=all", headers=headers)
+    (address,) = attributes(page, "[data-live]", "data-live")
+    assert polled(client, address, page).status_code == 204
+    handed(tenant, "reader", "planner", "Thanks.")
+    boxes = [one.attributes["viewBox"] for one in select(page, "#drawn-wide svg, #drawn-time svg")]
+    assert "drawn-wide" not in polled(client, address, page).text
+    decline(client, blocked)
+    newer = polled(client, address, page)
+    assert {"drawn-wide", "drawn-narrow", "drawn-time", "drawn-narrow_time", "drawn-words"} <= ids(newer)
+    assert "#lanes-wide-declined" in newer.text
+    assert "5. planner \u2192 writer: declined" in texts(newer, "#drawn-words li")[4]
+    assert len(texts(newer, "#drawn-words li")) == 5
+    assert [one.attributes["viewBox"] for one in select(newer, "#drawn-wide svg, #drawn-time svg")] == boxes
+    assert polled(client, address, newer).status_code == 204
+    for wrong in ("x", "5", "-1.2", "9" * 30, "\u0665.4"):
+        assert client.get(f"{address}&drawn={wrong}", headers=FRESH).status_code in (200, 204)
+
+
+def test_a_decision_comes_to_the_list_of_traces_in_any_order(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    client = sign_in(reviewer)
+    blocked = blocked_in(tenant)
+    handed(tenant, "planner", "writer", "It is done.", "b")
+    foreign = handed(other_tenant, "planner", "writer", "Done.", "c", document={"tenant_id": "globex"})
+    for query in ("?sort=oldest", ""):
+        page = client.get(f"{LIST}{query}")
+        (address,) = attributes(page, "[data-live]", "data-live")
+        with CaptureQueriesContext(connection) as queries:
+            assert polled(client, address, page).status_code == 204
+        # Session, person, membership, the marks of the traces, new handoffs, the number of the menu.
+        assert len(queries) <= 7
+    decline(client, blocked)
+    newer = f"<table><tr>{polled(client, address, page).text}</tr></table>"
+    assert text_of(newer, "#trace-2-worst").split()[-1] == "declined"
+    assert "1 declined" in text_of(newer, "#trace-2-states")
+    assert len(select(newer, "td")) == len(select(page, "td[data-live-of='2']")) == 7
+    assert polled(client, address, newer).status_code == 204
+    forged = {"rows": f"1.{foreign.pk.hex}.0~1.x.0~{'9' * 5}.{foreign.pk.hex}.1"}
+    assert client.get(address, forged, headers=FRESH).status_code == 204
 
 
 def test_the_middle_of_a_long_trace_is_opened_on_request(browser: Client, tenant: Tenant) -> None:
@@ -258,12 +319,12 @@ def test_what_logs_say_of_a_trace_is_asked_for_later(browser: Client, tenant: Te
 def test_the_table_of_a_long_trace_is_read_in_parts(browser: Client, tenant: Tenant) -> None:
     for number in range(ROWS + 3):
         handed(tenant, "planner", f"agent-{number % 3}", f"Part {number}.")
-    first, later = browser.get(f"{LIST}work/1/"), browser.get(f"{LIST}work/1/?rows={ROWS}")
+    first, later = browser.get(f"{LIST}work/1/"), browser.get(f"{LIST}work/1/?first={ROWS}")
     assert (len(first.context["rows"]), len(later.context["rows"])) == (ROWS, 3)
-    assert f'href="?rows={ROWS}#handoffs"' in first.text
+    assert f'href="?first={ROWS}#handoffs"' in first.text
     assert [one.split(".")[0] for one in texts(later, ".lanes-words li")] == ["26", "27", "28"]
     for wrong in ("-1", "x", "99999", "9" * 40, "\u0662"):
-        assert browser.get(f"{LIST}work/1/", {"rows": wrong}).context["rows"][0].traced.number == 1
+        assert browser.get(f"{LIST}work/1/", {"first": wrong}).context["rows"][0].traced.number == 1
 
 
 def test_a_trace_of_57_handoffs_is_a_small_page(browser: Client, tenant: Tenant) -> None:

@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.file_reports import Effect, measure_effect, recount_days
 from handoffaudit.diagnostics.file_stats import FileTally
-from handoffaudit.diagnostics.models import DailyFileCount
+from handoffaudit.diagnostics.models import DailyFileCount, HourlyFileCount
 from handoffaudit.handoffs.periods import HOUR, window_of
 from handoffaudit.handoffs.recount import Difference
 from tests.diagnostics.support import NOW, counted, window_then
@@ -144,9 +144,13 @@ def test_a_recount_corrects_the_daily_counts(tenant: Tenant, other_tenant: Tenan
     counted(tenant, "b", 2, "file_missing")
     counted(other_tenant, "a", 5)
     right = sorted(DailyFileCount.objects.values_list("tenant", "agent", "used", "file_missing"))
-    assert recount_days() == Difference(3, 0)
+    hours = sorted(HourlyFileCount.objects.values_list("tenant", "hour", "reason", "number"))
+    assert [number for *_, number in hours] == [3, 2, 5]
+    assert recount_days() == Difference(6, 0)
     DailyFileCount.objects.filter(tenant=other_tenant).delete()
     DailyFileCount.objects.filter(agent="b").update(used=7, file_missing=0)
-    assert recount_days(repair=False).wrong == 2
-    assert recount_days() == Difference(3, 2)
+    HourlyFileCount.objects.filter(reason="file_missing").update(number=1)
+    assert recount_days(repair=False).wrong == 3
+    assert recount_days() == Difference(6, 3)
     assert sorted(DailyFileCount.objects.values_list("tenant", "agent", "used", "file_missing")) == right
+    assert sorted(HourlyFileCount.objects.values_list("tenant", "hour", "reason", "number")) == hours

@@ -38,3 +38,17 @@ def test_a_long_list_is_one_parameter_on_postgresql(tenant: Tenant) -> None:
     assert ("ANY" in sql) is (connection.vendor == "postgresql")
     condition, values = db.among(["a", "b"])
     assert (condition.count("%s"), len(values)) == ((1, 1) if db.is_postgresql() else (2, 2))
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite prepares all statements")
+@pytest.mark.parametrize("with_pgbouncer", [False, True])
+@pytest.mark.django_db
+def test_statements_are_prepared_on_request_but_not_with_a_pgbouncer(settings, *, with_pgbouncer: bool) -> None:
+    settings.PGBOUNCER = with_pgbouncer
+    name = f"only_here_{with_pgbouncer}".lower()
+    with db.server_cursor() as cursor:
+        cursor.execute(f"SELECT 1 AS {name}", prepare=True)
+        cursor.execute(f"SELECT 2 AS {name}")
+    with connection.cursor() as found:
+        found.execute("SELECT statement FROM pg_prepared_statements WHERE statement LIKE %s", [f"%{name}"])
+        assert found.fetchall() == ([] if with_pgbouncer else [(f"SELECT 1 AS {name}",)])

@@ -5,13 +5,14 @@ from uuid import UUID
 
 import orjson
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State
-from tests.handoffs.support import SENDER, judged, payload, take
+from tests.handoffs.support import SENDER, judged, payload, submit, take
 
 pytestmark = pytest.mark.django_db
 
@@ -169,3 +170,28 @@ def test_something_waits_when_it_is_fresh_or_its_lease_expired(tenant: Tenant) -
     assert not judge.is_anything_waiting()
     let_leases_expire()
     assert judge.is_anything_waiting()
+
+
+def steps_to_lease_one(tenant: Tenant) -> int:
+    """Return how many hundred steps SQLite takes to lease a handoff that was just stored."""
+    pk = UUID(submit(tenant, payload()).id)
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.connection.set_progress_handler(count, 100)
+    try:
+        assert judge.take_one(pk)
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+    return steps
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="PostgreSQL does not tell its steps")
+def test_one_without_a_trace_is_leased_at_once_however_many_others_have_none(tenant: Tenant) -> None:
+    few = steps_to_lease_one(tenant)
+    assert store.accept_batch(tenant, SENDER, [orjson.dumps(payload()) for _ in range(300)])
+    assert steps_to_lease_one(tenant) <= few + 3

@@ -229,7 +229,7 @@ def start_celery(queue: str, threads: int) -> None:
 
     # Celery warns about every worker that runs as root. This worker reads only messages of the product, as JSON.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
-    # As `celery worker` does, without loading the prompt of Celery's shell, which takes 5 MB.
+    # `celery worker` starts a worker in the same way, but also loads the prompt of Celery's shell, which takes 5 MB.
     worker = app.Worker(
         pool_cls="threads",
         concurrency=threads,

@@ -271,7 +271,7 @@ def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     found = load_agents(who.tenant, choice.window.since, choice.window.until)
     links = Links(who.tenant, choice.window)
     context = choice.context | {"found": found, "most_traced": MOST_TRACED, "filters": filters}
-    context["views"] = SortedPage(reverse("dashboard:agents", args=[who.tenant.slug]), context["query"], "agents")
+    context["views"] = SortedPage(reverse("dashboard:agents", args=[who.tenant.slug]), context["query"])
     context["item_url"] = open_item_url(request, who.tenant.slug, "agents", context["query"])
     if found.agents:
         context |= _drawings(who, found, links) | _lists(_Naming(who, links), found)

@@ -51,13 +51,17 @@ class Entry:
 class Activity:
     """A page of the timeline, latest first; `older` is the cursor of the next page, or empty.
 
-    `mark` differs as soon as anything in the timeline changes.
+    `mark` differs as soon as anything in the timeline changes. `at` is the moment of the latest entry, in microseconds.
     """
 
     entries: list[Entry]
     older: str
     is_latest: bool
     mark: str = ""
+
+    @property
+    def at(self) -> int:
+        return _in_microseconds(self.entries[0]) if self.entries else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,11 @@ class _Cursor:
     @classmethod
     def of(cls, entry: Entry) -> str:
         pk = entry.event.pk if entry.event else entry.comment.pk.hex if entry.comment else ""
-        return f"{(entry.at - _EPOCH) // timedelta(microseconds=1)}-{pk}"
+        return f"{_in_microseconds(entry)}-{pk}"
+
+
+def _in_microseconds(entry: Entry) -> int:
+    return (entry.at - _EPOCH) // timedelta(microseconds=1)
 
 
 def activity_of(who: TenantMembership, handoff: Handoff, before: str = "", limit: int = MOST_ENTRIES) -> Activity:
@@ -127,12 +135,17 @@ def activity_context(
 
 
 def newer_activity(request: HttpRequest, context: dict[str, Any], limit: int = MOST_ENTRIES) -> list[str]:
-    """Return the timeline of a live answer, if the timeline that the page shows (`activity`) is out of date.
+    """Return how many entries are later than the page's latest one (`activity_at`), with the timeline for a click.
 
-    A page that shows older entries sends no `activity`. `context` has `who` and `handoff`.
+    The list is empty if the timeline that the page shows (`activity`) is up to date. A page that shows older entries
+    sends no `activity`. `context` has `who` and `handoff`.
     """
     who, handoff = context["who"], context["handoff"]
     if request.GET.get("activity", "") in ("", _mark_of(handoff)):
         return []
     shown = context | activity_context(who, handoff, limit=limit)
-    return [render_to_string("dashboard/handoff/activity.html#activity_list", shown, request)]
+    seen = request.GET.get("activity_at", "")
+    since = int(seen) if seen.isascii() and seen.isdigit() and len(seen) <= 16 else 0
+    number = sum(_in_microseconds(entry) > since for entry in shown["activity"].entries)
+    shown |= {"is_newer": True, "number": number, "more": number == limit}
+    return [render_to_string("dashboard/handoff/activity.html#activity_new", shown, request)]

@@ -85,7 +85,8 @@ _BAD, _WAIT = 80.0, 95.0
 @register.filter
 def percent(share: Share) -> str:
     """Format a share as `99.5 %`, or `n/a` for a share of nothing."""
-    return "n/a" if share.percent is None else f"{share.percent:.1f} %"
+    found = share.percent
+    return "n/a" if found is None else f"{found:.1f} %"
 
 
 def whole_percent(share: Share) -> str:

@@ -135,15 +135,21 @@ def sort_by(context: Context, label: str, *names: str) -> SafeString:
 
 
 def sort_link(context: Context, label: str, *names: str) -> tuple[SafeString, Order]:
-    """Return the link that sorts the list by a column, and the present order of the list."""
+    """Return the link that sorts the list by a column, and the present order of the list.
+
+    The fragment names the link itself, so that the focus stays there on the sorted page, also without JavaScript.
+    """
     filters, views = context["filters"], context["views"]
     orders, usual = type(filters).orders(), type(filters)().sort
     at = names.index(filters.sort) if filters.sort in names else -1
     wanted = usual if names == (filters.sort,) else names[(at + 1) % len(names)]
     sign = icon("down" if filters.order.is_descending else "up") if at >= 0 else ""
+    name = f"sort-{names[0].removeprefix('-')}"
     link = format_html(
-        '<a class="sort" href="{}" title="{}">{}{}</a>',
+        '<a class="sort" id="{}" href="{}#{}" title="{}">{}{}</a>',
+        name,
         views.href(filters.to_query(sort=wanted)),
+        name,
         f"Sort: {orders[wanted].label}",
         label,
         sign,

@@ -176,12 +176,13 @@ def _draw_edge(edge: MapEdge, ways: Ways, most: int) -> str:
     thickest = _THICKEST_LOOP if edge.source == edge.target else _THICKEST
     wide = _THINNEST + (thickest - _THINNEST) * sqrt(edge.number / most)
     way = ways.of((edge.source, edge.target), wide)
+    path = way.path
     colour = _LOW if edge.is_low else _LINE
     parts = [
-        element("path", d=way.path, fill="none", stroke="transparent", stroke_width=14, class_="map-field"),
+        element("path", d=path, fill="none", stroke="transparent", stroke_width=14, class_="map-field"),
         element(
             "path",
-            d=way.path,
+            d=path,
             fill="none",
             stroke=colour,
             stroke_width=wide,

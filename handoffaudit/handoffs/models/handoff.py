@@ -23,7 +23,7 @@ def new_id() -> uuid.UUID:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The bits of the time of arrival in an id, in microseconds: more than the seven days in which a sender may be late.
+# The bits of an id that hold the time of arrival, in microseconds: more than the seven days that a handoff may be late.
 _ARRIVAL_BITS, _RANDOM_BITS = 40, 22
 
 
@@ -145,7 +145,7 @@ class Handoff(Leased):
             models.Index(
                 fields=["tenant", "lineage", "attempt"], condition=~models.Q(lineage=""), name="handoff_by_lineage"
             ),
-            # Without the state among its columns, SQLite would choose the index over all states instead.
+            # If this index lacked the state, SQLite would choose the index over all states instead.
             models.Index(
                 fields=["tenant", "state", "id"], condition=models.Q(escalated=True), name="handoff_escalated"
             ),

@@ -79,7 +79,7 @@ def assign(
 ) -> Handoff:
     """Assign a handoff to a person, or to nobody, which returns a waiting handoff to the queue.
 
-    Idempotent without a note. Raise `Handoff.DoesNotExist` or a `ReviewError`.
+    Without a note, a repeated call changes nothing. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     handoff = queries.get(tenant, reference)
     now = reassignment_of(handoff)

@@ -254,7 +254,7 @@ _SIZE_OF_HALF: Final = 6
 def _replace_halves(body: bytes) -> bytes:
     """Return JSON with U+FFFD for each lone half of a surrogate pair.
 
-    JavaScript writes such a half where a text was cut inside a sign, and one of them would make the export unreadable.
+    JavaScript writes such a half where a text was cut inside a character. A lone half would make the export unreadable.
     """
     if b"\\ud" not in body and b"\\uD" not in body:
         return body
@@ -304,7 +304,7 @@ def _read_json(part: _Part, sender: int) -> Span:
 
 
 def _time_in(span: dict[str, Any], name: str) -> int:
-    """Return a time, and 0 if there is none. Raise `Refused` if it does not fit into 64 bits."""
+    """Return a time, or 0 if there is none. Raise `Refused` if it does not fit into 64 bits."""
     given = span.get(name) or 0
     value = int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,20}", given) else given
     if not isinstance(value, int) or not 0 <= value < 2**64:
@@ -351,7 +351,7 @@ _JSON_VALUES: Final[dict[str, Callable[[Any, int], Any]]] = {
 
 
 def _checked_id(name: str, value: object) -> str:
-    """Return an id in lower-case hexadecimal digits. Raise `Refused` if it has not the length of the protocol."""
+    """Return an id in lower-case hexadecimal digits. Raise `Refused` if its length is wrong."""
     size = _ID_BYTES[name]
     if name == "parentSpanId" and (not value or (isinstance(value, str) and not value.strip("0"))):
         return ""

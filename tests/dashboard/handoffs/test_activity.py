@@ -12,7 +12,7 @@ from handoffaudit.handoffs.models import Comment, Handoff
 from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.transitions import Actor
 from tests.dashboard.handoff_page import address, opened, payload, store
-from tests.pages import attributes, texts
+from tests.pages import attributes, only, texts
 
 pytestmark = pytest.mark.django_db
 
@@ -121,7 +121,8 @@ def test_two_people_see_each_others_comments_and_changes(
     activity.add_comment(tenant=handoff.tenant, reference=str(handoff.pk), text="I looked.", actor=Actor.person(admin))
     status, newer = live(ada, handoff, page)
     assert status == 200
-    assert "I looked." in texts(newer, "#activity-list")[0]
+    assert only(newer, "#activity-new button").text(strip=True) == "1 new entry, show"
+    assert "I looked." in texts(newer.replace("template>", "div>"), "#activity-new #activity-list")[0]
     assert texts(newer, "#changed") == []
     client = Client()
     client.force_login(admin)
@@ -177,5 +178,12 @@ def test_the_open_handoff_in_review_is_live(ada: Client, admin: Person, handoff:
     assert f"item={handoff.pk}" in seen
     activity.add_comment(tenant=handoff.tenant, reference=str(handoff.pk), text="I looked.", actor=Actor.person(admin))
     newer = ada.get(f"/t/acme/review/live/?{seen}").text
-    assert "I looked." in texts(newer, "#activity-list")[0]
+    assert only(newer, "#activity-new button").text(strip=True) == "1 new entry, show"
+    assert "I looked." in texts(newer.replace("template>", "div>"), "#activity-new #activity-list")[0]
+    assert f"item={handoff.pk}" in only(newer, "#activity-new").attributes["data-live-seen"]
+    # A change of an entry that the page shows is no new entry.
+    seen = "&".join(attributes(ada.get(f"/t/acme/review/{handoff.pk}/"), "[data-live-seen]", "data-live-seen"))
+    Comment.objects.update(text="Looked.", edited_at=timezone.now())
+    newer = ada.get(f"/t/acme/review/live/?{seen}").text
+    assert only(newer, "#activity-new button").text(strip=True) == "Changed, show"
     assert ada.get(f"/t/acme/review/live/?activity=x&item={uuid4()}").status_code == 404

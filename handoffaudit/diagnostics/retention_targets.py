@@ -81,7 +81,6 @@ class Terms:
         Each reason to stay has an index, so the answer takes as long for millions of handoffs as for a few.
         """
         rows, caught_up = Handoff.objects.filter(tenant=tenant, id__gte=low, id__lt=high), _caught_up_at()
-        decided = Event.objects.filter(tenant=tenant, at__gte=timezone.now() - _UNDOABLE, to_state__in=_DECIDED)
         is_all_old = None not in (days := [self.rule.days, *self.rule.types.values()]) and high <= min(
             self._first_kept(one) for one in days if one is not None
         )
@@ -92,7 +91,7 @@ class Terms:
             or (not is_all_old and rows.exclude(self.is_old()).exists())
             or needs_some([tenant.pk], low, high)
             or rows.filter(unverified=True, id__gte=first_id_at(caught_up)).exists()
-            or decided.filter(handoff__gte=low, handoff__lt=high).exists()
+            or _list_undoable(tenant).filter(handoff__gte=low, handoff__lt=high).exists()
         )
 
     def _first_kept(self, days: int) -> uuid.UUID:
@@ -233,6 +232,11 @@ def _caught_up_at() -> datetime:
     return timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
 
 
+def _list_undoable(tenant: Tenant) -> "QuerySet[Event]":
+    """Return the decisions that can still be undone, with the condition of an index that has nothing else."""
+    return Event.objects.filter(tenant=tenant, at__gte=timezone.now() - _UNDOABLE, to_state__in=_DECIDED)
+
+
 def needs_some(tenants: Sequence[int], low: uuid.UUID, high: uuid.UUID) -> bool:
     """Return whether a worker or a person needs a handoff from the id `low` up to `high`."""
     rows = Handoff.objects.filter(tenant__in=tenants, id__gte=low, id__lt=high)
@@ -248,7 +252,7 @@ def _list_settled(tenant: Tenant, terms: Terms, *states: State) -> "QuerySet[Han
     settled = Handoff.objects.filter(terms.is_old(), tenant=tenant, state__in=(*_SETTLED, *states), open=False).exclude(
         unverified=True, id__gte=first_id_at(_caught_up_at())
     )
-    lately = Event.objects.filter(handoff=OuterRef("pk"), at__gte=timezone.now() - _UNDOABLE)
+    lately = _list_undoable(tenant).filter(handoff=OuterRef("pk"))
     due = ModelCheck.objects.filter(handoff=OuterRef("pk"))
     return settled.filter(~Exists(due)).filter(~Q(state__in=_DECIDED) | ~Exists(lately))
 

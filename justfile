@@ -3,13 +3,7 @@ export PATH := justfile_directory() / ".venv/bin:" + env("PATH")
 
 # Run the linters and the type checker, as CI does.
 lint:
-    ruff check .
-    ruff format --check .
-    HANDOFFAUDIT_DATA="$(mktemp -d)" mypy
-    cd client && mypy
-    lint-imports
-    djlint templates --lint --quiet
-    djlint templates --check --quiet
+    bash .ci/lint
 
 # Format the code and sort its imports.
 format:

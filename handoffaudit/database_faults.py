@@ -35,6 +35,10 @@ REQUEST_LOCK_MILLISECONDS: Final = 4000
 # The part of these seconds in which a request waits for a connection to PostgreSQL.
 POOL_SECONDS: Final = 1.0
 
+# The pool of a process that answers requests. A failed attempt to connect is repeated after 1, 2 and 4 seconds. If the
+# attempt ends before the request does, the next request connects at once to a server that is back.
+POOL_WAITS: Final[Mapping[str, float]] = {"timeout": POOL_SECONDS, "reconnect_timeout": POOL_SECONDS / 2}
+
 # The answer to /readyz must arrive within 2 seconds, and other requests wait for this look too.
 LOOK_AT_SERVER_SECONDS: Final = 1.5
 

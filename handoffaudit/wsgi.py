@@ -24,7 +24,7 @@ django.setup(set_prefix=False)
 from handoffaudit import database_faults, observability, request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
-from handoffaudit.database_faults import POOL_SECONDS, Cause, fault_of, prepare_for_requests  # noqa: E402
+from handoffaudit.database_faults import POOL_WAITS, Cause, fault_of, prepare_for_requests  # noqa: E402
 from handoffaudit.handoffs import counts  # noqa: E402
 from handoffaudit.handoffs.counts import Total  # noqa: E402
 from handoffaudit.handoffs.db import is_postgresql, release_connection  # noqa: E402
@@ -127,7 +127,7 @@ def make_watched_connection() -> type:
 def limit_waits() -> None:
     """Limit how long this process waits for PostgreSQL; call in processes that answer requests."""
     if is_postgresql() and (pool := connection.settings_dict["OPTIONS"].get("pool")):
-        pool |= {"connection_class": make_watched_connection(), "timeout": POOL_SECONDS}
+        pool |= {"connection_class": make_watched_connection(), **POOL_WAITS}
 
 
 def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:

@@ -1,6 +1,7 @@
 """Fixtures of all tests: the data folder, optional services, and named people with fixed rights."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -49,12 +50,13 @@ django.setup()
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from tests import migrated
+from tests import migrated, static_files
 from tests.api import answers
 from tests.messages_api.server import MessagesServer, running
 from tests.scale import examples
 
 answers.install()
+static_files.install()
 
 # Whether an example is right does not depend on how busy the machine is.
 hypothesis.settings.register_profile("untimed", deadline=None, max_examples=examples(100))
@@ -65,10 +67,10 @@ REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
 POSTGRES_URL = os.environ.get("HANDOFFAUDIT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15")
 GROUPS = ("decisions in the browser", "pages in the browser", "services")
+# What takes longest for its number of tests starts first, so that no worker ends minutes before the others.
+FIRST = (*GROUPS, "tests/running/", "tests/packaging/", "tests/cli/hooks/", "tests/surface/")
 # These tests and the other browser tests take about as long, each with a product of their own.
 DECISIONS = tuple(f"tests/browser/test_{name}.py" for name in ("along", "groups", "keyboard", "live", "review", "way"))
-# Each of these files prepares for all of its tests what takes seconds.
-SHARING_SETUP = ("tests/packaging/test_wheel.py", "tests/surface/test_scenario.py")
 SHARING_REDIS = ("tests/resilience/", "tests/running/test_full_way.py", "tests/handoffs/test_long_poll.py")
 
 
@@ -106,26 +108,48 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep tests that share a server or a browser on one worker.
+    """Keep the tests of a file on one worker, and those of all files that share a server or a browser.
 
-    The marks of xdist for this (`xdist_group`) do nothing with pytest 9.2, which keeps ids of tests elsewhere.
+    The scheduler counts all units after each test, which took a minute while each test was a unit. The marks of xdist
+    for this (`xdist_group`) do nothing with pytest 9.2, which keeps ids of tests elsewhere.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class GroupScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid) or nodeid
+            return unit_of(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            # Otherwise the unit with the most tests is the next.
+            self.workqueue.move_to_end(min(self.workqueue, key=turn_of), last=False)
+            super()._assign_work_unit(node)
 
     return GroupScheduling(config, log)
 
 
-def group_of(nodeid: str) -> str:
-    """Return the name of the group whose tests must run one after the other, if there is one."""
+def turn_of(unit: str) -> int:
+    """Return the place of the unit in `FIRST`, or the number after all places."""
+    return next((turn for turn, start in enumerate(FIRST) if unit.startswith(start)), len(FIRST))
+
+
+def unit_of(nodeid: str) -> str:
+    """Return the name of the unit whose tests run one after the other: a group, or a file."""
     if nodeid.startswith("tests/browser/"):
         return GROUPS[0] if nodeid.startswith(DECISIONS) else GROUPS[1]
     if nodeid.startswith(SHARING_REDIS) and not nodeid.endswith("[embedded]"):
         return GROUPS[2]
-    return nodeid.partition("::")[0] if nodeid.startswith(SHARING_SETUP) else ""
+    return nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Collect the tests without the garbage collector, which would look through millions of lasting objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

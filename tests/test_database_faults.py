@@ -7,15 +7,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from django.db import IntegrityError, OperationalError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from handoffaudit import database_faults
-from handoffaudit.database_faults import Cause, fault_of, find_fault
+from handoffaudit.database_faults import POOL_WAITS, Cause, fault_of, find_fault
 
 
 def raised(act) -> BaseException:
@@ -154,3 +156,23 @@ def test_whoever_waits_for_a_lock_of_postgresql_is_told(postgres_url: str) -> No
         one.execute("SELECT pg_advisory_xact_lock(4242)")
         other.execute("SET lock_timeout = 20")
         assert fault_of(raised(lambda: other.execute("SELECT pg_advisory_xact_lock(4242)"))).cause == Cause.LOCKED
+
+
+@pytest.mark.services
+def test_the_first_request_finds_a_server_that_is_back(postgres_url: str) -> None:
+    class Restarted(psycopg.Connection[Any]):
+        is_away = True
+
+        @classmethod
+        def connect(cls, *args: Any, **more: Any) -> Any:
+            if cls.is_away:
+                raise psycopg.OperationalError("the server is away")
+            return super().connect(*args, **more)
+
+    with ConnectionPool(postgres_url, connection_class=Restarted, min_size=1, max_size=2, **POOL_WAITS) as pool:
+        with pytest.raises(PoolTimeout):
+            pool.getconn()
+        # Attempts that go on would come 1 and 3 seconds after the first.
+        time.sleep(0.4)
+        Restarted.is_away = False
+        pool.putconn(pool.getconn())

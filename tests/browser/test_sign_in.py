@@ -76,7 +76,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def make_administrator(link: str) -> None:
     """Make mara the first administrator with the printed link, as the page does."""
-    with httpx.Client(trust_env=False, follow_redirects=True) as client:
+    with httpx.Client(trust_env=False, follow_redirects=True, timeout=60) as client:
         page = client.get(link)
         form = {"name": "mara", "password": PASSWORD, "again": PASSWORD}
         token = client.cookies["csrftoken"]

@@ -87,7 +87,7 @@ def test_a_process_ends_soon_while_the_server_is_away(server: FakeServer, tmp_pa
     # Another address is another spool.
     with Client(server.url, server.key, spool=tmp_path / "spool") as client:
         client.send("a", "b", 1)
-        assert client.flush(5)
+        assert client.flush(60)
         assert client.stats()["adopted"] == 0
     assert len(server.handoffs) == 1
 

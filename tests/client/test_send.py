@@ -137,7 +137,7 @@ def test_before_send_changes_and_drops(create: Callable[..., Client], server: Fa
     client.send("a", "nobody", {"x": 1})
     client.send("a", "b", {"x": 1})
     assert [one["data"] for one in documents(server, 1)] == [{"kept": True}]
-    assert client.flush(5)
+    assert client.flush(60)
     assert len(server.handoffs) == 1
 
 
@@ -178,7 +178,7 @@ def test_send_never_raises(client: Client, server: FakeServer) -> None:
     assert client.send("a", "b", {}, sent_at=hostile)
     client.tool_result("tool", hostile, trace="t")
     client.tool_result(hostile, 1, trace="t")
-    assert client.flush(5)
+    assert client.flush(60)
     assert client.stats()["sent"] + client.stats()["failed"] == 7
 
 
@@ -277,7 +277,7 @@ class TestToolResults:
     def test_a_result_arrives_with_its_call(self, client: Client, server: FakeServer) -> None:
         with client.trace("run/1"):
             client.tool_result("get_order", {"total": 54.2}, call_id="c1", agent="assistant", arguments={"id": "W1"})
-        assert client.flush(5)
+        assert client.flush(60)
         (found,) = server.tool_results["run/1"]
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("at"))
         assert found == {
@@ -298,7 +298,7 @@ class TestToolResults:
             assert add(1) == 3
             assert add(1, right=5) == 6
         assert add.__doc__ == "Add two numbers."
-        assert client.flush(5)
+        assert client.flush(60)
         found = server.tool_results["t"]
         assert [(one["arguments"], one["result"]) for one in found] == [({"left": 1}, 3), ({"left": 1, "right": 5}, 6)]
         assert len({one["call_id"] for one in found}) == 2
@@ -313,7 +313,7 @@ class TestToolResults:
                 fail()
             with pytest.raises(KeyError), client.tool_result("fail"):
                 fail()
-        assert client.flush(5)
+        assert client.flush(60)
         assert not server.tool_results
 
     def test_a_context_manager_records_its_result(self, client: Client, server: FakeServer) -> None:
@@ -321,7 +321,7 @@ class TestToolResults:
             call.result = None
         with client.trace("t"), client.tool_result("search"):
             pass
-        assert client.flush(5)
+        assert client.flush(60)
         assert [(one["tool"], one["result"]) for one in server.tool_results["t"]] == [("search", None)]
 
     def test_without_a_trace_it_is_counted_as_failed(self, client: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -333,7 +333,7 @@ class TestToolResults:
     def test_a_server_without_tool_results_stops_no_handoffs(self, client: Client, server: FakeServer) -> None:
         server.fail(status=404)
         client.tool_result("search", 1, trace="t")
-        assert client.flush(5)
+        assert client.flush(60)
         client.send("a", "b", 1)
         server.wait_for(1)
         assert client.stats()["refused"] == 1

@@ -26,14 +26,14 @@ def test_a_connection_that_is_in_use_at_the_end_is_closed_after_it(server: FakeS
 
     def answer_late(handler: Any, body: bytes) -> tuple[int, dict[str, Any]]:
         began.set()
-        assert may_end.wait(10)
+        assert may_end.wait(60)
         return handle(handler, body)
 
     server.handle = answer_late  # type: ignore[method-assign]
     used = Server(server.url, server.key)
     thread = threading.Thread(target=used.call, args=("GET", "/handoffs/h-1"), kwargs={"timeout": 10})
     thread.start()
-    assert began.wait(10)
+    assert began.wait(60)
     used.close()
     may_end.set()
     thread.join()
@@ -80,7 +80,7 @@ def test_what_a_bound_key_may_not_name_is_refused_and_blocks_nothing(
     for agent in ("a", "b", "b"):
         client.tool_result("search", "found", agent=agent, trace="t")
     client.send("b", "c", 1, trace="t")
-    assert client.flush(5)
+    assert client.flush(60)
     assert (len(server.tool_results["t"]), len(server.handoffs)) == (2, 1)
     assert {name: client.stats()[name] for name in ("sent", "refused", "waiting")} == {
         "sent": 3,

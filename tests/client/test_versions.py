@@ -35,9 +35,9 @@ with FakeServer() as server, Client(server.url, server.key, spool=sys.argv[1]) a
     child = os.fork()
     if child == 0:
         audit.send("a", "b", 1, handoff_id="child")
-        os._exit(0 if audit.flush(10) else 1)
+        os._exit(0 if audit.flush(60) else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert audit.flush(10)
+    assert audit.flush(60)
     found = [one["document"]["data"] for one in server.wait_for(3)]
     assert found[0] == {"kind": "final", "password": "[masked]"}, found
     assert found[1] == "password=[masked] and Bearer [masked]"

@@ -84,7 +84,7 @@ def test_a_hold_waits_for_the_removal_that_began_before_it(tenant: Tenant) -> No
         assert not legal_holds.share(tenant)
         other.start()
         assert not placed.wait(0.3)
-    other.join(10)
+    other.join(60)
     assert placed.is_set()
     with transaction.atomic():
         assert legal_holds.share(tenant).is_everything

@@ -72,7 +72,7 @@ def test_verdicts_keep_coming_while_redis_is_away(with_own_redis: Installation, 
         assert (answer.status_code, answer.json()["state"]) == (200, "accepted")
         send(client, 50, "while")
         eventually(lambda: installation.waiting() == 0, what=installation.log())
-        ready = httpx.get(f"{installation.url}/readyz")
+        ready = httpx.get(f"{installation.url}/readyz", timeout=60)
         assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
         # A worker that starts meanwhile judges, too.
         for process in installation.processes[1:]:
@@ -83,7 +83,7 @@ def test_verdicts_keep_coming_while_redis_is_away(with_own_redis: Installation, 
         own_redis.start()
         send(client, 50, "after")
         assert_all_are_judged_once(installation, 211)
-        assert httpx.get(f"{installation.url}/readyz").json()["status"] == "ok"
+        assert httpx.get(f"{installation.url}/readyz", timeout=60).json()["status"] == "ok"
 
 
 @pytest.mark.nightly

@@ -54,11 +54,13 @@ def newest(running: Up, secret: str, **having: str) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {secret}"}
 
     def items() -> list[dict[str, Any]]:
-        found = httpx.get(f"{running.address}/api/v1/handoffs", params=having, headers=headers).json()["items"]
+        found = httpx.get(f"{running.address}/api/v1/handoffs", params=having, headers=headers, timeout=60).json()[
+            "items"
+        ]
         return [one for one in found if one["state"] not in ("received", "validating")]
 
     wait_for(items, 60)
-    shown = httpx.get(f"{running.address}/api/v1/handoffs/{items()[0]['id']}", headers=headers)
+    shown = httpx.get(f"{running.address}/api/v1/handoffs/{items()[0]['id']}", headers=headers, timeout=60)
     return dict(shown.json())
 
 

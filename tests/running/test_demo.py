@@ -76,7 +76,7 @@ def test_the_agents_wait_for_a_person_and_finish(start: Start, tmp_path: Path) -
     address = (
         f"{page.scheme}://{page.netloc.decode()}/api/v1/handoffs/{page.path.rstrip('/').rpartition('/')[2]}/review"
     )
-    answer = httpx.post(address, json={"decision": "approve"}, headers={"Authorization": f"Bearer {key}"})
+    answer = httpx.post(address, json={"decision": "approve"}, headers={"Authorization": f"Bearer {key}"}, timeout=60)
     assert answer.status_code == 200, answer.text
     assert demo.wait(60) == 0
     assert re.search(r"writer → researcher +approved\n.*The crew has finished\.", printed(tmp_path), re.DOTALL)

@@ -20,7 +20,7 @@ PAYLOAD = {
 
 
 def test_the_start_page_leads_to_the_sign_in_page_with_its_styles(running: Up) -> None:
-    with httpx.Client(base_url=running.address, follow_redirects=True) as browser:
+    with httpx.Client(base_url=running.address, follow_redirects=True, timeout=60) as browser:
         page = browser.get("/")
         assert page.status_code == 200
         assert "/sign-in/" in str(page.url)
@@ -31,7 +31,7 @@ def test_the_start_page_leads_to_the_sign_in_page_with_its_styles(running: Up) -
 
 def test_the_one_time_link_opens(running: Up) -> None:
     assert running.link
-    page = httpx.get(running.link)
+    page = httpx.get(running.link, timeout=60)
     assert page.status_code == 200
     assert "password" in page.text
 
@@ -60,12 +60,12 @@ def test_a_sender_of_a_body_that_is_too_large_reads_why(client: httpx.Client, ru
 
 
 def test_it_is_alive_and_ready(running: Up) -> None:
-    assert httpx.get(f"{running.address}/healthz").status_code == 200
-    assert httpx.get(f"{running.address}/readyz").json()["status"] == "ok"
+    assert httpx.get(f"{running.address}/healthz", timeout=60).status_code == 200
+    assert httpx.get(f"{running.address}/readyz", timeout=60).json()["status"] == "ok"
 
 
 def test_a_name_that_is_not_its_own_is_refused(running: Up) -> None:
-    assert httpx.get(f"{running.address}/sign-in/", headers={"Host": "evil.example"}).status_code == 400
+    assert httpx.get(f"{running.address}/sign-in/", headers={"Host": "evil.example"}, timeout=60).status_code == 400
 
 
 def test_an_import_beside_it_is_judged_by_its_worker(client: httpx.Client, running: Up) -> None:

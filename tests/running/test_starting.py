@@ -42,13 +42,13 @@ def test_a_second_start_keeps_everything_and_prints_the_link_until_somebody_can_
     up = start().wait_ready()
     assert up.link
     headers = {"Authorization": f"Bearer {key}"}
-    stored = httpx.post(f"{up.address}/api/v1/handoffs", json=PAYLOAD, headers=headers).json()
+    stored = httpx.post(f"{up.address}/api/v1/handoffs", json=PAYLOAD, headers=headers, timeout=60).json()
     up.stop()
     made = "from handoffaudit.accounts.models import Person; p = Person.objects.get(); p.set_password('x'); p.save()"
     assert run("manage", "shell", "-v0", "-c", made, folder=folder).returncode == 0
     again = start().wait_ready()
     assert again.link is None
-    shown = httpx.get(f"{again.address}/api/v1/handoffs/{PAYLOAD['handoff_id']}", headers=headers)
+    shown = httpx.get(f"{again.address}/api/v1/handoffs/{PAYLOAD['handoff_id']}", headers=headers, timeout=60)
     assert shown.json()["id"] == stored["id"]
 
 

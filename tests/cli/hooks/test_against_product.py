@@ -40,7 +40,7 @@ class Product:
             self._up.stop()
 
     def get(self, path: str) -> Any:
-        return httpx.get(self.url + path, headers={"Authorization": f"Bearer {self.key}"}, timeout=20).json()
+        return httpx.get(self.url + path, headers={"Authorization": f"Bearer {self.key}"}, timeout=60).json()
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,9 @@ def test_nothing_is_lost_where_the_server_is_away(tmp_path: Path) -> None:
         assert called(tmp_path, *watch, **away).returncode == 0
         flushed = called(tmp_path, "report-file", "--flush", **away)
         assert (flushed.returncode, flushed.stdout) == (0, "0 sent, 0 set aside, 0 waiting.\n")
-        listed = httpx.get(f"{url}/api/v1/handoff-files", headers={"Authorization": f"Bearer {key}"}).json()["items"]
+        listed = httpx.get(
+            f"{url}/api/v1/handoff-files", headers={"Authorization": f"Bearer {key}"}, timeout=60
+        ).json()["items"]
     finally:
         up.stop()
     assert sorted((one["run_id"], one["reason"]) for one in listed) == [("r1", "file_missing"), ("run-1", None)]

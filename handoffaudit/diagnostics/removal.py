@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import connection
-from django.db.models import Model, QuerySet
+from django.db import connection, transaction
+from django.db.models import Model, QuerySet, Value
+from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -54,6 +55,8 @@ from handoffaudit.trust import seals
 
 # The handoffs of one transaction. More would be little faster, and would lock rows for longer.
 HANDOFFS_AT_ONCE: Final = 5_000
+# The handoffs of one transaction that removes a range of ids.
+RANGE_AT_ONCE: Final = 10_000
 # The rows of a handoff, with the column that has its key, in the order of removal. The handoff itself comes last.
 _ROWS: Final[tuple[tuple[type[Model], str], ...]] = (
     (HandoffBody, "handoff_id"),
@@ -90,50 +93,103 @@ def remove_handoffs(tenant: Tenant, handoffs: Sequence[uuid.UUID], before: datet
     """
     if not handoffs:
         return 0
-    lineages = _list_lineages(tenant, handoffs)
-    # The tables have no foreign keys with a cascade, so one statement for each table removes all rows of the batch.
+    rows = Handoff.objects.filter(tenant=tenant, pk__in=handoffs)
+    lineages, verdicts = _list_lineages(tenant, rows), _bound_verdicts(rows, min(handoffs))
     keys = list(handoffs) if db.is_postgresql() else [one.hex for one in handoffs]
     condition, params = db.among(keys)
+    # Most handoffs have no rows in most tables. One look at the range is cheaper than one for each handoff.
     bounds = [min(keys), max(keys)]
+    for model, column in _ROWS:
+        if _is_any_between(tenant, model, column, bounds, verdicts):
+            _delete(tenant, model, f'"{column}" {condition}', params, verdicts)
+    _end_removal(tenant, lineages, before)
+    return len(handoffs)
+
+
+def is_dense(tenant: Tenant, first: uuid.UUID, last: uuid.UUID, most: int = 2 * RANGE_AT_ONCE) -> bool:
+    """Return whether the tenant's handoffs from the id `first` to `last` can be removed by this range.
+
+    Rows that do not name their tenant may be another tenant's. With `most` handoffs of all tenants in the range, too
+    many rows of other tenants would be read in vain.
+    """
+    bounds = [first, last]
+    if any(_is_any_between(tenant, model, column, bounds) for model, column in _ROWS[:-1] if not _names_tenant(model)):
+        return False
+    return Handoff.objects.filter(pk__range=bounds)[:most].count() < most
+
+
+def remove_range(due: "QuerySet[Handoff]", tenant: Tenant, first: uuid.UUID, last: uuid.UUID, before: datetime) -> int:
+    """Remove the tenant's handoffs from the id `first` to `last`, and return their number. Call inside a transaction.
+
+    If one of them is not `due`, remove none and return 0. On PostgreSQL, a range costs a fraction of a list of ids.
+    """
+    rows = Handoff.objects.filter(tenant=tenant, pk__range=(first, last))
+    lineages, verdicts = _list_lineages(tenant, rows), _bound_verdicts(rows, first)
+    with transaction.atomic():
+        # The handoffs go first, which locks them, so that nobody changes one of them meanwhile.
+        number = due.filter(pk__range=(first, last)).delete()[0]
+        if rows.exists():
+            transaction.set_rollback(True)
+            return 0
+        for model, column in _ROWS[:-1]:
+            if _names_tenant(model):
+                _delete(tenant, model, f'"{column}" BETWEEN %s AND %s', [first, last], verdicts)
+    _end_removal(tenant, lineages, before)
+    return number
+
+
+def _is_any_between(
+    tenant: Tenant, model: type[Model], column: str, bounds: list[Any], verdicts: tuple[Any, ...] = ()
+) -> bool:
+    table, (more, params) = model._meta.db_table, _bound_rows(tenant, model, verdicts)  # noqa: SLF001 -- Django's documented API
     with connection.cursor() as cursor:
-        for model, column in _ROWS:
-            table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
-            of_tenant, of = _bound_rows(model, tenant, handoffs)
-            # Most handoffs have no rows in most tables. One look at the range is cheaper than one for each handoff.
-            cursor.execute(
-                f'SELECT 1 FROM "{table}" WHERE "{column}" BETWEEN %s AND %s{of_tenant} LIMIT 1',  # noqa: S608
-                [*bounds, *of],
-            )
-            if cursor.fetchone():
-                cursor.execute(f'DELETE FROM "{table}" WHERE "{column}" {condition}{of_tenant}', [*params, *of])  # noqa: S608
+        cursor.execute(
+            f'SELECT 1 FROM "{table}" WHERE "{column}" BETWEEN %s AND %s{more} LIMIT 1',  # noqa: S608
+            [*bounds, *params],
+        )
+        return cursor.fetchone() is not None
+
+
+def _delete(
+    tenant: Tenant, model: type[Model], condition: str, params: Sequence[Any], verdicts: tuple[Any, ...]
+) -> None:
+    table, (more, of) = model._meta.db_table, _bound_rows(tenant, model, verdicts)  # noqa: SLF001 -- Django's documented API
+    with connection.cursor() as cursor:
+        cursor.execute(f'DELETE FROM "{table}" WHERE {condition}{more}', [*params, *of])  # noqa: S608
+
+
+def _bound_rows(tenant: Tenant, model: type[Model], verdicts: tuple[Any, ...]) -> tuple[str, list[Any]]:
+    """Return the end of a condition for the rows of a tenant, and its parameters."""
+    if not _names_tenant(model):
+        return "", []
+    if model is Verdict and verdicts:
+        return " AND tenant_id = %s AND id BETWEEN %s AND %s", [tenant.pk, *verdicts]
+    return " AND tenant_id = %s", [tenant.pk]
+
+
+def _bound_verdicts(handoffs: "QuerySet[Handoff]", first: uuid.UUID) -> tuple[Any, ...]:
+    """Return the bounds of the ids of the handoffs' verdicts, without which PostgreSQL searches all weeks."""
+    if not db.is_postgresql():
+        return ()
+    last = handoffs.exclude(verdict=None).order_by("-verdict").values_list("verdict", flat=True).first()
+    return partitions.bound_verdicts(first, last)
+
+
+def _list_lineages(tenant: Tenant, handoffs: "QuerySet[Handoff]") -> set[str]:
+    """Return the lineages of these handoffs that have a remediation record."""
+    kept = Remediation.objects.filter(tenant=tenant)
+    if not kept.exists():
+        return set()
+    named = handoffs.values_list(Coalesce(NullIf("lineage", Value("")), "handoff_id"))
+    return set(kept.filter(lineage__in=named).values_list("lineage", flat=True))
+
+
+def _end_removal(tenant: Tenant, lineages: set[str], before: datetime) -> None:
+    """Remove the records of lineages of which no handoff is left, and note the removal."""
     left = set(Handoff.objects.filter(tenant=tenant, lineage__in=lineages).values_list("lineage", flat=True))
     left |= set(Handoff.objects.filter(tenant=tenant, handoff_id__in=lineages).values_list("handoff_id", flat=True))
     Remediation.objects.filter(tenant=tenant, lineage__in=lineages - left).delete()
     _note_removal(tenant, next_midnight(before))
-    return len(handoffs)
-
-
-def _bound_rows(model: type[Model], tenant: Tenant, handoffs: Sequence[uuid.UUID]) -> tuple[str, list[Any]]:
-    """Return the end of a condition for the rows of these handoffs, and its parameters."""
-    if not _names_tenant(model):
-        return "", []
-    if model is not Verdict or not db.is_postgresql():
-        return " AND tenant_id = %s", [tenant.pk]
-    # Without bounds, PostgreSQL searches the verdicts of all weeks.
-    rows = Handoff.objects.filter(tenant=tenant, pk__in=handoffs).exclude(verdict=None)
-    last = rows.order_by("-verdict").values_list("verdict", flat=True).first()
-    bounds = partitions.bound_verdicts(min(handoffs), last)
-    return " AND tenant_id = %s AND id BETWEEN %s AND %s", [tenant.pk, *bounds]
-
-
-def _list_lineages(tenant: Tenant, handoffs: Sequence[uuid.UUID]) -> set[str]:
-    """Return the lineages of these handoffs that have a remediation record."""
-    if not Remediation.objects.filter(tenant=tenant).exists():
-        return set()
-    rows = Handoff.objects.filter(tenant=tenant, pk__in=handoffs).values_list("lineage", "handoff_id")
-    named = {lineage or handoff_id for lineage, handoff_id in rows}
-    found = Remediation.objects.filter(tenant=tenant, lineage__in=list(named))
-    return set(found.values_list("lineage", flat=True))
 
 
 def _names_tenant(model: type[Model]) -> bool:

@@ -4,19 +4,27 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
 from django.conf import settings
 from django.db import OperationalError, transaction
-from django.db.models import F, Min, Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics.models import NOWHERE, RetentionRun, Watermark
-from handoffaudit.diagnostics.retention_targets import KINDS, DueRows, RetentionTarget, Rows, Terms, needs_some
+from handoffaudit.diagnostics.retention_targets import (
+    KINDS,
+    DueRows,
+    RetentionTarget,
+    Rows,
+    Terms,
+    needs_some,
+    remove_next_handoffs,
+)
 from handoffaudit.handoffs import db, judge, legal_holds, partitions
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import NamedLease
@@ -31,34 +39,21 @@ from handoffaudit.policy.versions import Table
 log = structlog.get_logger(__name__)
 
 TASK: Final = "handoffaudit.diagnostics.tasks.remove_old"
-
 MARK: Final = "retention"
-
 LEASE: Final = NamedLease(Watermark, "retention.claim")
-
 BEGUN: Final = "retention.begin"
-
 REMOVED: Final = "retention.remove"
-
 # EVERY is the time between two passes over all tenants, AGAIN the time between two runs over one kind of data.
 EVERY: Final = timedelta(minutes=10)
-
 AGAIN: Final = timedelta(hours=24)
-
 BATCH: Final = 200
-
 # While handoffs wait, a batch is at most this large, because a large one would take a core for too long.
 BUSY_BATCH: Final = 500
-
 # While handoffs wait, retention may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.15
-
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
-
-
 # A partition that stays in use for all these tries is kept.
 _DROP_TRIES: Final = 5
-
 _DROP_PAUSE_SECONDS: Final = 0.5
 
 
@@ -88,28 +83,29 @@ def anything_due() -> bool:
     )
 
 
-def remove_due(seconds: float) -> bool:
-    """Remove due data for `seconds`, or until handoffs wait. Return False if the caller should continue at once."""
+def remove_due(seconds: float, while_busy: float = 0.0) -> bool:
+    """Remove due data for `seconds`. Return False if the caller should continue at once.
+
+    While handoffs wait, each batch is followed by a pause, and the run ends after `while_busy` seconds.
+    """
     held_until = LEASE.acquire()
     if held_until is None:
         return True
-    end, pause = time.monotonic() + seconds, timedelta()
+    end, busy_end, pause = time.monotonic() + seconds, time.monotonic() + while_busy, timedelta()
     try:
         for tenant in Tenant.objects.order_by("pk"):
             for one in _list_due(tenant):
-                while True:
-                    begun = time.monotonic()
-                    if not _remove_batch(tenant, one):
-                        break
+                begun = time.monotonic()
+                while _remove_batch(tenant, one):
                     if judge.is_anything_waiting():
-                        spent = time.monotonic() - begun
-                        pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
-                        return True
-                    if time.monotonic() > end:
+                        if pause := _pause(time.monotonic() - begun, busy_end):
+                            return True
+                    elif time.monotonic() > end:
                         return False
                     held_until = LEASE.renew(held_until)
                     if held_until is None:
                         return True
+                    begun = time.monotonic()
         _drop_emptied()
         Watermark.objects.update_or_create(name=MARK, defaults={"at": timezone.now()})
     except _Overtaken:
@@ -117,6 +113,15 @@ def remove_due(seconds: float) -> bool:
     finally:
         LEASE.release(held_until, pause)
     return True
+
+
+def _pause(spent: float, until: float) -> timedelta:
+    """Wait after a batch. Return the pause without waiting if it would end after `until`, and else zero."""
+    pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
+    if time.monotonic() + pause.total_seconds() > until:
+        return pause
+    time.sleep(pause.total_seconds())
+    return timedelta()
 
 
 def _list_due(tenant: Tenant) -> Iterator[RetentionRun]:
@@ -161,26 +166,28 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
         _finish(tenant, one)
         return False
     target = KINDS[rule.name]
-    # A kind whose rows have no UUIDv7 has no place to continue from: rows that are done no longer match.
-    by_key = target.has_timed_key
+    by_key = target.has_timed_key  # Without it, there is no place to continue from: rows that are done no longer match.
     size = min(target.batch or BATCH, BUSY_BATCH) if judge.is_anything_waiting() else target.batch or BATCH
     end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None
     with store.write_turn(), transaction.atomic():
         terms = Terms(rule, one.started_at, legal_holds.share(tenant))
-        due = target.list_due(tenant, terms).order_by("pk")
-        rows = due.filter(pk__gt=one.reached) if by_key else due
-        rows = rows.filter(pk__lt=end) if end else rows
-        pks = list(rows.values_list("pk", flat=True)[:size])
-        if pks:
-            number = target.remove(DueRows(tenant, pks, terms))
-            columns: dict[str, Any] = {"reached": pks[-1] if by_key else one.reached, "number": F("number") + number}
+        done = remove_next_handoffs(tenant, terms, one.reached, end) if end else None
+        if done is None:
+            due = target.list_due(tenant, terms).order_by("pk")
+            due = due.filter(pk__gt=one.reached) if by_key else due
+            due = due.filter(pk__lt=end) if end else due
+            if pks := list(due.values_list("pk", flat=True)[:size]):
+                done = pks[-1], target.remove(DueRows(tenant, pks, terms))
+        if done:
+            last, number = done
+            columns: dict[str, Any] = {"reached": last if by_key else one.reached, "number": F("number") + number}
             if number:
                 columns |= {"removed": F("removed") + number, "removed_at": timezone.now()}
                 columns |= {"removed_before": one.before, "removed_days": min(rule.terms)}
                 if rule.name is Data.HANDOFFS and not one.number:
                     _record_begin(tenant, one, one.before)
             _update(one, columns)
-    if not pks:
+    if not done:
         _finish(tenant, one)
         return False
     one.refresh_from_db()
@@ -344,7 +351,7 @@ def _make_standing(
     next_at = _find_next(table, row, last, now)
     there = _count(kept, kept.there(tenant))
     goes = count_going(tenant, row, next_at) if next_at else None
-    return Standing(row, there, _find_oldest(kept, tenant), next_at, goes, last)
+    return Standing(row, there, kept.find_oldest(tenant), next_at, goes, last)
 
 
 def count_going(tenant: Tenant, rule: Retention, at: datetime) -> Count:
@@ -388,11 +395,3 @@ def _count(kept: RetentionTarget, rows: Rows) -> Count:
         return Count(min(number, COUNTED_AT_MOST), number > COUNTED_AT_MOST)
     weights = list(some.values_list(kept.weight, flat=True))
     return Count(sum(weights[:COUNTED_AT_MOST]), len(weights) > COUNTED_AT_MOST)
-
-
-def _find_oldest(kept: RetentionTarget, tenant: Tenant) -> datetime | None:
-    rows = kept.there(tenant)
-    if not kept.has_timed_key:
-        return rows.aggregate(oldest=Min("hour"))["oldest"]  # type: ignore[no-any-return]
-    pk: uuid.UUID | None = rows.order_by("pk").values_list("pk", flat=True).first()
-    return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC) if pk else None

@@ -7,12 +7,12 @@ time in the report.
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import Exists, Min, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -81,7 +81,6 @@ class Terms:
         Each reason to stay has an index, so the answer takes as long for millions of handoffs as for a few.
         """
         rows, caught_up = Handoff.objects.filter(tenant=tenant, id__gte=low, id__lt=high), _caught_up_at()
-        decided = Event.objects.filter(tenant=tenant, at__gte=timezone.now() - _UNDOABLE, to_state__in=_DECIDED)
         is_all_old = None not in (days := [self.rule.days, *self.rule.types.values()]) and high <= min(
             self._first_kept(one) for one in days if one is not None
         )
@@ -92,7 +91,7 @@ class Terms:
             or (not is_all_old and rows.exclude(self.is_old()).exists())
             or needs_some([tenant.pk], low, high)
             or rows.filter(unverified=True, id__gte=first_id_at(caught_up)).exists()
-            or decided.filter(handoff__gte=low, handoff__lt=high).exists()
+            or _list_undoable(tenant).filter(handoff__gte=low, handoff__lt=high).exists()
         )
 
     def _first_kept(self, days: int) -> uuid.UUID:
@@ -137,6 +136,13 @@ class RetentionTarget:
     def list_due(self, tenant: Tenant, terms: Terms) -> Rows:
         """Return the rows to remove: old rows that no legal hold keeps."""
         return terms.holds.exclude(self.old(tenant, terms), self.handoff, self.trace)
+
+    def find_oldest(self, tenant: Tenant) -> datetime | None:
+        rows = self.there(tenant)
+        if not self.has_timed_key:
+            return rows.aggregate(oldest=Min("hour"))["oldest"]  # type: ignore[no-any-return]
+        pk: uuid.UUID | None = rows.order_by("pk").values_list("pk", flat=True).first()
+        return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC) if pk else None
 
 
 def _log_blocks(tenant: Tenant) -> "QuerySet[LogBlock]":
@@ -226,6 +232,11 @@ def _caught_up_at() -> datetime:
     return timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
 
 
+def _list_undoable(tenant: Tenant) -> "QuerySet[Event]":
+    """Return the decisions that can still be undone, with the condition of an index that has nothing else."""
+    return Event.objects.filter(tenant=tenant, at__gte=timezone.now() - _UNDOABLE, to_state__in=_DECIDED)
+
+
 def needs_some(tenants: Sequence[int], low: uuid.UUID, high: uuid.UUID) -> bool:
     """Return whether a worker or a person needs a handoff from the id `low` up to `high`."""
     rows = Handoff.objects.filter(tenant__in=tenants, id__gte=low, id__lt=high)
@@ -241,7 +252,7 @@ def _list_settled(tenant: Tenant, terms: Terms, *states: State) -> "QuerySet[Han
     settled = Handoff.objects.filter(terms.is_old(), tenant=tenant, state__in=(*_SETTLED, *states), open=False).exclude(
         unverified=True, id__gte=first_id_at(_caught_up_at())
     )
-    lately = Event.objects.filter(handoff=OuterRef("pk"), at__gte=timezone.now() - _UNDOABLE)
+    lately = _list_undoable(tenant).filter(handoff=OuterRef("pk"))
     due = ModelCheck.objects.filter(handoff=OuterRef("pk"))
     return settled.filter(~Exists(due)).filter(~Q(state__in=_DECIDED) | ~Exists(lately))
 
@@ -296,6 +307,23 @@ def _remove_handoffs(due: DueRows) -> int:
     """Remove handoffs with everything that belongs to them. The lock keeps reviewers from changing them meanwhile."""
     old = _old_handoffs(due.tenant, due.terms).filter(pk__in=due.pks).select_for_update().order_by("pk")
     return removal.remove_handoffs(due.tenant, list(old.values_list("pk", flat=True)), due.terms.before)
+
+
+def remove_next_handoffs(
+    tenant: Tenant, terms: Terms, after: uuid.UUID, end: uuid.UUID
+) -> tuple[uuid.UUID, int] | None:
+    """Remove the next handoffs after an id, and return the id of the last one and their number.
+
+    Return None, and remove none, if some of them must stay, or if their documents have not left with their week.
+    """
+    rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)
+    if (first := rows.first()) is None:
+        return None
+    last = rows[removal.RANGE_AT_ONCE - 1 : removal.RANGE_AT_ONCE].first() or rows.reverse()[0]
+    if not removal.is_dense(tenant, first, last) or terms.keeps_some(tenant, first, uuid.UUID(int=last.int + 1)):
+        return None
+    number = removal.remove_range(KINDS[Data.HANDOFFS].list_due(tenant, terms), tenant, first, last, terms.before)
+    return (last, number) if number else None
 
 
 def _hours(tenant: Tenant) -> "QuerySet[HourlyCount]":

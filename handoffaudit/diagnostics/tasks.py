@@ -3,6 +3,7 @@
 import threading
 
 from celery import shared_task
+from django.conf import settings
 
 from handoffaudit.diagnostics import (
     alert_rules,
@@ -15,7 +16,7 @@ from handoffaudit.diagnostics import (
     text_index,
 )
 from handoffaudit.diagnostics.logs import index, upload
-from handoffaudit.handoffs import notify
+from handoffaudit.handoffs import db, notify
 
 _one_attribution = threading.Lock()
 _one_reading = threading.Lock()
@@ -72,7 +73,8 @@ def remove_old() -> None:
     """Remove old data for about a second; a new message continues the remaining work."""
     if _one_removal.acquire(blocking=False):
         try:
-            done = retention_run.remove_due(REMOVING_SECONDS)
+            busy = settings.SWEEP_SECONDS if db.is_postgresql() else 0.0
+            done = retention_run.remove_due(REMOVING_SECONDS, busy)
         finally:
             _one_removal.release()
         if not done:

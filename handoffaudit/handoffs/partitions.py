@@ -60,6 +60,25 @@ _DETACHED: Final = """
     AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%s))
 """
 
+# `CREATE TABLE … LIKE` copies no rights of other roles. Both tables stand in double quotes.
+_COPY_RIGHTS: Final = """
+    DO $copy$ DECLARE given text; BEGIN
+        FOR given IN
+            SELECT 'GRANT ' || privilege_type || columns || ' ON "{target}" TO '
+                || CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END
+                || CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END
+            FROM (
+                SELECT relowner, '' AS columns, (aclexplode(relacl)).*
+                FROM pg_class WHERE oid = to_regclass('"{source}"')
+                UNION ALL
+                SELECT relowner, '(' || quote_ident(attname) || ')', (aclexplode(attacl)).*
+                FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid WHERE attrelid = to_regclass('"{source}"')
+            ) AS rights
+            WHERE grantee <> relowner
+        LOOP EXECUTE given; END LOOP;
+    END $copy$;
+"""
+
 _next_look = 0.0
 
 
@@ -182,6 +201,7 @@ def make_week(table: str, monday: datetime) -> bool:
             if cursor.fetchone() != (True,) or any(one.low < high and low < one.high for one in list_partitions(table)):
                 return False
             cursor.execute(f'CREATE TABLE "{name}" (LIKE "{table}" INCLUDING ALL EXCLUDING IDENTITY)')
+            cursor.execute(_COPY_RIGHTS.format(source=table, target=name))
             # The default partition has rows of the week if no worker made the partition in time.
             cursor.execute(f'LOCK TABLE "{rest}" IN ACCESS EXCLUSIVE MODE')
             cursor.execute(
@@ -252,12 +272,21 @@ def partition(table: str) -> None:
         if cursor.fetchone() == ("p",):
             return
     # With a validated constraint, PostgreSQL reads no rows while the table is locked.
-    _execute(f'ALTER TABLE "{table}" DROP CONSTRAINT IF EXISTS "{table}_range"')
-    _execute(check, [high])
+    execute_when_free(f'ALTER TABLE "{table}" DROP CONSTRAINT IF EXISTS "{table}_range"')
+    execute_when_free(check, [high])
     with connection.cursor() as cursor:
         cursor.execute(f'ALTER TABLE "{table}" VALIDATE CONSTRAINT "{table}_range"')
-    _execute(_SWITCH.format(table=table, key=TABLES[table]), [high])
+    rights = _COPY_RIGHTS.format(source=f"{table}_first", target=table)
+    rights += _COPY_RIGHTS.format(source=table, target=f"{table}_rest")
+    execute_when_free(_SWITCH.format(table=table, key=TABLES[table]) + rights, [high])
     make_ahead()
+
+
+def restore_rights(table: str) -> None:
+    """Give a table the rights that roles have on its first partition, and its partitions the rights on the table."""
+    names = [f"{table}_rest", *(one.name for one in list_partitions(table))]
+    pairs = [(f"{table}_first", table), *((table, name) for name in names)]
+    execute_when_free("".join(_COPY_RIGHTS.format(source=source, target=target) for source, target in pairs))
 
 
 _SWITCH: Final = """
@@ -272,7 +301,7 @@ _SWITCH: Final = """
 """
 
 
-def _execute(statements: str, parameters: Sequence[Any] = ()) -> None:
+def execute_when_free(statements: str, parameters: Sequence[Any] = ()) -> None:
     """Run statements in one transaction, and try again while the lock of a table is not free."""
     for tries in range(1, _TRIES + 1):
         try:

@@ -158,6 +158,52 @@ def test_a_partition_in_use_stays(connect: Connect) -> None:
     assert one in partitions.list_partitions(BODIES)
 
 
+def rights(name: str) -> set[tuple[str, str, str]]:
+    """Return the rights that the role of the test has on a table and its columns."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT '', privilege_type, is_grantable FROM information_schema.table_privileges
+               WHERE table_name = %s AND grantee = %s
+               UNION SELECT column_name, privilege_type, is_grantable FROM information_schema.column_privileges
+               WHERE table_name = %s AND grantee = %s AND privilege_type = 'UPDATE'""",
+            [name, ROLE, name, ROLE],
+        )
+        return set(cursor.fetchall())
+
+
+ROLE = 'a "reader" of the tests'
+GIVEN = {("", "SELECT", "NO"), ("", "DELETE", "YES"), ("original", "UPDATE", "NO")}
+
+
+@pytest.fixture
+def role() -> Iterator[Callable[[str], None]]:
+    """Make a role, and return a function that gives it rights on a table."""
+    name = ROLE.replace('"', '""')
+    with connection.cursor() as cursor:
+        cursor.execute(f'DROP ROLE IF EXISTS "{name}"; CREATE ROLE "{name}"')
+        yield lambda table: cursor.execute(
+            f"""GRANT SELECT, UPDATE (original) ON {table} TO "{name}";
+                GRANT DELETE ON {table} TO "{name}" WITH GRANT OPTION"""
+        )
+        cursor.execute(f'DROP OWNED BY "{name}"; DROP ROLE "{name}"')
+
+
+def test_partitions_have_the_rights_of_their_table(role: Callable[[str], None]) -> None:
+    forget(1)
+    role(BODIES)
+    partitions.make_ahead()
+    name = partitions.list_partitions(BODIES)[-1].name
+    assert rights(name) == rights(BODIES) == GIVEN
+
+
+def test_rights_that_an_earlier_version_lost_are_restored(role: Callable[[str], None]) -> None:
+    role(f"{BODIES}_first")
+    assert rights(BODIES) == set()
+    partitions.restore_rights(BODIES)
+    names = [one.name for one in partitions.list_partitions(BODIES)]
+    assert [rights(name) for name in (BODIES, f"{BODIES}_rest", *names)] == [GIVEN] * (len(names) + 2)
+
+
 @pytest.fixture
 def filled() -> Iterator[str]:
     """Make a plain table with 50,000 documents of the last 80 days."""
@@ -171,8 +217,11 @@ def filled() -> Iterator[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_filled_table_is_partitioned_while_others_write(filled: str, connect: Connect, monkeypatch) -> None:
+def test_a_filled_table_is_partitioned_while_others_write(
+    filled: str, connect: Connect, role: Callable[[str], None], monkeypatch
+) -> None:
     monkeypatch.setitem(partitions.TABLES, filled, "handoff_id")
+    role(filled)
     written, is_over = [], Event()
 
     def write() -> None:
@@ -193,4 +242,6 @@ def test_a_filled_table_is_partitioned_while_others_write(filled: str, connect: 
         assert cursor.fetchone() == (50_000 + len(written),)
         cursor.execute("SELECT conname FROM pg_constraint WHERE conrelid = %s::regclass", [filled])
         assert cursor.fetchall() == [(f"{filled}_pkey",)]
-    assert len(partitions.list_partitions(filled)) > 6
+    names = [one.name for one in partitions.list_partitions(filled)]
+    assert len(names) > 6
+    assert [rights(name) for name in (filled, f"{filled}_rest", *names)] == [GIVEN] * (len(names) + 2)

@@ -155,7 +155,8 @@ class Alert(models.Model):
 class ReviewHold(models.Model):
     """A note that a person has a waiting handoff open. The hold expires, and other people can still decide."""
 
-    handoff = models.OneToOneField(Handoff, on_delete=models.CASCADE, primary_key=True)
+    # With a foreign key, PostgreSQL would search this table for each handoff that leaves.
+    handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
     person = models.ForeignKey(Person, on_delete=models.CASCADE)
     until = models.DateTimeField()
 

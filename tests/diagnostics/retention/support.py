@@ -8,7 +8,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import retention_run
+from handoffaudit.diagnostics import removal, retention_run
 from handoffaudit.diagnostics.models import LogBlock, LogText, RetentionRun, Watermark
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, TraceFact, Verdict
@@ -76,3 +76,12 @@ def age(handoff: Handoff, days: float = 40) -> Handoff:
         model._default_manager.filter(handoff=old).update(handoff=new)
     Event.objects.filter(handoff=new).update(at=days_ago(days))
     return Handoff.objects.get(pk=new)
+
+
+def rows_of(handoff: Handoff) -> dict[str, int]:
+    """Return the number of rows of each model that name the handoff."""
+    found = {}
+    for model, column in removal._ROWS:
+        number = model._default_manager.filter(**{column: handoff.pk}).count()
+        found |= {model.__name__: number} if number else {}
+    return found

@@ -30,7 +30,7 @@ from handoffaudit.policy.retention import HOURS_KEPT, Data, Retention, parse_row
 from handoffaudit.policy.values import InvalidPolicy
 from tests.diagnostics.files.support import received
 from tests.diagnostics.files.support import report as file_report
-from tests.diagnostics.retention.support import age, days_ago, keep, newest_run, run_all
+from tests.diagnostics.retention.support import age, days_ago, keep, newest_run, rows_of, run_all
 from tests.handoffs.support import circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -46,15 +46,6 @@ def keep_types(tenant: Tenant, data: Data, days: int | None, **types: int | None
     rows = [Retention(data, days, types) if row.name is data else row for row in table.rows]
     retention.save(tenant=tenant, base_version=table.version, rows=rows, actor="ada")
     PolicyVersion.objects.filter(tenant=tenant).update(changed_at=timezone.now() - timedelta(hours=2))
-
-
-def rows_of(handoff: Handoff) -> dict[str, int]:
-    """Return the number of rows of each model that name the handoff."""
-    found = {}
-    for model, column in removal._ROWS:
-        number = model._default_manager.filter(**{column: handoff.pk}).count()
-        found |= {model.__name__: number} if number else {}
-    return found
 
 
 def test_everything_of_an_old_handoff_goes_and_its_counts_stay(tenant: Tenant, other_tenant: Tenant) -> None:

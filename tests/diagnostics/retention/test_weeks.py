@@ -1,23 +1,26 @@
 """Tests of the removal of whole weeks: their partitions are dropped if nobody needs a handoff of the week."""
 
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.diagnostics import retention_run
+from handoffaudit.diagnostics import attribution, removal, retention_run
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.diagnostics.retention_targets import Terms, _old_handoffs
+from handoffaudit.diagnostics.removal import is_dense
+from handoffaudit.diagnostics.retention_targets import Terms, _old_handoffs, remove_next_handoffs
 from handoffaudit.handoffs import legal_holds, partitions, queries, recount
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, State, Verdict
 from handoffaudit.handoffs.partitions import WEEK, week_of
 from handoffaudit.policy.retention import Data, Retention
-from tests.diagnostics.retention.support import age, days_ago, keep, old_id, run_all
-from tests.handoffs.support import held, judged, payload
+from tests.diagnostics.retention.support import age, days_ago, keep, old_id, rows_of, run_all
+from tests.handoffs.support import circular, held, judged, payload
 from tests.trust.support import seal_all, verify
 
 pytestmark = [
@@ -106,6 +109,57 @@ def test_a_week_that_another_tenant_keeps_is_deleted_row_by_row(tenant, other_te
     assert list(HandoffBody.objects.values_list("pk", flat=True)) == [stays.pk]
     assert name_of(gone) in names()
     assert name_of(gone) in deleted()
+
+
+@pytest.fixture
+def dropped(tenant, other_tenant, weeks, monkeypatch) -> list[Handoff]:
+    """Return old handoffs of two tenants, in turn, whose documents and verdicts left with their week."""
+    made = [(tenant, circular()), (other_tenant, circular(tenant_id="globex"))] * 2
+    found = [age_verdict(age(judged(*one), OLD), OLD) for one in made]
+    attribution.run()
+    keep(tenant, handoffs=30)
+    keep(other_tenant, handoffs=30)
+    retention_run._drop(partitions.find(found[0].pk))
+    assert not HandoffBody.objects.exists()
+    return found
+
+
+def remove_next(tenant: Tenant) -> int:
+    terms = Terms(Retention(Data.HANDOFFS, 30), timezone.now(), legal_holds.read(tenant))
+    done = remove_next_handoffs(tenant, terms, uuid.UUID(int=0), uuid.UUID(int=2**128 - 1))
+    return done[1] if done else 0
+
+
+def test_handoffs_of_a_dropped_week_leave_by_range(tenant, dropped) -> None:
+    theirs = [rows_of(one) for one in dropped[1::2]]
+    assert {"Finding", "Event", "Attribution", "TracedHandoff", "GroupedHandoff", "Handoff"} <= set(theirs[0])
+    assert remove_next(tenant) == 2
+    assert [rows_of(one) for one in dropped[::2]] == [{}, {}]
+    assert [rows_of(one) for one in dropped[1::2]] == theirs
+    run_all()
+    assert not Handoff.objects.exists()
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize("reason", ["held", "document", "sparse"])
+def test_a_range_with_a_reason_against_it_stays_whole(tenant, dropped, monkeypatch, reason: str) -> None:
+    if reason == "held":
+        Handoff.objects.filter(pk=dropped[0].pk).update(state=State.HELD)
+    if reason == "document":
+        HandoffBody.objects.create(handoff=dropped[1], original=b"{}")
+    if reason == "sparse":
+        monkeypatch.setattr(removal, "is_dense", partial(is_dense, most=len(dropped) - 1))
+    before = [rows_of(one) for one in dropped]
+    assert remove_next(tenant) == 0
+    assert [rows_of(one) for one in dropped] == before
+
+
+def test_a_handoff_that_changes_meanwhile_keeps_its_range(tenant, dropped) -> None:
+    before = [rows_of(one) for one in dropped]
+    pks, due = sorted(one.pk for one in dropped[::2]), Handoff.objects.filter(tenant=tenant).exclude(pk=dropped[0].pk)
+    with transaction.atomic():
+        assert removal.remove_range(due, tenant, pks[0], pks[-1], timezone.now()) == 0
+    assert [rows_of(one) for one in dropped] == before
 
 
 def test_verdicts_leave_with_their_week(tenant, weeks, deleted) -> None:

@@ -161,8 +161,8 @@ freeze_startup_objects()
 limit_waits()
 connection_created.connect(replace_closed)
 connection_created.connect(prepare_for_requests)
-# Each request would pay for these receivers of Django, but nothing logs queries, the caches have nothing to close, and
-# each request sets the URL table.
+# Django calls these receivers for each request. They have nothing to do here: nothing logs queries, the caches need no
+# closing, and each request sets the URL table anyway.
 request_started.disconnect(reset_queries)
 request_finished.disconnect(close_caches)
 request_finished.disconnect(reset_urlconf)
@@ -220,8 +220,11 @@ def _sender_of(environ: dict[str, Any], for_api: bool) -> Hashable | None:  # no
     """Return the sender for the limit of bodies: the id of a valid key or, for a form, the address; else None."""
     if not for_api:
         return str(environ.get("REMOTE_ADDR", ""))
-    key = environ[IDENTITY] = _key_of(environ)
-    return key.key_id if key else None
+    key = _key_of(environ)
+    if key is None:
+        return None
+    environ[IDENTITY] = key, time.monotonic()
+    return key.key_id
 
 
 def _key_of(environ: dict[str, Any]) -> KeyIdentity | None:

@@ -134,8 +134,15 @@ def _tenant(pk: int, slug: str) -> Tenant:
     return Tenant(pk=pk, slug=slug)
 
 
-# The member of `request.META` with the identity of the key, if it was found before the request was handled.
+# The member of `request.META` with the identity of the key and the moment of its check, before the body was read.
 IDENTITY: Final = "handoffaudit.identity"
+# A slow body may take minutes, in which the key may be revoked. An older identity is looked up again.
+IDENTITY_SECONDS: Final = 0.5
+
+
+def _identify(request: HttpRequest, token: str) -> KeyIdentity | None:
+    identity, checked_at = request.META.get(IDENTITY) or (None, 0.0)
+    return identity if time.monotonic() - checked_at < IDENTITY_SECONDS else authenticate(token)
 
 
 class KeyWith(HttpBearer):
@@ -162,7 +169,7 @@ class KeyWith(HttpBearer):
         return self.authenticate(request, secret.strip()) if kind.lower() == "bearer" else None
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
-        identity = request.META.get(IDENTITY) or authenticate(token)
+        identity = _identify(request, token)
         if identity is None:
             log_refused(token, request)
             return None

@@ -1,5 +1,6 @@
 """Tests of the log lines about rejected API keys."""
 
+import time
 from datetime import timedelta
 
 import httpx
@@ -8,7 +9,7 @@ import structlog
 from django.utils import timezone
 
 from handoffaudit.accounts import keys
-from handoffaudit.accounts.models import Key, Tenant
+from handoffaudit.accounts.models import Key, Scope, Tenant
 from handoffaudit.api import auth
 from tests.api.support import client, make_key
 
@@ -64,3 +65,17 @@ def test_without_a_key_nothing_is_logged(api: httpx.Client) -> None:
     with structlog.testing.capture_logs() as logged:
         assert api.get("/handoffs", headers={"Authorization": ""}).status_code == 401
     assert logged == []
+
+
+def test_one_revoked_while_the_body_was_sent_is_refused(
+    tenant: Tenant, rf, monkeypatch, django_capture_on_commit_callbacks
+) -> None:
+    secret = make_key(tenant, "read")
+    request = rf.get("/", headers={"Authorization": f"Bearer {secret}"})
+    # The server checks the key before it reads the body.
+    request.META[auth.IDENTITY] = keys.authenticate(secret), time.monotonic()
+    with django_capture_on_commit_callbacks(execute=True):
+        keys.revoke(tenant=tenant, key_id=Key.objects.get().pk, actor="ada")
+    assert auth.KeyWith(Scope.READ)(request)
+    monkeypatch.setattr(auth, "IDENTITY_SECONDS", 0.0)
+    assert auth.KeyWith(Scope.READ)(request) is None

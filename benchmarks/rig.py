@@ -144,9 +144,9 @@ def remove_handoffs(seconds: float) -> dict[str, Any]:
     before = _removed(RetentionRun, tenant)
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
-        if retention_run.remove_due(1.0, 1.0) and not RetentionRun.objects.filter(finished_at=None).exists():
+        if retention_run.remove_due(1.0) and not RetentionRun.objects.filter(finished_at=None).exists():
             break
-        # A worker begins again after its next sweep, so this is the most that a run can remove.
+        # A worker looks for work once a second, unless a message comes sooner.
         if not retention_run.LEASE.is_free():
             time.sleep(0.1)
     return {"seconds": time.perf_counter() - began, "removed": _removed(RetentionRun, tenant) - before}

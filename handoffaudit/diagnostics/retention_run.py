@@ -47,7 +47,7 @@ REMOVED: Final = "retention.remove"
 EVERY: Final = timedelta(minutes=10)
 AGAIN: Final = timedelta(hours=24)
 BATCH: Final = 200
-# While handoffs wait, a batch is at most this large, because a large one would take a core for too long.
+# While handoffs wait, a batch of ids is at most this large, because a large one would take a core for too long.
 BUSY_BATCH: Final = 500
 # While handoffs wait, retention may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.15
@@ -83,24 +83,21 @@ def anything_due() -> bool:
     )
 
 
-def remove_due(seconds: float, while_busy: float = 0.0) -> bool:
-    """Remove due data for `seconds`. Return False if the caller should continue at once.
-
-    While handoffs wait, each batch is followed by a pause, and the run ends after `while_busy` seconds.
-    """
+def remove_due(seconds: float) -> bool:
+    """Remove due data for `seconds`, or until handoffs wait. Return False if the caller should continue at once."""
     held_until = LEASE.acquire()
     if held_until is None:
         return True
-    end, busy_end, pause = time.monotonic() + seconds, time.monotonic() + while_busy, timedelta()
+    end, pause = time.monotonic() + seconds, timedelta()
     try:
         for tenant in Tenant.objects.order_by("pk"):
             for one in _list_due(tenant):
                 begun = time.monotonic()
                 while _remove_batch(tenant, one):
                     if judge.is_anything_waiting():
-                        if pause := _pause(time.monotonic() - begun, busy_end):
-                            return True
-                    elif time.monotonic() > end:
+                        pause = _pause_after(time.monotonic() - begun)
+                        return True
+                    if time.monotonic() > end:
                         return False
                     held_until = LEASE.renew(held_until)
                     if held_until is None:
@@ -115,13 +112,9 @@ def remove_due(seconds: float, while_busy: float = 0.0) -> bool:
     return True
 
 
-def _pause(spent: float, until: float) -> timedelta:
-    """Wait after a batch. Return the pause without waiting if it would end after `until`, and else zero."""
-    pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
-    if time.monotonic() + pause.total_seconds() > until:
-        return pause
-    time.sleep(pause.total_seconds())
-    return timedelta()
+def _pause_after(spent: float) -> timedelta:
+    """Return the time in which no process removes anything, after a batch that took `spent` seconds."""
+    return min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
 
 
 def _list_due(tenant: Tenant) -> Iterator[RetentionRun]:
@@ -166,7 +159,8 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
         _finish(tenant, one)
         return False
     target = KINDS[rule.name]
-    by_key = target.has_timed_key  # Without it, there is no place to continue from: rows that are done no longer match.
+    # A kind whose rows have no UUIDv7 has no place to continue from: rows that are done no longer match.
+    by_key = target.has_timed_key
     size = min(target.batch or BATCH, BUSY_BATCH) if judge.is_anything_waiting() else target.batch or BATCH
     end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None
     with store.write_turn(), transaction.atomic():

@@ -138,6 +138,7 @@ class RetentionTarget:
         return terms.holds.exclude(self.old(tenant, terms), self.handoff, self.trace)
 
     def find_oldest(self, tenant: Tenant) -> datetime | None:
+        """Return the time of the oldest row, or None if there is no row."""
         rows = self.there(tenant)
         if not self.has_timed_key:
             return rows.aggregate(oldest=Min("hour"))["oldest"]  # type: ignore[no-any-return]

@@ -3,7 +3,6 @@
 import threading
 
 from celery import shared_task
-from django.conf import settings
 
 from handoffaudit.diagnostics import (
     alert_rules,
@@ -16,7 +15,7 @@ from handoffaudit.diagnostics import (
     text_index,
 )
 from handoffaudit.diagnostics.logs import index, upload
-from handoffaudit.handoffs import db, notify
+from handoffaudit.handoffs import notify
 
 _one_attribution = threading.Lock()
 _one_reading = threading.Lock()
@@ -73,8 +72,7 @@ def remove_old() -> None:
     """Remove old data for about a second; a new message continues the remaining work."""
     if _one_removal.acquire(blocking=False):
         try:
-            busy = settings.SWEEP_SECONDS if db.is_postgresql() else 0.0
-            done = retention_run.remove_due(REMOVING_SECONDS, busy)
+            done = retention_run.remove_due(REMOVING_SECONDS)
         finally:
             _one_removal.release()
         if not done:

@@ -167,16 +167,6 @@ def test_while_handoffs_wait_a_batch_is_followed_by_a_pause(tenant: Tenant, monk
     assert Watermark.objects.get(name=retention_run.LEASE.name).at > timezone.now()
 
 
-def test_while_handoffs_wait_a_run_may_go_on_after_its_pauses(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(retention_run, "BATCH", 3)
-    monkeypatch.setattr(retention_run, "_SHARE", 0.9)
-    submit(tenant, payload())
-    calls(tenant, *range(40, 50))
-    keep(tenant, model_calls=30)
-    assert retention_run.remove_due(60, 60) is True
-    assert left(tenant) == 0
-
-
 def test_what_has_nothing_to_do_is_looked_at_every_ten_minutes(tenant: Tenant) -> None:
     assert retention_run.anything_due()
     retention_run.remove_due(60)

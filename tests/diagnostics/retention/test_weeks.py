@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -158,6 +159,24 @@ def test_a_handoff_that_changes_meanwhile_keeps_its_range(tenant, dropped) -> No
     before = [rows_of(one) for one in dropped]
     pks, due = sorted(one.pk for one in dropped[::2]), Handoff.objects.filter(tenant=tenant).exclude(pk=dropped[0].pk)
     with transaction.atomic():
+        assert removal.remove_range(due, tenant, pks[0], pks[-1], timezone.now()) == 0
+    assert [rows_of(one) for one in dropped] == before
+
+
+def test_a_handoff_that_arrives_meanwhile_keeps_its_range(tenant, dropped, monkeypatch) -> None:
+    before = [rows_of(one) for one in dropped]
+    pks, delete = sorted(one.pk for one in dropped[::2]), removal._delete
+
+    def delete_late(*given: Any) -> None:
+        # A sender that sends late submits a handoff of the time of the range.
+        between = uuid.UUID(int=(pks[0].int + pks[-1].int) // 2)
+        if not Handoff.objects.filter(pk=between).exists():
+            Handoff.objects.filter(pk=judged(tenant, payload()).pk).update(id=between)
+        delete(*given)
+
+    monkeypatch.setattr(removal, "_delete", delete_late)
+    with transaction.atomic():
+        due = Handoff.objects.filter(tenant=tenant)
         assert removal.remove_range(due, tenant, pks[0], pks[-1], timezone.now()) == 0
     assert [rows_of(one) for one in dropped] == before
 

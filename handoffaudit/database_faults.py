@@ -141,8 +141,8 @@ def page(fault: Fault) -> HttpResponse:
 def prepare_for_requests(connection: BaseDatabaseWrapper, **_: object) -> None:
     """Limit the time that a new connection waits for locks, and the processes of a query to one.
 
-    Call in processes that answer requests. To start two more processes takes PostgreSQL longer than most pages may
-    take, and so does compiling a query.
+    Call in processes that answer requests. Starting parallel workers or compiling a query takes PostgreSQL longer
+    than most pages may take.
     """
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:

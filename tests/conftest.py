@@ -67,7 +67,7 @@ REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
 POSTGRES_URL = os.environ.get("HANDOFFAUDIT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15")
 GROUPS = ("decisions in the browser", "pages in the browser", "services")
-# What takes longest for its number of tests starts first, so that no worker ends minutes before the others.
+# The tests that take longest start first, so that no worker ends minutes before the others.
 FIRST = (*GROUPS, "tests/running/", "tests/packaging/", "tests/cli/hooks/", "tests/surface/")
 # These tests and the other browser tests take about as long, each with a product of their own.
 DECISIONS = tuple(f"tests/browser/test_{name}.py" for name in ("along", "groups", "keyboard", "live", "review", "way"))

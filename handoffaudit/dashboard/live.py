@@ -106,11 +106,6 @@ def is_asked(request: HttpRequest) -> bool:
     return "X-Live" in request.headers
 
 
-def over() -> HttpResponse:
-    """Answer 410, which makes the script stop polling, because nothing more will change."""
-    return HttpResponse(status=410)
-
-
 def invalid_filter(bad: FilterError) -> HttpResponse:
     """Answer 400, which makes the script stop polling; the text is for developers."""
     return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")

@@ -143,7 +143,7 @@
     );
   }
 
-  // What was written meanwhile is shown on a click. An entry that somebody has in hand, such as an open form, stays.
+  // Show the new entries on a click. An entry that somebody has in hand, such as an open form, stays.
   function show(button) {
     const holder = button.parentElement;
     const fresh = holder.querySelector("template").content.firstElementChild;
@@ -152,7 +152,9 @@
     if (!old) return;
     for (const entry of old.querySelectorAll("li[id]")) {
       const same = inPlace(fresh, entry.id);
-      if (same && isInHand(entry)) same.replaceWith(entry);
+      if (!isInHand(entry)) continue;
+      if (same) same.replaceWith(entry);
+      else fresh.querySelector("ol").append(entry);
     }
     old.replaceWith(fresh);
     holder.replaceChildren();

@@ -205,3 +205,28 @@ def test_two_people_see_each_others_comments_and_keep_what_they_type(open_page, 
     expect(reader.locator("#changed")).to_contain_text("assigned to rui", timeout=5000)
     assert reader.locator("#why").bounding_box() == verdict
     assert overflow(reader) == 0
+
+
+@pytest.mark.nightly
+def test_an_open_edit_form_stays_although_its_entry_no_longer_fits(open_page, product):
+    sender = product.senders["live"]
+    handoff = sender.submit(CIRCLE)["id"]
+    reader, writer = open_page("rui"), open_page("sana", javascript=False)
+
+    def comment(page, text: str) -> None:
+        page.goto(f"{sender.pages}handoffs/{handoff}/")
+        page.get_by_label("Comment").first.fill(text)
+        page.get_by_role("button", name="Comment").click()
+
+    comment(reader, "Mine")
+    # With these, Review has no room for an older entry.
+    for number in range(5):
+        comment(writer, f"Theirs {number}")
+    reader.goto(f"{sender.pages}review/{handoff}/")
+    reader.locator("details.comment-edit summary").click()
+    form = reader.locator("details.comment-edit textarea")
+    form.fill("A draft")
+    comment(writer, "One more")
+    reader.get_by_role("button", name="1 new entry, show").click()
+    expect(reader.get_by_text("One more")).to_be_visible()
+    expect(form).to_have_value("A draft")

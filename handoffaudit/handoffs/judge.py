@@ -130,7 +130,8 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
             Handoff,
             f"state IN ('received', 'validating') AND NOT parked AND {condition}",
             values,
-            order="id",
+            # The order of the index of waiting handoffs. By id alone, PostgreSQL would read all judged handoffs first.
+            order="claim_expires_at, id",
             limit=limit,
             changes="state = 'validating', tries = tries + 1",
         )

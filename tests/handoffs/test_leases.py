@@ -1,6 +1,7 @@
 """Tests of the leases of workers, and of leases that nobody ends."""
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -9,7 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import db, judge
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State
 from tests.handoffs.support import SENDER, judged, payload, submit, take
@@ -195,3 +196,22 @@ def test_one_without_a_trace_is_leased_at_once_however_many_others_have_none(ten
     few = steps_to_lease_one(tenant)
     assert store.accept_batch(tenant, SENDER, [orjson.dumps(payload()) for _ in range(300)])
     assert steps_to_lease_one(tenant) <= few + 3
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite names no index in its plans of updates")
+def test_a_lease_reads_only_waiting_handoffs(tenant: Tenant, monkeypatch) -> None:
+    submit(tenant, payload())
+    plans = []
+
+    def explain(sql: str, values: list[Any], _alias: str) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            # The table of a test is so small that the planner would read all of it.
+            cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
+            cursor.execute(f"EXPLAIN {sql}", values)
+            plans.append("\n".join(line for (line,) in cursor.fetchall()))
+        return []
+
+    monkeypatch.setattr(db, "fetch_rows", explain)
+    assert judge.take_fresh(20) is None
+    assert "handoff_waiting" in plans[0]
+    assert "Sort" not in plans[0]

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -264,7 +264,7 @@ def _drawing_context(
     first = asked.first if asked.first < len(shown.handoffs) else 0
     return {
         "drawings": _drawings(shown, slug, asked, chosen, calls),
-        "drawn": _mark([one.handoff.version for one in shown.handoffs]),
+        "drawn": _mark({one.handoff.pk: one.handoff.version for one in shown.handoffs}),
         # The sentence of a handoff follows the one that names the agents.
         "words": f"{first + 1}:{first + ROWS + 1}",
     }
@@ -325,9 +325,9 @@ def _live_address(who: TenantMembership, shown: Trace, asked: Asked) -> str:
     return build_url(build_trace_url(who.tenant.slug, shown.trace_id), asked.query(), f"after={after}")
 
 
-def _mark(versions: Sequence[int]) -> str:
-    """Return a mark that differs as soon as one of the handoffs changes."""
-    return f"{len(versions)}.{sum(versions)}"
+def _mark(versions: Mapping[UUID, int]) -> str:
+    """Return the number of handoffs, the last id, and a number that differs as soon as one of the handoffs changes."""
+    return f"{len(versions)}.{max(versions).hex}.{sum(versions.values())}"
 
 
 def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
@@ -341,7 +341,9 @@ def _newer_drawings(request: HttpRequest, who: TenantMembership, trace_id: str) 
     """Return the drawings of the handoffs that the page shows (`drawn`), if one of these changed."""
     count, _, _ = (seen := request.GET.get("drawn", "")).partition(".")
     most = min(int(count), MOST_ON_A_PAGE) if count.isascii() and count.isdigit() and len(count) < 6 else 0
-    if not most or _mark(list_versions(who.tenant, trace_id, most)) == seen:
+    versions = list_versions(who.tenant, trace_id, most) if most else {}
+    # A handoff that was sent late, between the others, would change their numbers, which the table keeps.
+    if not versions or (mark := _mark(versions)) == seen or mark.rpartition(".")[0] != seen.rpartition(".")[0]:
         return []
     shown = load_trace(who.tenant, trace_id, most)
     if shown is None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
+from uuid import UUID
 
 import orjson
 from django.db.models import QuerySet
@@ -114,9 +115,9 @@ def trace_rows(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
     return list(_first_rows(tenant, trace_id, most))
 
 
-def list_versions(tenant: Tenant, trace_id: str, most: int) -> list[int]:
-    """Return the versions of the handoffs that `trace_rows` returns."""
-    return list(_first_rows(tenant, trace_id, most).values_list("version", flat=True))
+def list_versions(tenant: Tenant, trace_id: str, most: int) -> dict[UUID, int]:
+    """Return the versions of the handoffs that `trace_rows` returns, by id."""
+    return dict(_first_rows(tenant, trace_id, most).values_list("pk", "version"))
 
 
 def _first_rows(tenant: Tenant, trace_id: str, most: int) -> "QuerySet[Handoff]":

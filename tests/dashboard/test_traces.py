@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -253,6 +254,18 @@ def test_a_decision_comes_to_the_drawing_of_a_trace_and_to_nothing_else(
     assert polled(client, address, newer).status_code == 204
     for wrong in ("x", "5", "-1.2", "9" * 30, "\u0665.4"):
         assert client.get(f"{address}&drawn={wrong}", headers=FRESH).status_code in (200, 204)
+
+
+def test_a_handoff_sent_late_changes_no_numbers_in_the_drawing(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant
+) -> None:
+    client, blocked = sign_in(reviewer), blocked_in(tenant)
+    page = client.get(f"{LIST}work/1/")
+    (address,) = attributes(page, "[data-live]", "data-live")
+    late = handed(tenant, "reader", "planner", "Thanks.")
+    Handoff.objects.filter(pk=late.pk).update(id=UUID(int=blocked.pk.int - 1), version=9)
+    decline(client, blocked)
+    assert "drawn-wide" not in polled(client, address, page).text
 
 
 def test_a_decision_comes_to_the_list_of_traces_in_any_order(

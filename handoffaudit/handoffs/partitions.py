@@ -60,7 +60,7 @@ _DETACHED: Final = """
     AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%s))
 """
 
-# `CREATE TABLE … LIKE` copies no rights of other roles. Both tables stand in double quotes.
+# `CREATE TABLE … LIKE` copies no rights of other roles.
 _COPY_RIGHTS: Final = """
     DO $copy$ DECLARE given text; BEGIN
         FOR given IN

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CANCELED = "57014"
 
 # psycopg prepares a statement by itself after this many runs.
-_ONLY_ON_REQUEST = sys.maxsize
+ONLY_ON_REQUEST = sys.maxsize
 
 
 @cache
@@ -46,7 +46,7 @@ def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
     connection.ensure_connection()
     opened = connection.connection
     # Django turns prepared statements off. They stay off for its own statements, which never repeat their text.
-    opened.prepare_threshold = None if settings.PGBOUNCER else _ONLY_ON_REQUEST
+    opened.prepare_threshold = None if settings.PGBOUNCER else ONLY_ON_REQUEST
     try:
         with connection.wrap_database_errors, psycopg.Cursor(opened) as cursor:
             yield cursor
@@ -336,8 +336,8 @@ def _end_of_prefix(prefix: str) -> str:
 
 def release_connection() -> None:
     """Return the connection to the pool; call before a wait, so that waiting threads do not use up the pool."""
-    if is_postgresql() and not connection.in_atomic_block:
-        connection.close()
+    if is_postgresql() and (used := connections[DEFAULT_DB_ALIAS]).connection is not None and not used.in_atomic_block:
+        used.close()
 
 
 _Row = TypeVar("_Row", bound=Model)

@@ -195,6 +195,14 @@ def entries(value: object) -> list[Any]:
 
 def names(value: object) -> tuple[str, ...]:
     """Return the strings of a list, without items of any other type."""
+    if value and isinstance(value, list) and isinstance(value[0], str):
+        try:
+            whole = "".join(value)
+        except TypeError:
+            pass
+        else:
+            if len(whole) <= MAX_TEXT and whole.isprintable():
+                return tuple(value)
     return tuple([clean_or_empty(item) for item in entries(value) if isinstance(item, str)])
 
 

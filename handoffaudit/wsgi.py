@@ -34,9 +34,9 @@ from handoffaudit.database_faults import (  # noqa: E402
     limit_for_requests,
     prepare_for_requests,
 )
-from handoffaudit.handoffs import counts, pool  # noqa: E402
+from handoffaudit.handoffs import counts  # noqa: E402
 from handoffaudit.handoffs.counts import Total  # noqa: E402
-from handoffaudit.handoffs.db import is_postgresql, release_connection  # noqa: E402
+from handoffaudit.handoffs.db import is_open, is_postgresql, release_connection  # noqa: E402
 from handoffaudit.observability import ID_HEADER, begin_request  # noqa: E402
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
 from handoffaudit.validation.telemetry import otlp  # noqa: E402
@@ -151,7 +151,7 @@ def limit_waits() -> None:
 
 def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:
     """Replace the connection by the next one of the pool if the server closed it."""
-    if connection.vendor == "postgresql" and not pool.is_open(connection.connection):
+    if connection.vendor == "postgresql" and not is_open(connection.connection):
         connection.close()
         connection.connect()
 

@@ -1,6 +1,7 @@
 """SQL that the ORM cannot generate, or only slowly: bulk inserts, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
 
 import json
+import select
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -11,7 +12,6 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import orjson
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CANCELED = "57014"
 
 # psycopg prepares a statement by itself after this many runs.
-ONLY_ON_REQUEST = sys.maxsize
+_ONLY_ON_REQUEST = sys.maxsize
 
 
 @cache
@@ -41,17 +41,61 @@ def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
     Django's own cursor writes the parameters into the statement, which is expensive for document bodies. A statement
     with `prepare=True` is prepared, except with a PgBouncer, which may give the next transaction another connection.
     """
+    connection.ensure_connection()
+    with connection.wrap_database_errors, _cursor_of(connection.connection) as cursor:
+        yield cursor
+
+
+@contextmanager
+def _cursor_of(opened: "psycopg.Connection[Any]") -> Generator["psycopg.Cursor[Any]"]:
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
-    connection.ensure_connection()
-    opened = connection.connection
     # Django turns prepared statements off. They stay off for its own statements, which never repeat their text.
-    opened.prepare_threshold = None if settings.PGBOUNCER else ONLY_ON_REQUEST
+    opened.prepare_threshold = None if settings.PGBOUNCER else _ONLY_ON_REQUEST
     try:
-        with connection.wrap_database_errors, psycopg.Cursor(opened) as cursor:
+        with psycopg.Cursor(opened) as cursor:
             yield cursor
     finally:
         opened.prepare_threshold = None
+
+
+def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return the row of a statement for PostgreSQL, which is committed unless the thread has begun a transaction.
+
+    A thread without a connection takes one of the pool for this statement only, because Django needs several times as
+    long to take one and to give it back.
+    """
+    pool = connection.pool  # type: ignore[attr-defined]
+    if connection.connection is not None or pool is None or pool.closed:
+        with server_cursor() as cursor:
+            return cursor.execute(sql, values, prepare=True, binary=True).fetchone()
+    with connection.wrap_database_errors:
+        while not is_open(opened := pool.getconn()):
+            # The pool replaces the closed connection.
+            pool.putconn(opened)
+        try:
+            opened.autocommit = True
+            with _cursor_of(opened) as cursor:
+                return cursor.execute(sql, values, prepare=True, binary=True).fetchone()
+        finally:
+            pool.putconn(opened)
+
+
+def is_open(opened: "psycopg.Connection[Any]") -> bool:
+    """Return whether the server has not closed an idle connection, for example in a restart.
+
+    An idle connection becomes readable only when the server closes it, so a working one needs no round trip.
+    """
+    import psycopg  # noqa: PLC0415 -- not needed with SQLite
+
+    poll = select.poll()
+    try:
+        poll.register(opened.fileno(), select.POLLIN)
+        if poll.poll(0):
+            opened.execute("")
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
@@ -246,18 +290,6 @@ def sum_rows(
     return found
 
 
-def collect_values(column: str) -> str:
-    """Return the SQL expression for all non-null values of a column; `split_values` parses its result."""
-    name = "ARRAY_AGG" if is_postgresql() else "JSON_GROUP_ARRAY"
-    return f"{name}({column}) FILTER (WHERE {column} IS NOT NULL)"
-
-
-def split_values(found: Any) -> list[Any]:
-    """Return the list of values from the result of a `collect_values` expression."""
-    values: list[Any] = orjson.loads(found) if isinstance(found, str) else found or []
-    return values
-
-
 class OutOfTime(Exception):
     """The statements of a `time_limit` took too long."""
 
@@ -297,41 +329,6 @@ def _as_out_of_time() -> Generator[None]:
         if getattr(error.__cause__, "sqlstate", "") == _CANCELED or str(error) == "interrupted":
             raise OutOfTime from error
         raise
-
-
-def list_by_prefix(model: type[Model], column: str, tenant_id: int, prefix: str, most: int) -> list[str]:
-    """Return the first different values of a text column that begin with `prefix`, in the order of their bytes.
-
-    The column follows the tenant in an index, on PostgreSQL with the operator class `varchar_pattern_ops`. The
-    statement finds each value as the next greater value in that index.
-    """
-    table, marks = model._meta.db_table, ("~>=~", "~>~", "~<~") if is_postgresql() else (">=", ">", "<")  # noqa: SLF001
-    order = f'"{column}" USING ~<~' if is_postgresql() else f'"{column}"'
-    end = _end_of_prefix(prefix)
-    before_end = f'AND "{column}" {marks[2]} %(end)s' if end else ""
-    following = f"""
-        SELECT "{column}" FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" {{}} {before_end}
-        ORDER BY {order} LIMIT 1
-    """  # noqa: S608
-    sql = f"""
-        WITH RECURSIVE known(value) AS (
-            SELECT ({following.format(f"{marks[0]} %(prefix)s")})
-            UNION ALL SELECT ({following.format(f"{marks[1]} known.value")}) FROM known WHERE known.value IS NOT NULL
-        ) SELECT value FROM known WHERE value IS NOT NULL LIMIT %(most)s
-    """  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(sql, {"tenant": tenant_id, "prefix": prefix, "end": end, "most": most})
-        return [value for (value,) in cursor.fetchall()]
-
-
-def _end_of_prefix(prefix: str) -> str:
-    """Return the least text above all texts with the prefix; an empty text if there is none."""
-    kept = prefix.rstrip(chr(sys.maxunicode))
-    if not kept:
-        return ""
-    # The code points from D800 to DFFF are no characters.
-    last = "\ue000" if kept[-1] == "\ud7ff" else chr(ord(kept[-1]) + 1)
-    return kept[:-1] + last
 
 
 def release_connection() -> None:

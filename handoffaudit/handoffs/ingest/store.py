@@ -15,7 +15,7 @@ from django.utils import timezone
 from handoffaudit.accounts.keys import AgentLimit, record_refusal
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.database_faults import WriteTurn
-from handoffaudit.handoffs import attempts, counts, db, event_log, notify, pool, results, tool_results, transitions
+from handoffaudit.handoffs import attempts, counts, db, event_log, notify, results, tool_results, transitions
 from handoffaudit.handoffs.ingest.prepare import (
     COLUMNS,
     MOST_RESULT_BYTES,
@@ -100,7 +100,7 @@ def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True) ->
 
 def _insert_one(handoff: PreparedHandoff, sender: Actor) -> bool:
     values = [*_read_handoff_row(handoff), *_make_body_row(handoff)[1:], *_make_event_row(handoff, sender)[1:]]
-    return pool.fetch_one(INSERT_ONE, values) is not None
+    return db.fetch_alone(INSERT_ONE, values) is not None
 
 
 def _insert_plain(new: Sequence[tuple[PreparedHandoff, Actor]]) -> list[bool]:

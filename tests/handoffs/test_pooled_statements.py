@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from handoffaudit.handoffs import pool
+from handoffaudit.handoffs import db
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -25,7 +25,7 @@ def without_connection() -> Iterator[None]:
 
 
 def test_a_statement_leaves_the_thread_without_a_connection() -> None:
-    found = pool.fetch_one(OWN_ID, ["value"])
+    found = db.fetch_alone(OWN_ID, ["value"])
     assert found is not None
     assert found[1] == "value"
     assert connection.connection is None
@@ -37,7 +37,7 @@ def test_a_connection_that_the_server_closed_is_replaced() -> None:
     with connections.connection() as other:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", [closed.info.backend_pid])
     connections.putconn(closed)
-    found = [pool.fetch_one(OWN_ID, ["value"]) for _ in range(2)]
+    found = [db.fetch_alone(OWN_ID, ["value"]) for _ in range(2)]
     assert closed.info.backend_pid not in [row[0] for row in found if row]
     assert [row[1] for row in found if row] == ["value", "value"]
-    assert not pool.is_open(closed)
+    assert not db.is_open(closed)

@@ -179,7 +179,11 @@ class Filters(FilterSet):
     )
     sort: str = declare(
         SortFilter(
-            "Order", f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs below 1.0.", orders=ORDERS, usual=NEWEST
+            "Order",
+            f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs below 1.0.",
+            orders=ORDERS,
+            usual=NEWEST,
+            widget=forms.Select(),
         )
     )
     period: str = ""

@@ -32,7 +32,7 @@ WEEK: Final = timedelta(weeks=1)
 # this time as a difference of ids.
 _CLOCKS: Final = WEEK // timedelta(milliseconds=1) << 80
 # The most verdicts on handoffs of other weeks (strays) that are moved out of a partition, so that it can be dropped. A
-# partition with more strays stays.
+# partition with more strays is kept.
 MOST_STRAYS: Final = 10_000
 # How long ahead partitions are made, and how long before the end of the last partition `/readyz` warns.
 AHEAD: Final = 8 * WEEK
@@ -173,7 +173,7 @@ def describe_shortage() -> str:
 
 
 def look() -> None:
-    """Make partitions ahead once an hour. A periodic job of each worker."""
+    """Make partitions ahead, once an hour. Each worker runs the function as a periodic job."""
     global _next_look  # noqa: PLW0603 -- one for the process
     if db.is_postgresql() and time.monotonic() >= _next_look:
         _next_look = time.monotonic() + _LOOK_SECONDS

@@ -19,7 +19,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from handoffaudit.handoffs import db
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, moment_of
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +93,7 @@ class Partition:
 
     @property
     def ends_at(self) -> datetime:
-        return datetime.fromtimestamp((self.high.int >> 80) / 1000, UTC)
+        return moment_of(self.high)
 
 
 def week_of(moment: datetime) -> datetime:
@@ -264,7 +264,7 @@ def partition(table: str) -> None:
         # The clock of a machine may have been ahead.
         cursor.execute(f'SELECT "{TABLES[table]}" FROM "{table}" ORDER BY 1 DESC LIMIT 1')  # noqa: S608
         for (newest,) in cursor.fetchall():
-            last = max(last, datetime.fromtimestamp((newest.int >> 80) / 1000, UTC))
+            last = max(last, moment_of(newest))
     high = first_id_at(week_of(last) + 2 * WEEK)
     check = f'ALTER TABLE "{table}" ADD CONSTRAINT "{table}_range" CHECK ("{TABLES[table]}" < %s) NOT VALID'
     with connection.cursor() as cursor:

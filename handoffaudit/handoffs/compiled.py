@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from django.db import connections, router
-from django.db.models import BigIntegerField, CharField, DateField, DateTimeField, Expression, Field, QuerySet
+from django.db.models import BigIntegerField, CharField, DateField, DateTimeField, Expression, Field, QuerySet, Subquery
+
+NUMBER: Final = BigIntegerField()
 
 TIME: Final = DateTimeField()
 
@@ -28,7 +30,13 @@ class Parameter(Expression):
 
 
 # The value of a foreign key to the tenant.
-TENANT: Final[Any] = Parameter("tenant", BigIntegerField())
+TENANT: Final[Any] = Parameter("tenant", NUMBER)
+
+
+def count_rows(rows: "QuerySet[Any]", most: int) -> Subquery:
+    """Return the expression for the number of rows of a query of values, counted up to `most`."""
+    counted = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
+    return Subquery(rows.order_by()[:most], template=counted, output_field=NUMBER)
 
 
 def bind(params: Iterable[Any], values: dict[str, Any], connection: Any) -> list[Any]:

@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import BigIntegerField, Count, Min, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, Min, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.compiled import TENANT, TIME, CompiledQuery, Parameter
+from handoffaudit.handoffs.compiled import TENANT, TIME, CompiledQuery, Parameter, count_rows
 from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
 from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
@@ -131,8 +131,6 @@ def _top_codes(limit: int) -> CompiledQuery:
     )
 
 
-
-
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
     """Count the handoffs that wait for a person or a worker. Pass `unjudged` if the caller has counted it already."""
     unjudged = unjudged or count_unjudged(tenant)
@@ -165,12 +163,6 @@ def count_unjudged(tenant: Tenant) -> Unjudged:
     )
 
 
-def _count(rows: "QuerySet[Any]", most: int) -> Subquery:
-    """Return the expression for the number of rows, counted up to `most`."""
-    counted = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
-    return Subquery(rows.order_by().values("pk")[:most], template=counted, output_field=BigIntegerField())
-
-
 def _sum_of_state(state: State) -> Subquery:
     hours = _HOURS.filter(code="", state=state).order_by().values("state").annotate(sum=Sum("number"))
     return Subquery(hours.values("sum"))
@@ -182,7 +174,7 @@ def _build_waiting() -> "QuerySet[Tenant, Any]":
         _sum_of_state(State.HELD),
         _sum_of_state(State.REJECTED),
         Subquery(held.order_by("id").values("received_at")[:1]),
-        _count(held.filter(review_due_at__lt=Parameter("now", TIME)), COUNTED_LIVE),
+        count_rows(held.filter(review_due_at__lt=Parameter("now", TIME)).values("pk"), COUNTED_LIVE),
     )
 
 
@@ -198,8 +190,8 @@ def _build_unjudged() -> "QuerySet[Tenant, Any]":
         template="(SELECT MIN(received_at) FROM (%(subquery)s) AS waits)",
     )
     return _THE_TENANT.values_list(
-        *(_count(of_state, COUNTED_LIVE + 1) for of_state in states),
-        _count(rows.filter(parked=True), COUNTED_LIVE + 1),
+        *(count_rows(of_state.values("pk"), COUNTED_LIVE + 1) for of_state in states),
+        count_rows(rows.filter(parked=True).values("pk"), COUNTED_LIVE + 1),
         first,
     )
 

@@ -189,7 +189,7 @@ def _membership(request: HttpRequest, slug: str) -> TenantMembership | None:
     if membership is None:
         return None
     tenants = [one.tenant for one in listed]
-    return TenantMembership(cast(Person, request.user), membership.tenant, Role(membership.role), tenants)
+    return TenantMembership(cast("Person", request.user), membership.tenant, Role(membership.role), tenants)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -25,8 +25,8 @@ from handoffaudit.diagnostics.models import FileReport, HealthCount, RetentionRu
 from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import event_log
+from handoffaudit.handoffs.compiled import sum_rows
 from handoffaudit.handoffs.counts import Aggregate, Key
-from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.filters import is_before, is_since, parse_cursor
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt

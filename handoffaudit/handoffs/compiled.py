@@ -3,10 +3,10 @@
 Django takes longer to build and compile the small statements of a page than the database to execute them.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
-from django.db import connections, router
+from django.db import connection, connections, router
 from django.db.models import BigIntegerField, CharField, DateField, DateTimeField, Expression, Field, QuerySet, Subquery
 
 NUMBER: Final = BigIntegerField()
@@ -47,6 +47,18 @@ def bind(params: Iterable[Any], values: dict[str, Any], connection: Any) -> list
     ]
 
 
+class Statement(NamedTuple):
+    """A statement with its parameters; `is_limited` if the query is sliced."""
+
+    sql: str
+    params: Sequence[Any]
+    is_limited: bool = False
+
+    @classmethod
+    def of(cls, rows: "QuerySet[Any, Any]") -> "Statement":
+        return cls(*rows.query.sql_with_params(), rows.query.is_sliced)
+
+
 class CompiledQuery:
     """A query of values that is compiled when it is first executed.
 
@@ -60,18 +72,23 @@ class CompiledQuery:
     def rows(self, **values: Any) -> list[tuple[Any, ...]]:
         """Execute the query with these values of its parameters; return its rows."""
         sql, params, columns, model = self._compiled or self._compile()
-        connection = connections[router.db_for_read(model)]
-        with connection.cursor() as cursor:
-            cursor.execute(sql, bind(params, values, connection))
+        reader = connections[router.db_for_read(model)]
+        with reader.cursor() as cursor:
+            cursor.execute(sql, bind(params, values, reader))
             found: list[tuple[Any, ...]] = cursor.fetchall()
         converters = {
             at: (column, functions)
             for at, column in enumerate(columns)
-            if (functions := [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)])
+            if (functions := [*reader.ops.get_db_converters(column), *column.get_db_converters(reader)])
         }
         if not converters:
             return found
-        return [tuple(_convert(value, converters.get(at), connection) for at, value in enumerate(row)) for row in found]
+        return [tuple(_convert(value, converters.get(at), reader) for at, value in enumerate(row)) for row in found]
+
+    def statement(self, **values: Any) -> Statement:
+        """Return the statement with these values of its parameters."""
+        sql, params, _, _ = self._compiled or self._compile()
+        return Statement(sql, bind(params, values, connection))
 
     def _compile(self) -> tuple[str, tuple[Any, ...], list[Any], Any]:
         query = self._build().query
@@ -88,3 +105,32 @@ def _convert(value: Any, converter: "tuple[Any, list[Callable[..., Any]]] | None
     for function in functions:
         value = function(value, column, connection)
     return value
+
+
+def sum_rows(
+    parts: "Iterable[QuerySet[Any, Any] | Statement]",
+    by: Sequence[str],
+    sums: Sequence[str],
+    tail: str = "",
+    *,
+    only: str = "",
+) -> list[tuple[Any, ...]]:
+    """Group the rows of all `parts` by the columns `by`; return these columns and the SQL expressions `sums`.
+
+    Without columns, all rows are one group. All parts must have the same columns. `only` is SQL that orders and limits
+    the rows, `tail` orders and limits the result. Django can group neither a union nor a limited query.
+    """
+    compiled = [part if isinstance(part, tuple) else Statement.of(part) for part in parts]
+    # SQLite unites limited queries only inside of another query.
+    rows = " UNION ALL ".join(
+        f"SELECT * FROM ({sql}) AS part_{number}" if is_limited else sql  # noqa: S608
+        for number, (sql, _, is_limited) in enumerate(compiled)
+    )
+    if only:
+        rows = f"SELECT * FROM ({rows}) AS united {only}"  # noqa: S608
+    grouped = f"GROUP BY {', '.join(by)}" if by else ""
+    sql = f"SELECT {', '.join((*by, *sums))} FROM ({rows}) AS counted {grouped} {tail}"  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [param for _, params, _ in compiled for param in params])
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+    return found

@@ -15,9 +15,9 @@ from django.db.models.expressions import RawSQL
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
 from handoffaudit.diagnostics.models import DailyFileCount, HealthCount, HourlyFileCount, LogCount
-from handoffaudit.handoffs.compiled import DAY, TENANT, TEXT, TIME, CompiledQuery, Parameter, Statement, sum_rows
+from handoffaudit.handoffs import periods
 from handoffaudit.handoffs.counts import Aggregate, Key
-from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window
+from handoffaudit.handoffs.periods import CompiledQuery, Parameter, Statement, TimeBucket, TimeScale, Window, sum_rows
 from handoffaudit.handoffs.rates import Share, split_period
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
@@ -382,13 +382,15 @@ def _compile(
     by: tuple[str, ...], step: tuple[timedelta, datetime] | None, number: str = "", *, of_agent: bool
 ) -> CompiledQuery:
     """Return the query for the columns `by` and the numbers: of days, or of hours with `number` as their number."""
-    time, kind = ("hour", TIME) if number else ("day", DAY)
+    time, kind = ("hour", periods.TIME) if number else ("day", periods.DAY)
     bounds: dict[str, Any] = {f"{time}__gte": Parameter("since", kind), f"{time}__lt": Parameter("until", kind)}
     if of_agent:
-        bounds["agent"] = Parameter("agent", TEXT)
+        bounds["agent"] = Parameter("agent", periods.TEXT)
 
     def build() -> "QuerySet[Any, Any]":
-        rows: QuerySet[Any] = (HealthCount if number else DailyFileCount).objects.filter(tenant=TENANT, **bounds)
+        rows: QuerySet[Any] = (HealthCount if number else DailyFileCount).objects.filter(
+            tenant=periods.TENANT, **bounds
+        )
         if number:
             cases = {name: f"CASE WHEN {sql} THEN {number} END" for name, sql in _CONDITIONS.items()}
             rows = rows.annotate(**{name: RawSQL(sql, ()) for name, sql in cases.items()})  # noqa: S611

@@ -11,10 +11,20 @@ from django.db.models import Count, Min, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.compiled import TENANT, TIME, CompiledQuery, Parameter, count_rows
 from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
-from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
+from handoffaudit.handoffs.periods import (
+    HOUR,
+    TENANT,
+    TIME,
+    CompiledQuery,
+    Parameter,
+    TimeBucket,
+    TimeScale,
+    convert_time,
+    count_rows,
+    sum_rows,
+)
 from handoffaudit.validation.times import hour_of
 
 BEGINNING, END = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
@@ -148,18 +158,20 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
 
 def count_unjudged(tenant: Tenant) -> Unjudged:
     """Count the handoffs that wait for a worker, in one query unless their number exceeds `COUNTED_LIVE`."""
-    [(*numbers, parked, oldest_at)] = _UNJUDGED.rows(tenant=tenant.pk)
-    by_state = {state: min(number, COUNTED_LIVE) for state, number in zip(WAITING_STATES, numbers, strict=True)}
+    rows = _UNJUDGED.statement(tenant=tenant.pk)._replace(is_limited=True)
+    [(*numbers, parked, oldest_at)] = sum_rows([rows], (), _UNJUDGED_NUMBERS)
+    oldest_at = convert_time(oldest_at)
+    by_state = dict(zip(WAITING_STATES, numbers, strict=True))
     every = sum(numbers)
     if every <= COUNTED_LIVE:
         return Unjudged(by_state, every - parked, oldest_at, parked)
-    rows = Handoff.objects.filter(tenant=tenant, state__in=WAITING_STATES)
+    waiting = Handoff.objects.filter(tenant=tenant, state__in=WAITING_STATES)
     oldest = find_oldest_unjudged(tenant.pk)
     return Unjudged(
-        by_state,
-        rows.filter(parked=False)[:COUNTED_LIVE].count(),
+        {state: waiting.filter(state=state)[:COUNTED_LIVE].count() for state in WAITING_STATES},
+        waiting.filter(parked=False)[:COUNTED_LIVE].count(),
         oldest.since if oldest else None,
-        rows.filter(parked=True)[:COUNTED_LIVE].count(),
+        waiting.filter(parked=True)[:COUNTED_LIVE].count(),
     )
 
 
@@ -178,24 +190,6 @@ def _build_waiting() -> "QuerySet[Tenant, Any]":
     )
 
 
-def _build_unjudged() -> "QuerySet[Tenant, Any]":
-    """Return the query for the numbers by state, the number of parked handoffs, and the oldest other handoff.
-
-    With more handoffs than the limit, only the numbers by state are right.
-    """
-    states = [Handoff.objects.filter(tenant=TENANT, state=state) for state in WAITING_STATES]
-    rows = Handoff.objects.filter(tenant=TENANT, state__in=WAITING_STATES).order_by()
-    first = Subquery(
-        rows.filter(parked=False).values("received_at")[: COUNTED_LIVE + 1],
-        template="(SELECT MIN(received_at) FROM (%(subquery)s) AS waits)",
-    )
-    return _THE_TENANT.values_list(
-        *(count_rows(of_state.values("pk"), COUNTED_LIVE + 1) for of_state in states),
-        count_rows(rows.filter(parked=True).values("pk"), COUNTED_LIVE + 1),
-        first,
-    )
-
-
 _THE_TENANT: Final = Tenant.objects.filter(pk=TENANT)
 
 _HOURS: Final = HourlyTotal.objects.filter(tenant=TENANT)
@@ -204,7 +198,19 @@ _SINCE, _UNTIL = Parameter("since", TIME), Parameter("until", TIME)
 
 _WAITING: Final = CompiledQuery(_build_waiting)
 
-_UNJUDGED: Final = CompiledQuery(_build_unjudged)
+_UNJUDGED: Final = CompiledQuery(
+    lambda: (
+        Handoff.objects.filter(tenant=TENANT, state__in=WAITING_STATES)
+        .order_by()
+        .values_list("state", "parked", "received_at")[: COUNTED_LIVE + 1]
+    )
+)
+
+_UNJUDGED_NUMBERS: Final = (
+    *(f"COUNT(*) FILTER (WHERE state = '{state.value}')" for state in WAITING_STATES),
+    'COUNT(*) FILTER (WHERE "parked")',
+    'MIN("received_at") FILTER (WHERE NOT "parked")',
+)
 
 
 def list_known_values(tenant: Tenant) -> KnownValues:

@@ -5,13 +5,10 @@ from typing import Any
 from django.template import Context, Library
 from django.template.context import RequestContext
 from django.urls import reverse
-from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.navigation import TABS
 from handoffaudit.dashboard.review.item import Box, box_of
-from handoffaudit.dashboard.review.queue import Row
-from handoffaudit.dashboard.review.rows import render_hold, render_row
 from handoffaudit.diagnostics import retention_run, sample_tenants
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.group_store import MOST_CODE_MUTES, MUTE_DAYS, USUAL_MUTE_DAYS
@@ -37,21 +34,6 @@ def tabs(context: Context, group: str, current: str) -> dict[str, Any]:
 def box(context: dict[str, Any], handoff: Handoff) -> Box:
     """Return the decision box of a handoff for `components/review_box.html`: `{% box handoff as box %}`."""
     return box_of(context["who"], handoff)
-
-
-@register.simple_tag(takes_context=True)
-def queue_rows(context: Context) -> SafeString:
-    """Render the rows of the review queue in the context."""
-    queue, who, handoff = context["queue"], context["who"], context.get("handoff")
-    query, opened, may_review = queue.query, handoff.pk if handoff else None, bool(context.get("may_review"))
-    rows = (render_row(row, who.tenant.slug, query, opened, may_review=may_review) for row in queue.rows)
-    return mark_safe("\n" + "".join(f"\n\n{row}\n\n" for row in rows) + "\n")  # noqa: S308 -- the rows are markup
-
-
-@register.simple_tag
-def queue_hold(row: Row) -> SafeString:
-    """Render who has a row of the review queue open."""
-    return render_hold(row)
 
 
 @register.inclusion_tag("dashboard/groups/link.html", takes_context=True)

@@ -368,8 +368,7 @@ def _sum(
     step, of_agent = (scale.step, scale.begin) if scale else None, agent is not None
     parts: list[Statement] = []
     if split.first < split.after:
-        days = _compile(by, step, of_agent=of_agent)
-        parts.append(days.statement(**values, since=split.first, until=split.after))
+        parts.append(_compile(by, step, of_agent=of_agent).statement(**values, since=split.first, until=split.after))
     for intervals, number in ((split.added, "number"), (split.taken, "-number")):
         hours = _compile(by, step, number, of_agent=of_agent)
         parts += [hours.statement(**values, since=begin, until=end) for begin, end in intervals]
@@ -388,9 +387,7 @@ def _compile(
         bounds["agent"] = Parameter("agent", periods.TEXT)
 
     def build() -> "QuerySet[Any, Any]":
-        rows: QuerySet[Any] = (HealthCount if number else DailyFileCount).objects.filter(
-            tenant=periods.TENANT, **bounds
-        )
+        rows: Any = (HealthCount if number else DailyFileCount).objects.filter(tenant=periods.TENANT, **bounds)
         if number:
             cases = {name: f"CASE WHEN {sql} THEN {number} END" for name, sql in _CONDITIONS.items()}
             rows = rows.annotate(**{name: RawSQL(sql, ()) for name, sql in cases.items()})  # noqa: S611

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -144,21 +145,21 @@ def add_examples(
 
 def _find_start(tenant: Tenant, since: datetime, until: datetime) -> datetime:
     """Return the time from which decisions are read: `since`, or later if the period has too many decisions."""
-    edge = [at for (at,) in _EDGE.rows(tenant=tenant.pk, since=since, until=until)]
+    edge = [at for (at,) in _compile_edge(MOST_DECISIONS).rows(tenant=tenant.pk, since=since, until=until)]
     return edge[0] if len(edge) > 1 else since
 
 
 _PERIOD: Final[Mapping[str, Any]] = {"at__gte": Parameter("since", TIME), "at__lt": Parameter("until", TIME)}
 
-# The slice contains the oldest decision that is read and, if there is one, an older decision.
-_EDGE: Final = CompiledQuery(
-    lambda: (
-        decision_events(TENANT)
-        .filter(**_PERIOD)
-        .order_by("-at")
-        .values_list("at")[MOST_DECISIONS - 1 : MOST_DECISIONS + 1]
-    )
-)
+
+@lru_cache(maxsize=8)
+def _compile_edge(most: int) -> CompiledQuery:
+    def build() -> "QuerySet[Event, Any]":
+        newest = decision_events(TENANT).filter(**_PERIOD).order_by("-at").values_list("at")
+        # The slice contains the oldest decision that is read and, if there is one, an older decision.
+        return newest[most - 1 : most + 1]
+
+    return CompiledQuery(build)
 
 
 def _filter_decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":

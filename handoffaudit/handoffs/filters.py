@@ -7,7 +7,7 @@ which of these handoffs match: its cost depends on the steps, which are bounded,
 import math
 import uuid
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from django import forms
@@ -67,6 +67,11 @@ def first_id_at(moment: datetime) -> uuid.UUID:
     return uuid.UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
 
 
+def moment_of(pk: uuid.UUID) -> datetime:
+    """Return the time in a UUIDv7, the inverse of `first_id_at`."""
+    return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC)
+
+
 def is_since(moment: datetime) -> Q:
     """Return the condition for rows with a UUIDv7 of that moment or later."""
     return Q(id__gte=first_id_at(moment))
@@ -75,6 +80,11 @@ def is_since(moment: datetime) -> Q:
 def is_before(moment: datetime) -> Q:
     """Return the condition for rows with a UUIDv7 before that moment."""
     return Q(id__lt=first_id_at(moment))
+
+
+def is_received_before(moment: datetime) -> Q:
+    """Return the condition for rows received before that moment; the id of a handoff sent late is earlier."""
+    return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 
 
 def is_of_trace(trace_id: str) -> Q:
@@ -102,7 +112,7 @@ class Filters(FilterSet):
 
     `since` is inclusive, `until` exclusive. `period` is the text of a relative `since` (`24h`, `7d`), so that a link
     stays relative. The form fields `from` and `to` are whole days in UTC, including the last day; `to_query` writes
-    only `since` and `until`.
+    only `since` and `until`. `received_before` is no parameter: pages set it for handoffs that wait since a moment.
     """
 
     state: tuple[str, ...] = declare(
@@ -174,10 +184,15 @@ class Filters(FilterSet):
     )
     sort: str = declare(
         SortFilter(
-            "Order", f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs below 1.0.", orders=ORDERS, usual=NEWEST
+            "Order",
+            f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs below 1.0.",
+            orders=ORDERS,
+            usual=NEWEST,
+            widget=forms.Select(),
         )
     )
     period: str = ""
+    received_before: datetime | None = None
 
 
 def parse_cursor(text: str) -> uuid.UUID:

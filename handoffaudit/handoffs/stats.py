@@ -144,10 +144,11 @@ def _top_codes(limit: int) -> CompiledQuery:
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
     """Count the handoffs that wait for a person or a worker. Pass `unjudged` if the caller has counted it already."""
     unjudged = unjudged or count_unjudged(tenant)
-    [(held, rejected, oldest, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now())
+    [(held, rejected, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now())
+    oldest_held = find_first_received(Handoff.objects.filter(tenant=tenant, state=State.HELD))
     return Waiting(
         held=held or 0,
-        oldest_held_at=oldest,
+        oldest_held_at=oldest_held.received_at if oldest_held else None,
         overdue=overdue,
         rejected_undecided=rejected or 0,
         unjudged=unjudged.number,
@@ -185,7 +186,6 @@ def _build_waiting() -> "QuerySet[Tenant, Any]":
     return _THE_TENANT.values_list(
         _sum_of_state(State.HELD),
         _sum_of_state(State.REJECTED),
-        Subquery(held.order_by("id").values("received_at")[:1]),
         count_rows(held.filter(review_due_at__lt=Parameter("now", TIME)).values("pk"), COUNTED_LIVE),
     )
 
@@ -276,6 +276,19 @@ def _filter_hours(tenant: Tenant, since: datetime | None, until: datetime | None
 _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 
 
+def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
+    """Return the handoff that was received first, or None if there is none.
+
+    The id has the time of the handoff, so a handoff that was sent late has an earlier id than handoffs that were
+    received before it. Only if such a handoff is first, the times of receipt of the first `COUNTED_LIVE` are compared.
+    """
+    rows = rows.order_by("id")
+    first = rows.first()
+    if first and first.sent_at:
+        return rows.filter(pk__in=rows[:COUNTED_LIVE].values("pk")).order_by("received_at", "id").first()
+    return first
+
+
 @dataclass(frozen=True, slots=True)
 class Oldest:
     """The unjudged handoff that has waited longest, without parked handoffs; `for_model`: it waits for the LLM."""
@@ -286,18 +299,20 @@ class Oldest:
 
 def find_oldest_unjudged(tenant_id: int) -> Oldest | None:
     """Return the unjudged handoff that has waited longest, or None if none waits."""
-    rows = Handoff.objects.filter(tenant=tenant_id, parked=False).order_by("id")
-    # A single query over both states would have to sort their rows.
-    firsts = [row for state in WAITING_STATES for row in rows.filter(state=state)[:1]]
-    first = min(firsts, key=lambda row: row.received_at, default=None)
+    first = min(_list_first_received(Q(tenant=tenant_id)), key=lambda row: row.received_at, default=None)
     return Oldest(first.received_at, bool(first.tries) and first.claim_expires_at is None) if first else None
 
 
 def find_oldest_for_worker(tenant_id: int) -> datetime | None:
     """Return the time of receipt of the oldest handoff that waits for a worker, or None if none waits."""
-    rows = Handoff.objects.filter(_FOR_WORKER, tenant=tenant_id, parked=False).order_by("id")
-    times = rows.values_list("received_at", flat=True)
-    return min((at for state in WAITING_STATES for at in times.filter(state=state)[:1]), default=None)
+    return min((row.received_at for row in _list_first_received(_FOR_WORKER & Q(tenant=tenant_id))), default=None)
+
+
+def _list_first_received(condition: Q) -> list[Handoff]:
+    """Return the unjudged handoff of each state that was received first, without parked handoffs."""
+    rows = Handoff.objects.filter(condition, parked=False)
+    # A single query over both states would have to sort their rows.
+    return [row for state in WAITING_STATES if (row := find_first_received(rows.filter(state=state)))]
 
 
 @dataclass(frozen=True, slots=True)

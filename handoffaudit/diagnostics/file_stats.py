@@ -393,6 +393,7 @@ def _compile(
             rows = rows.annotate(**{name: RawSQL(sql, ()) for name, sql in cases.items()})  # noqa: S611
         if step:
             rows = rows.annotate(**{_STEP: TimeScale(step[1], step[1], *step).index_of(time)})
-        return rows.order_by().values_list(*by, *_NUMBERS)
+        found: QuerySet[Any, Any] = rows.order_by().values_list(*by, *_NUMBERS)
+        return found
 
     return CompiledQuery(build)

@@ -17,10 +17,10 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import TracedHandoff
-from handoffaudit.handoffs.db import sum_rows
+from handoffaudit.handoffs.db import collect_values, split_values
 from handoffaudit.handoffs.models import AgentBehaviour
+from handoffaudit.handoffs.periods import sum_rows
 from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
-from handoffaudit.handoffs.stats import collect_values, split_values
 from handoffaudit.policy import agents as policy_agents
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, DeclaredRole, DeclaredRoutes, known_agents
@@ -183,6 +183,8 @@ def fold_route_sides(
 def _merge_routes(names: tuple[str, str], several: Sequence[AgentRoute]) -> AgentRoute:
     if len(several) == 1:
         [one] = several
+        if (one.source, one.target) == names:
+            return one
         return AgentRoute(*names, one.number, one.judged, one.stats)
     number, judged, stats = _sum_routes(several)
     return AgentRoute(*names, number, judged, stats)

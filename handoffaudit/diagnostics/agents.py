@@ -182,6 +182,8 @@ def fold_route_sides(
 def _merge_routes(names: tuple[str, str], several: Sequence[AgentRoute]) -> AgentRoute:
     if len(several) == 1:
         [one] = several
+        if (one.source, one.target) == names:
+            return one
         return AgentRoute(*names, one.number, one.judged, one.stats)
     number, judged, stats = _sum_routes(several)
     return AgentRoute(*names, number, judged, stats)

@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import Watermark
+from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import WAITING_STATES, Alert, Handoff, State
+from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.handoffs.rates import rejection_rate
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.handoffs.webhooks import delivery
@@ -71,15 +72,8 @@ def _count_by_hour(tenant: Tenant, since: datetime) -> Counter[str]:
 
 
 def _queue_age(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
-    waiting = (
-        Handoff.objects.filter(tenant=tenant, state=state, parked=False)
-        .order_by("id")
-        .values_list("received_at", flat=True)
-        .first()
-        for state in WAITING_STATES
-    )
-    oldest = min((moment for moment in waiting if moment), default=None)
-    return Measured(max(0.0, (now - oldest).total_seconds()) if oldest else 0.0, 1 if oldest else 0)
+    oldest = stats.find_oldest_unjudged(tenant.pk)
+    return Measured(max(0.0, (now - oldest.since).total_seconds()) if oldest else 0.0, 1 if oldest else 0)
 
 
 def _fail_open(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:

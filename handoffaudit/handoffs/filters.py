@@ -77,6 +77,11 @@ def is_before(moment: datetime) -> Q:
     return Q(id__lt=first_id_at(moment))
 
 
+def is_received_before(moment: datetime) -> Q:
+    """Return the condition for rows received before that moment; the id of a handoff sent late is earlier."""
+    return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
+
+
 def is_of_trace(trace_id: str) -> Q:
     """Return the condition for the handoffs of a trace, which ignores the letter case of a UUID.
 
@@ -102,7 +107,7 @@ class Filters(FilterSet):
 
     `since` is inclusive, `until` exclusive. `period` is the text of a relative `since` (`24h`, `7d`), so that a link
     stays relative. The form fields `from` and `to` are whole days in UTC, including the last day; `to_query` writes
-    only `since` and `until`.
+    only `since` and `until`. `received_before` is no parameter: pages set it for handoffs that wait since a moment.
     """
 
     state: tuple[str, ...] = declare(
@@ -174,10 +179,15 @@ class Filters(FilterSet):
     )
     sort: str = declare(
         SortFilter(
-            "Order", f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs below 1.0.", orders=ORDERS, usual=NEWEST
+            "Order",
+            f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs below 1.0.",
+            orders=ORDERS,
+            usual=NEWEST,
+            widget=forms.Select(),
         )
     )
     period: str = ""
+    received_before: datetime | None = None
 
 
 def parse_cursor(text: str) -> uuid.UUID:

@@ -103,6 +103,8 @@ def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
 def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
     """Return the handoffs that match the filters. Conditions that need other tables are written here."""
     rows = of_tenant(tenant).filter(*filters.conditions())
+    if filters.received_before:
+        rows = rows.filter(handoffs_filters.is_received_before(filters.received_before))
     for found in _filter_marks(tenant, filters):
         rows = narrow_to(rows, found)
     if filters.decided_by:

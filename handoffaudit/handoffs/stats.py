@@ -105,9 +105,10 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
     held = Handoff.objects.filter(tenant=tenant, state=State.HELD)
     unjudged = unjudged or count_unjudged(tenant)
     ever = _sum_by_state(HOURLY_TOTALS.read(tenant, state__in=(State.HELD, State.REJECTED)))
+    oldest_held = find_first_received(held)
     return Waiting(
         held=ever.get(State.HELD, 0),
-        oldest_held_at=held.order_by("id").values_list("received_at", flat=True).first(),
+        oldest_held_at=oldest_held.received_at if oldest_held else None,
         overdue=held.filter(review_due_at__lt=timezone.now())[:COUNTED_LIVE].count(),
         rejected_undecided=ever.get(State.REJECTED, 0),
         unjudged=unjudged.number,
@@ -199,6 +200,19 @@ def _filter_hours(tenant: Tenant, since: datetime | None, until: datetime | None
 _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 
 
+def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
+    """Return the handoff that was received first, or None if there is none.
+
+    The id has the time of the handoff, so a handoff that was sent late has an earlier id than handoffs that were
+    received before it. Only if such a handoff is first, the times of receipt of the first `COUNTED_LIVE` are compared.
+    """
+    rows = rows.order_by("id")
+    first = rows.first()
+    if first and first.sent_at:
+        return rows.filter(pk__in=rows[:COUNTED_LIVE].values("pk")).order_by("received_at", "id").first()
+    return first
+
+
 @dataclass(frozen=True, slots=True)
 class Oldest:
     """The unjudged handoff that has waited longest, without parked handoffs; `for_model`: it waits for the LLM."""
@@ -209,18 +223,20 @@ class Oldest:
 
 def find_oldest_unjudged(tenant_id: int) -> Oldest | None:
     """Return the unjudged handoff that has waited longest, or None if none waits."""
-    rows = Handoff.objects.filter(tenant=tenant_id, parked=False).order_by("id")
-    # A single query over both states would have to sort their rows.
-    firsts = [row for state in WAITING_STATES for row in rows.filter(state=state)[:1]]
-    first = min(firsts, key=lambda row: row.received_at, default=None)
+    first = min(_list_first_received(Q(tenant=tenant_id)), key=lambda row: row.received_at, default=None)
     return Oldest(first.received_at, bool(first.tries) and first.claim_expires_at is None) if first else None
 
 
 def find_oldest_for_worker(tenant_id: int) -> datetime | None:
     """Return the time of receipt of the oldest handoff that waits for a worker, or None if none waits."""
-    rows = Handoff.objects.filter(_FOR_WORKER, tenant=tenant_id, parked=False).order_by("id")
-    times = rows.values_list("received_at", flat=True)
-    return min((at for state in WAITING_STATES for at in times.filter(state=state)[:1]), default=None)
+    return min((row.received_at for row in _list_first_received(_FOR_WORKER & Q(tenant=tenant_id))), default=None)
+
+
+def _list_first_received(condition: Q) -> list[Handoff]:
+    """Return the unjudged handoff of each state that was received first, without parked handoffs."""
+    rows = Handoff.objects.filter(condition, parked=False)
+    # A single query over both states would have to sort their rows.
+    return [row for state in WAITING_STATES if (row := find_first_received(rows.filter(state=state)))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.product import Sender
 from tests.browser.watching import overflow, settled
@@ -31,6 +31,10 @@ def sent(sender: Sender, **changes: Any) -> str:
     return str(answer.json()["id"])
 
 
+def heights(rows: Locator) -> set[int]:
+    return set(rows.evaluate_all("rows => rows.map((row) => row.offsetHeight)"))
+
+
 def test_a_row_is_one_line(open_page: OpenPage, default: Sender) -> None:
     """The icons that filter by a value must not take a line of their own beside a state."""
     sent(default)
@@ -38,9 +42,7 @@ def test_a_row_is_one_line(open_page: OpenPage, default: Sender) -> None:
     # The column of the state is narrower here than on a wider screen.
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(f"{default.pages}handoffs/?source=lister")
-    heights = page.locator("#rows tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
-    assert heights
-    assert max(heights) < 45
+    assert max(heights(page.locator("#rows tbody tr"))) < 45
 
 
 def test_a_finding_is_a_row_of_44_pixels_however_long_its_names_are(open_page: OpenPage, default: Sender) -> None:
@@ -53,11 +55,14 @@ def test_a_finding_is_a_row_of_44_pixels_however_long_its_names_are(open_page: O
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(f"{default.pages}groups/")
         rows = page.locator(".groups > .group")
-        assert set(rows.evaluate_all("rows => rows.map((row) => row.offsetHeight)")) <= {43, 44}
+        assert heights(rows) <= {43, 44}
         assert page.locator(".group-where .agent").evaluate_all(
             "names => names.every((name) => name.offsetHeight < 24)"
         )
         assert overflow(page) == 0
+    page.locator("[data-row]").first.click()
+    expect(page.locator(".panel-body")).to_be_visible()
+    assert heights(rows) <= {43, 44}
 
 
 def test_the_focus_stays_on_the_head_that_sorted_the_list(open_page: OpenPage, default: Sender) -> None:
@@ -74,12 +79,18 @@ def test_the_focus_stays_on_the_head_that_sorted_the_list(open_page: OpenPage, d
             expect(head).to_be_in_viewport()
 
 
-def test_traces_are_sorted_by_their_start_on_a_small_screen(open_page: OpenPage, default: Sender) -> None:
+@pytest.mark.parametrize(
+    ("path", "order", "sort"),
+    [("handoffs", "Lowest score first", "score"), ("traces", "Earliest start first", "started")],
+)
+def test_a_list_is_sorted_on_a_small_screen(
+    open_page: OpenPage, default: Sender, path: str, order: str, sort: str
+) -> None:
     page = open_page("rui", width=390)
-    page.goto(f"{default.pages}traces/?saved=all")
-    page.get_by_label("Order").select_option("Earliest start first")
-    expect(page).to_have_url(re.compile("sort=started"))
-    expect(page.locator("caption")).to_have_text("Traces, earliest start first")
+    page.goto(f"{default.pages}{path}/?saved=all")
+    page.get_by_label("Order").select_option(order)
+    expect(page).to_have_url(re.compile(f"sort={sort}"))
+    expect(page.locator("caption")).to_have_text(f"{path.capitalize()}, {order.lower()}")
     assert overflow(page) == 0
 
 

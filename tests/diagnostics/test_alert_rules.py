@@ -17,6 +17,7 @@ from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.handoffs.rates import rejection_rate
 from handoffaudit.policy.alert_rules import Watched, parse_row
 from handoffaudit.policy.kinds import alert_policy
+from handoffaudit.validation.times import utc_text
 from tests.handoffs.support import at_once, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -188,6 +189,13 @@ def test_the_queue_is_as_old_as_its_oldest(tenant: Tenant, watch: Set, now: date
     assert measured(tenant, "queue_age", received + timedelta(seconds=90)) == (90.0, 1)
     Handoff.objects.update(parked=True)
     assert measured(tenant, "queue_age", received + timedelta(seconds=90)) == (0.0, 0)
+
+
+def test_the_queue_is_as_old_as_what_was_received_first(tenant: Tenant, now: datetime) -> None:
+    submit(tenant, payload())
+    received = Handoff.objects.get().received_at
+    submit(tenant, payload(), sent_at=utc_text(now - timedelta(hours=1)))
+    assert measured(tenant, "queue_age", received + timedelta(seconds=90)) == (90.0, 1)
 
 
 def test_what_passed_unchecked_is_counted_in_the_window(tenant: Tenant, watch: Set) -> None:

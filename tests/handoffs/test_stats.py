@@ -11,6 +11,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, stats
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff, HourlyTotal
+from handoffaudit.validation.times import utc_text
 from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_all_hours_kept")]
@@ -82,6 +83,18 @@ def test_what_waits(tenant: Tenant) -> None:
     assert (found.held, found.overdue, found.rejected_undecided, found.unjudged, found.parked) == (2, 1, 1, 1, 1)
     assert found.oldest_held_at == first.received_at
     assert found.oldest_unjudged_at == Handoff.objects.get(pk=late.id).received_at
+
+
+def test_a_handoff_that_was_sent_late_has_waited_since_its_receipt(tenant: Tenant) -> None:
+    sent_at = utc_text(timezone.now() - timedelta(hours=1))
+    first = judged(tenant, held())
+    judged(tenant, held(), sent_at=sent_at)
+    unjudged = submit(tenant, payload())
+    submit(tenant, payload(), sent_at=sent_at)
+    received = Handoff.objects.get(pk=unjudged.id).received_at
+    assert stats.count_waiting(tenant).oldest_held_at == first.received_at
+    assert stats.find_oldest_unjudged(tenant.pk) == stats.Oldest(received, for_model=False)
+    assert stats.find_oldest_for_worker(tenant.pk) == received
 
 
 def test_an_empty_tenant_waits_for_nothing(tenant: Tenant) -> None:

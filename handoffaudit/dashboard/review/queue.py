@@ -110,7 +110,7 @@ class QueueFilters(FilterSet):
             source=self.source,
             target=self.target,
             code=self.code,
-            until=(now or timezone.now()) - AGES[self.age] if self.age else None,
+            received_before=(now or timezone.now()) - AGES[self.age] if self.age else None,
         )
 
 

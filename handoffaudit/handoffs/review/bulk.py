@@ -9,10 +9,10 @@ from datetime import datetime
 from hashlib import blake2b
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs.filters import Filters, first_id_at
+from handoffaudit.handoffs.filters import Filters, is_received_before
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.queries import EVERYTHING
 from handoffaudit.handoffs.review.base import NotReviewable, ReviewError, Stale, TooMany, check_note
@@ -56,9 +56,7 @@ class Selection:
             left_out=self.left_out,
             within=self.within,
         )
-        # A handoff that was sent late has an earlier id than handoffs that arrived before it.
-        arrived = Q(sent_at=None) | Q(received_at__lt=self.seen_at)
-        return rows.filter(arrived, id__lt=first_id_at(self.seen_at))
+        return rows.filter(is_received_before(self.seen_at))
 
 
 @dataclass(frozen=True, slots=True)

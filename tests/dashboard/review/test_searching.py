@@ -1,6 +1,9 @@
 """Tests of the search of the queue: one field for rule codes, types, agents, handoffs and traces."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership
@@ -8,6 +11,7 @@ from handoffaudit.dashboard.review.queue import QueueFilters, search_filters
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.review import queue
+from handoffaudit.validation.times import utc_text
 from tests.handoffs.support import circular, held, judged
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +55,14 @@ def test_the_products_own_id_is_found_too(tenant: Tenant) -> None:
 def test_what_cannot_be_looked_for_is_told(tenant: Tenant, text: str) -> None:
     with pytest.raises(FilterError):
         search(tenant, text)
+
+
+def test_a_handoff_that_was_sent_late_waits_since_its_receipt(tenant: Tenant) -> None:
+    now = timezone.now()
+    late = judged(tenant, held(), sent_at=utc_text(now - timedelta(hours=2)))
+    for shown, ids in ((now, []), (now + timedelta(hours=2), [late.pk])):
+        filters = QueueFilters(age="1h").filters(shown)
+        assert [one.pk for one in queue.list_queue(tenant, None, filters=filters).items] == ids
 
 
 def test_other_tenants_words_are_unknown(tenant: Tenant, other_tenant: Tenant, reviewer: Person) -> None:

@@ -177,13 +177,14 @@ def _cell(found: Agents, edge: AgentRoute, links: Links) -> str:
     named = OTHERS not in (edge.source, edge.target)
     href = links.handoffs(source=edge.source, target=edge.target) if named else ""
     undeclared = named and found.is_declared(edge.source, edge.target) is False
-    return _draw_cell(edge.source, edge.target, edge.number, edge.share, edge.median_seconds, undeclared, href)
+    numbers = (edge.number, edge.share, edge.median_seconds)
+    return _draw_cell(edge.source, edge.target, *numbers, href, undeclared=undeclared)
 
 
 # Between two views of a matrix, few of its 400 cells change. A cell depends only on the arguments.
 @lru_cache(maxsize=4096)
 def _draw_cell(
-    source: str, target: str, number: int, share: Share, seconds: float | None, undeclared: bool, href: str
+    source: str, target: str, number: int, share: Share, seconds: float | None, href: str, *, undeclared: bool
 ) -> str:
     time, kind = format_duration(seconds), tone(share)
     words = [pluralize(number, "handoff"), f"{format_share(share)} accepted"]

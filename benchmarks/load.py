@@ -69,7 +69,7 @@ class Outcome:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 
     def only(self, *statuses: int) -> "Outcome":
-        """Return the outcome if all answers have one of these statuses, because a fast refusal is no result.
+        """Return the outcome if all answers have one of these statuses, because a fast refusal is not a result.
 
         Raises `RuntimeError` for any other status.
         """

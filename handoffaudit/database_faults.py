@@ -1,4 +1,4 @@
-"""Causes of database errors, from the error codes of SQLite and PostgreSQL, and the free space on the disk."""
+"""Causes of database errors, limits of waits for database locks, and the free space on the disks."""
 
 import errno
 import re
@@ -21,8 +21,6 @@ from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpResponse
 from django.template.loader import render_to_string
-
-from handoffaudit.sqlite_file import find_damage
 
 # libpq accepts no shorter timeout.
 CONNECT_SECONDS: Final = 2
@@ -48,7 +46,7 @@ SERVER_KNOWN_SECONDS: Final = 2.0
 
 
 class Cause(StrEnum):
-    """Causes of database errors that are no bug of the product."""
+    """Causes of database errors that are not bugs of the product."""
 
     AWAY = "away"
     BUSY = "busy"
@@ -364,37 +362,3 @@ def _folders() -> set[Path]:
     if not settings.REDIS_URL:
         folders.add(settings.DATA_FOLDER)
     return folders
-
-
-# The interval and the duration of a look at the file. The request that triggers a look waits for it.
-EVERY_SECONDS = 60.0
-
-LOOK_SECONDS = 0.5
-
-
-class DamageWatch:
-    """The result of the last look at the file. Other requests do not wait for a look in progress."""
-
-    def __init__(self) -> None:
-        self._looking = threading.Lock()
-        self._look_at = 0.0
-        self._found = ""
-
-    def is_there(self) -> bool:
-        """Return whether the file is damaged. Check the file again if the last check is old."""
-        if connection.vendor != "sqlite":
-            return False
-        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
-            try:
-                self._found = find_damage(Path(connection.settings_dict["NAME"]), seconds=LOOK_SECONDS)
-                self._look_at = time.monotonic() + EVERY_SECONDS
-            finally:
-                self._looking.release()
-        return bool(self._found)
-
-    def is_known(self) -> bool:
-        """Return whether the known damage is still there. Requests for a sound file never wait for a look."""
-        return bool(self._found) and self.is_there()
-
-
-watch = DamageWatch()

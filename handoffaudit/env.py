@@ -112,7 +112,7 @@ def token(name: str) -> str:
     value = os.environ.get(name, "").strip()
     if value and (len(value) < LEAST_TOKEN or not value.isascii() or not value.isprintable() or " " in value):
         raise ImproperlyConfigured(
-            f"{name} is too short, or no ASCII: set it to {LEAST_TOKEN} ASCII characters or more, without spaces,"
+            f"{name} is too short, or not ASCII: set it to {LEAST_TOKEN} ASCII characters or more, without spaces,"
             " e.g. to what this prints: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
     return value
@@ -132,7 +132,7 @@ def folder_or_none(name: str) -> Path | None:
         return None
     folder = Path(given).expanduser().absolute()
     if not folder.is_dir():
-        raise ImproperlyConfigured(f"{name} is {given!r}, which is no folder: name one that is there, or unset it.")
+        raise ImproperlyConfigured(f"{name} is {given!r}, which is not a folder: name one that is there, or unset it.")
     return folder
 
 
@@ -142,7 +142,8 @@ def folders(name: str) -> list[Path]:
     found = [Path(one).expanduser().absolute() for one in given if one]
     flaws = []
     if missing := [str(folder) for folder in found if not folder.is_dir()]:
-        flaws.append(f"what is no folder ({', '.join(map(repr, missing))}): name folders that are there, or unset it")
+        named = ", ".join(map(repr, missing))
+        flaws.append(f"paths that are not folders ({named}): name folders that are there, or unset it")
     if whole := [str(folder) for folder in found if folder == Path(folder.anchor)]:
         flaws.append(f"{whole[0]!r}: name folders of handoff files, not the whole disk")
     if flaws:

@@ -151,7 +151,7 @@ _TYPES = (
     ProblemType(
         "The traces can't be read",
         400,
-        "The body is no ExportTraceServiceRequest of OpenTelemetry.",
+        "The body is not an ExportTraceServiceRequest of OpenTelemetry.",
         "Send what an exporter of OpenTelemetry posts, and check Content-Type.",
         known_as="the-traces",
     ),
@@ -186,7 +186,7 @@ _TYPES = (
     ProblemType(
         "Rejected: it can't be read",
         422,
-        "The document can't be read. It is stored as rejected.",
+        "The document can't be read, and is stored as rejected.",
         "The issues name each place and what would make it pass.",
     ),
     ProblemType(

@@ -146,7 +146,7 @@ class _Position:
         self._is_told = False
 
     def covers(self, written: str) -> bool:
-        """Return whether the replica has everything up to `written`. A text that is no position covers nothing."""
+        """Return whether the replica has everything up to `written`. A text that is not a position covers nothing."""
         replayed = self._ask()
         if replayed is None:
             return False

@@ -214,14 +214,17 @@ def django_db_keepdb() -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
-    if connection.vendor == "sqlite":
+def django_db_setup(
+    request: pytest.FixtureRequest,
+    django_db_modify_db_settings_parallel_suffix: None,
+    django_db_blocker: DjangoDbBlocker,
+) -> None:
+    if connection.vendor != "sqlite":
+        request.getfixturevalue("django_db_setup")
+        return
+    with migrated.turn():
         migrated.copy_to(Path(connection.settings_dict["TEST"]["NAME"]))
-
-
-@pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    if connection.vendor == "sqlite":
+        request.getfixturevalue("django_db_setup")
         with django_db_blocker.unblock():
             migrated.keep()
 

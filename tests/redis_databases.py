@@ -33,6 +33,6 @@ def _number(given: str) -> int:
     named = parse_qs(parts.query).get("db", ["" if parts.scheme == "unix" else parts.path.strip("/")])[0]
     if not re.fullmatch(r"\d*", named, re.ASCII):
         raise NoSuchDatabase(
-            f"REDIS_URL is {given}, and {named!r} is no number of a database: write it like redis://127.0.0.1:6379/0."
+            f"REDIS_URL is {given}, and {named!r} is not the number of a database: write it like redis://127.0.0.1:6379/0."
         )
     return int(named or 0)

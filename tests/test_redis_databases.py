@@ -34,8 +34,8 @@ def test_each_process_has_a_database_of_its_own(given: str, worker: int, url: st
     ("given", "worker", "said"),
     [
         ("redis://host/12", 4, "test process 4 would use database 16, and Redis has 16, from 0 to 15"),
-        ("redis://host/cache", 0, "'cache' is no number of a database"),
-        ("redis://host?db=-1", 0, "'-1' is no number of a database"),
+        ("redis://host/cache", 0, "'cache' is not the number of a database"),
+        ("redis://host?db=-1", 0, "'-1' is not the number of a database"),
     ],
 )
 def test_what_cannot_be_used_is_said(given: str, worker: int, said: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.db import DatabaseError
 
-from handoffaudit import database_faults, sqlite_file
+from handoffaudit import sqlite_file
 from handoffaudit.database_faults import LockTimeout
 from handoffaudit.sqlite_file import SharedWrites, find_damage, is_damage, write_transaction
 
@@ -70,9 +70,9 @@ def test_an_error_that_was_caused_by_damage_is_told_from_others(file: Path) -> N
 
 
 def test_readiness_looks_at_the_file_once_in_a_while(file: Path, monkeypatch) -> None:
-    monkeypatch.setattr(database_faults.connection, "vendor", "sqlite")
-    monkeypatch.setitem(database_faults.connection.settings_dict, "NAME", str(file))
-    looks = database_faults.DamageWatch()
+    monkeypatch.setattr(sqlite_file.connection, "vendor", "sqlite")
+    monkeypatch.setitem(sqlite_file.connection.settings_dict, "NAME", str(file))
+    looks = sqlite_file.DamageWatch()
     assert not looks.is_there()
     damage(file)
     assert not looks.is_there()

@@ -70,7 +70,7 @@ class MemorySpool:
         return 0
 
     def close(self) -> None:
-        """Count what is not sent as dropped."""
+        """Count the unsent items as dropped."""
         with self._lock:
             self.dropped += len(self._lines)
             while self._lines:

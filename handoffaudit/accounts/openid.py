@@ -317,5 +317,5 @@ def _get(address: str, **options: Any) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ProviderError(f"{address} did not answer with JSON.") from error
     if not isinstance(found, dict):
-        raise ProviderError(f"{address} answered with a JSON value that is no object.")
+        raise ProviderError(f"{address} answered with a JSON value that is not an object.")
     return found

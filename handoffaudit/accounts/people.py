@@ -285,7 +285,7 @@ def _name_in_use(name: str) -> Refused:
 
 def _refuse_taken(tenant: Tenant, person: Person) -> None:
     if person.tenants.filter(pk=tenant.pk).exists():
-        raise Refused(f"{person.username} is here already: change the role in the list.", "name")
+        raise Refused(f"{person.username} is a member of this tenant already: change the role in the list.", "name")
     raise _name_in_use(person.username)
 
 
@@ -324,7 +324,7 @@ ROUTE = "welcome/<uidb64>/<token>/"
 class _Tokens(PasswordResetTokenGenerator):
     """Tokens that end with a new password, a sign-in or a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
 
-    # The salt is part of every link, so it stays as it is: another one would end all links.
+    # The salt is part of every link, so another salt would end all links.
     key_salt = "handoffaudit.accounts.links"
 
     def _make_hash_value(self, user: Person, timestamp: int) -> str:

@@ -69,8 +69,8 @@ def parse_grant(text: str) -> tuple[str, Role]:
         return tenant or tenants.DEFAULT, Role(role)
     except (ValueError, ValidationError) as error:
         raise Refused(
-            f"{text!r} is no role: write one of {', '.join(Role.values)}, followed by @ and the short name of a tenant"
-            f" unless the tenant is {tenants.DEFAULT}."
+            f"{text!r} is not a role: write one of {', '.join(Role.values)}, followed by @ and the short name of a"
+            f" tenant unless the tenant is {tenants.DEFAULT}."
         ) from error
 
 

@@ -135,7 +135,7 @@ class AgentsOut(Answer):
     "/agents",
     auth=KeyWith(Scope.READ),
     operation_id="get_agents",
-    summary="Routes: declared and seen",
+    summary="Get the agents and the routes between them, declared and seen",
     response={200: AgentsOut, 400: ProblemOut},
 )
 def get_agents(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:

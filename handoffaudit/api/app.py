@@ -52,7 +52,7 @@ _WITH_BODY: Final = (
 # Any call can fail because of the server.
 _OURS: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
 
-# An agent host ignores any status but 200. With a valid key, the hook call is refused only if nothing can be stored.
+# The call that is refused only for its key, or if nothing can be stored: an agent host ignores any status but 2xx.
 NEVER_REFUSED: Final = "post_hook_event"
 
 

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
-from handoffaudit import database_faults
+from handoffaudit import database_faults, sqlite_file
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.keys import PREFIX_LENGTH, KeyIdentity, authenticate
 from handoffaudit.accounts.models import Key, Scope, Tenant
@@ -216,7 +216,7 @@ def _check_room() -> None:
 
 def _check_file() -> None:
     """Refuse data that would be lost when the operator restores a backup of the damaged database."""
-    if database_faults.watch.is_known():
+    if sqlite_file.damage_watch.is_known():
         fault = FAULTS[Cause.DAMAGED]
         log.error("the database can't be used", cause=fault.cause.value)
         raise Problem(

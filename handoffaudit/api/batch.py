@@ -46,20 +46,20 @@ NAMED: Any = parameters.Query(
 class BatchVerdictOut(Answer):
     """The verdict on an item, with the fields that a sender needs; `links.self` has the whole verdict."""
 
-    outcome: str = Field(description="accepted, rejected or held", examples=["accepted"])
+    outcome: str = Field(description="accepted, rejected or held.", examples=["accepted"])
     valid: bool = Field(description="No finding has severity error or critical; test `state` of the item instead.")
-    would_decide: str = Field(description="The outcome without shadow mode", examples=["accepted"])
+    would_decide: str = Field(description="The outcome without shadow mode.", examples=["accepted"])
     quality_score: float = Field(description="0.0 to 1.0.", examples=[1.0])
     recommended_action: str | None = Field(
-        description="accept, accept_with_warnings, retry, re_retrieve, insufficient_evidence or escalate"
+        description="accept, accept_with_warnings, retry, re_retrieve, insufficient_evidence or escalate."
     )
-    unverified: bool = Field(description="The LLM was unavailable; the handoff is checked again later")
+    unverified: bool = Field(description="The LLM was unavailable; the handoff is checked again later.")
     issues: list[IssueOut] = Field(description=f"The findings, the most severe first; at most {MOST_SUMMARY_ISSUES}.")
     issues_total: int = Field(description="The number of all findings of the verdict.", examples=[0])
 
 
 class BatchItemOut(Answer):
-    status: int = Field(description="The HTTP status that the document would get if sent alone", examples=[202])
+    status: int = Field(description="The HTTP status that the document would get if sent alone.", examples=[202])
     links: dict[str, str] = Field({}, description="`self` and `page`, if the handoff was stored.")
     id: str = Field(description="The server's id; empty if nothing was stored.")
     handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.")

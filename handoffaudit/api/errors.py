@@ -35,7 +35,7 @@ _LONGEST: Final = 200
 _MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "missing": ("It is missing.", "Add it."),
     "extra_forbidden": ("There is no such field.", "Leave it out, or correct its name."),
-    "string_type": ("{value} is no text.", "Send a text."),
+    "string_type": ("{value} is not text.", "Send a text."),
     "string_unicode": ("It contains characters that can't be stored.", "Send valid UTF-8."),
     "string_too_long": ("It is too long.", "Send at most {max_length} characters."),
     "string_too_short": ("It is too short.", "Send {min_length} characters or more."),
@@ -45,7 +45,7 @@ _MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "less_than": ("{value} is too large.", "Send less than {lt}."),
     "enum": ("{value} is not one of the choices.", "Send {expected}."),
     "literal_error": ("{value} is not one of the choices.", "Send {expected}."),
-    "list_type": ("{value} is no list.", "Send a list."),
+    "list_type": ("{value} is not a list.", "Send a list."),
     "too_long": ("It has too many entries.", "Send at most {max_length}."),
 }
 

@@ -132,7 +132,9 @@ def report_file(request: HttpRequest, handoff_id: str | None = NAMED) -> HttpRes
     kept = receipt_of(receipt) | {"links": links(receipt.id, who.tenant.slug)} if receipt.id else {}
     if receipt.status == 422:
         said = " ".join(issue.message for issue in receipt.issues)
-        return problem_response(422, "Not a report of a handoff file", f"{said} It is stored as rejected.", **kept)
+        return problem_response(
+            422, "Not a report of a handoff file", f"{said} The report is stored as rejected.", **kept
+        )
     if receipt.status == 200:
         said = f"The stored handoff {receipt.handoff_id!r} is not a handoff file report. Use a new handoff_id."
         return problem_response(409, "The id is taken", said, **kept)

@@ -51,7 +51,10 @@ EXAMPLE: Final[dict[str, Any]] = {
     },
 }
 MUTING: Final[dict[str, Any]] = {
-    "fifth": {"summary": "Until it grew by a fifth", "value": {"note": "Known; the planner is fixed on Monday."}},
+    "fifth": {
+        "summary": "Until the group has grown by a fifth",
+        "value": {"note": "Known; the planner is fixed on Monday."},
+    },
     "good": {"summary": "For good", "value": {"until": "good", "note": "These agents may hand back."}},
 }
 

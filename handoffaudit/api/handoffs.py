@@ -110,7 +110,9 @@ def _receipt_response(receipt: Receipt, slug: str) -> HttpResponse:
         return serializers.json_response(shown, receipt.status, Location=shown["links"]["self"])
     if receipt.status == 422 and receipt.id:
         said = " ".join(issue.message for issue in receipt.issues)
-        return problem_response(422, "Rejected: it can't be read", f"{said} It is stored as rejected.", **shown)
+        return problem_response(
+            422, "Rejected: it can't be read", f"{said} The document is stored as rejected.", **shown
+        )
     return problem_response(receipt.status, receipt.title, receipt.detail, **(shown if receipt.id else {}))
 
 
@@ -160,7 +162,7 @@ def _is_complete(changed: Difference | None) -> bool:
 
 class AttemptOut(SummaryOut):
     changes: Annotated[list[ChangeOut] | None, BeforeValidator(_changes)] = Field(
-        validation_alias="changed", description="Changes since the previous attempt; null for the first"
+        validation_alias="changed", description="Changes since the previous attempt; null for the first."
     )
     changes_complete: Annotated[bool, BeforeValidator(_is_complete)] = Field(
         validation_alias="changed", description="The list of changes is complete."

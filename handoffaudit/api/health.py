@@ -28,7 +28,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from pydantic import Field
 
-from handoffaudit import database_faults
+from handoffaudit import database_faults, sqlite_file
 from handoffaudit.api.serializers import Answer, answer
 from handoffaudit.database_faults import Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
@@ -114,7 +114,7 @@ def _database() -> str:
     fault = find_fault() if connection.vendor == "sqlite" else database_faults.server.look()
     if fault:
         return _fault_name(fault)
-    return _DAMAGED if database_faults.watch.is_there() else "ok"
+    return _DAMAGED if sqlite_file.damage_watch.is_there() else "ok"
 
 
 def _fault_name(fault: Fault) -> str:

@@ -1,7 +1,7 @@
 """API of agent hooks: hook events, and the validation state that an event led to.
 
-`POST /hooks/post-tool-use` answers an event in the terms of the agent host. Once the key is valid, the call is never
-refused: an agent host ignores any status but 2xx.
+`POST /hooks/post-tool-use` answers an event in the terms of the agent host. With a valid key, the call is refused only
+if nothing can be stored, because an agent host ignores any status but 2xx.
 """
 
 import math
@@ -88,9 +88,9 @@ class HookOut(Answer):
     validation_state: Annotated[ValidationStateOut | None, Stored] = Field(None, description="The same result in full.")
     tool_result: str | None = Field(
         None,
-        description="What became of the result of a tool that delegates nothing: `stored`, `known`, `replaced` or "
-        "`conflict`, as for tool results of a trace; `skipped` if it is no evidence. Absent if the key has no scope "
-        "`observe`.",
+        description="What the server did with the result of a tool that does not delegate: `stored`, `known`, "
+        "`replaced` or `conflict`, as for tool results of a trace; `skipped` if the result is not evidence. Absent if "
+        "the key has no scope `observe`.",
     )
     decision: str | None = Field(None, description="`block`, only if blocked.")
     hookSpecificOutput: PermissionOut | None = Field(  # noqa: N815
@@ -175,7 +175,7 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
     format of another host. The status is always 200: an event that can't be read is stored as a finding, and the answer
     says so.
 
-    If the key also has the scope `observe`, what other tools returned (`PostToolUse`) becomes evidence of the trace.
+    If the key also has the scope `observe`, the results of other tools (`PostToolUse`) become evidence of the trace.
     """
     who = caller(request)
     try:

@@ -94,7 +94,7 @@ class ImportOut(TakenOut):
 
 class BadOut(Answer):
     number: int = Field(description="The line number in the log, from 1.")
-    why: str = Field(description="What is wrong with it.")
+    why: str = Field(description="What is wrong with the line.")
     text: str = Field(description="The line.")
 
 
@@ -117,7 +117,7 @@ class LineOut(Answer):
     source: str = Field(description="The log's name.")
     number: int = Field(description="The line number, from 1.")
     at: Moment | None = Field(description="The time in the line; null if the line has none.")
-    kind: str = Field(description=f"{', '.join(Kind)}", examples=["gate"])
+    kind: str = Field(description=f"{', '.join(Kind)}.", examples=["gate"])
     fields: Annotated[dict[str, Any], BeforeValidator(_fields)] = Field(
         validation_alias="line", description="The message of the line."
     )
@@ -130,7 +130,7 @@ class LinesOut(Answer):
     next: str | None = Field(
         description="A page can be short or empty and still have a next page, from where the search continues."
     )
-    reached: Moment | None = Field(description="The time back to which was searched, if the search is not complete.")
+    reached: Moment | None = Field(description="The time back to which lines were searched, if more lines remain.")
 
 
 @with_filters(LogQuery, "text", "agent", "phase", max_length=LONGEST)
@@ -150,9 +150,10 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
     """Store a log; its lines are read soon after the answer.
 
     The body has lines in any of the known formats, as text. gzip is unpacked with or without `Content-Encoding`, zstd
-    with it. The body is durable before the call is answered. The lines of a large body (9 MiB or 250,000 lines) are
-    also counted later: poll the link until `stored` equals `size`. A line that was sent before under this name is not
-    counted again, so a log that grew can be sent whole, and a request can be repeated.
+    only with it. The body is durable before the call is answered. For a log of more than 9 MiB or
+    250,000 lines, the lines are counted after the answer: poll the link until `stored` equals `size`. A line that was
+    sent before under this name is not counted again, so a log that grew can be sent whole, and a request can be
+    repeated.
     """
     who = caller(request)
     if who.key.agents.patterns:
@@ -195,7 +196,7 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
     """
     check_names(request, LinesQuery)
     checked = LogQuery.from_query({name: getattr(query, name) for name in ("kind", "since", "until")})
-    # Unlike those of the page, the texts of the API keep the spaces at their ends.
+    # The filters of the page remove spaces around a text. A client of the API may search for such spaces.
     texts = {
         one.attribute: getattr(query, one.attribute) for one in LogQuery.declared() if type(one.field) is TextFilter
     }
@@ -226,7 +227,7 @@ def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpRes
     response={200: OneImportOut, 400: ProblemOut, 404: ProblemOut},
 )
 def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[PageQuery]) -> HttpResponse:
-    """Return how far a log is read, and which of its new lines are in no known format, with the reason."""
+    """Return how much of a log is read, and which of its new lines are in no known format, with the reason."""
     found = LogImport.objects.filter(tenant=caller(request).tenant, pk=import_id).first()
     if found is None:
         raise Http404(f"There is no import {import_id}.")

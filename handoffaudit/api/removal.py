@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Annotated, Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -20,7 +19,7 @@ from handoffaudit.api.serializers import Answer, Moment, answer
 from handoffaudit.diagnostics import erasure
 from handoffaudit.diagnostics.models import Erasure
 from handoffaudit.handoffs import legal_holds
-from handoffaudit.handoffs.models import LegalHold
+from handoffaudit.handoffs.models import HoldScope, LegalHold
 
 router = Router(tags=["Retention"])
 
@@ -41,16 +40,10 @@ HOLD: dict[str, Any] = {
 HoldId = Annotated[int, Path(description="The `id` of the hold.", examples=[7])]
 
 
-class HoldScope(StrEnum):
-    HANDOFF = "handoff"
-    TRACE = "trace"
-    TENANT = "tenant"
-
-
 class HoldOut(Answer):
     id: int = Field(description="The number of the hold.")
     scope: str = Field(description="handoff, trace or tenant.")
-    key: str = Field(description="The id of the handoff in this product, or of the trace; empty for the tenant.")
+    key: str = Field(description="The server's id of the handoff, or the id of the trace; empty for the tenant.")
     name: str = Field(description="The handoff_id, the id of the trace, or the name of the tenant.")
     reason: str = Field(description="Why the data is held.")
     placed_by: str = Field(description="Who placed the hold.")
@@ -133,7 +126,10 @@ def place(request: HttpRequest, asked: HoldIn) -> HttpResponse:
     openapi_extra=examples.body_example("The case is over.", {"reason": "The case is closed."}),
 )
 def lift(request: HttpRequest, hold: HoldId, asked: LiftIn) -> HttpResponse:
-    """Lift a hold. What it kept is removed by the next run whose term has passed. A lifted hold does not change."""
+    """Lift a hold. The next deletion removes the data that the hold kept, if its term has passed.
+
+    A hold that is already lifted does not change.
+    """
     who = caller(request)
     if not 0 < hold < 2**63:
         raise Http404(f"There is no legal hold {hold}.")
@@ -256,7 +252,7 @@ def get_erasure(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
     response={202: ErasureOut, 404: ProblemOut, 409: ProblemOut},
 )
 def confirm(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
-    """Replace the value in every row. It can't be undone. A confirmed erasure does not change."""
+    """Replace the value in every row. The replacement can't be undone. A confirmed erasure does not change."""
     return answer(ErasureOut, _change(request, erasure_id, erasure.confirm), 202)
 
 

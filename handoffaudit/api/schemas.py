@@ -33,7 +33,7 @@ class IssueOut(Answer):
 
 class LayerOut(Answer):
     name: str = Field(description="The layer's name.", examples=["chain"])
-    status: str = Field(description="passed, failed, skipped or error", examples=["passed"])
+    status: str = Field(description="passed, failed, skipped or error.", examples=["passed"])
     why: str = Field("", description="Why the layer was skipped or could not run.")
     duration_ms: float = Field(description="Run time in milliseconds.")
 
@@ -46,7 +46,7 @@ class ValueOut(Answer):
     end: int = Field(description="End of the value in `claim_text`, in characters.")
     text: str = Field(description="The value as written.")
     status: str = Field(
-        description="grounded, derived, reported (of unknown origin) or ungrounded", examples=["grounded"]
+        description="grounded, derived, reported (of unknown origin) or ungrounded.", examples=["grounded"]
     )
     where: list[str] = Field(
         description="The places in context and evidence that contain or imply the value.",
@@ -108,10 +108,10 @@ class VerdictOut(Answer):
         description="No finding has severity error or critical. Also true for a held handoff: test the handoff's "
         "`state` before you start the next agent."
     )
-    outcome: str = Field(description="accepted, rejected or held", examples=["accepted"])
+    outcome: str = Field(description="accepted, rejected or held.", examples=["accepted"])
     strictness: str = Field(description="strict or lenient: which layers judged the handoff.", examples=["strict"])
     mode: str = Field(description="enforce, or shadow: every readable handoff is accepted.", examples=["enforce"])
-    would_decide: str = Field(description="The outcome without shadow mode", examples=["accepted"])
+    would_decide: str = Field(description="The outcome without shadow mode.", examples=["accepted"])
     structural_issues: list[str] = Field(description="Blocking findings of the structural layers, as `path: message`.")
     semantic_issues: list[str] = Field(
         description="The same for the semantic layers; the last entry is `semantic_validation_unavailable` if no "
@@ -119,7 +119,7 @@ class VerdictOut(Answer):
     )
     issues: list[IssueOut] = Field(description="All findings, with warnings and notes.")
     claims: list[ClaimOut] = Field(description="The claims in the data and the sources of each claim; at most 500.")
-    critique: CritiqueOut | None = Field(None, description="The opinion of a second LLM, if requested")
+    critique: CritiqueOut | None = Field(None, description="The opinion of a second LLM, if requested.")
     quality_score: float = Field(
         description="1.0 without findings; 0.0 with a structure error; otherwise each critical subtracts 0.30, "
         "error 0.15, warning 0.05.",
@@ -132,25 +132,25 @@ class VerdictOut(Answer):
     chain: dict[str, Any] | None = Field(
         description="The chain as `declared` and as `derived` from earlier handoffs, with the violations."
     )
-    remediation: RemediationOut | None = Field(None, description="Remediation of this lineage so far")
+    remediation: RemediationOut | None = Field(None, description="Remediation of this lineage so far.")
     recommended_action: str | None = Field(
-        None, description="accept, accept_with_warnings, retry, re_retrieve, insufficient_evidence or escalate"
+        None, description="accept, accept_with_warnings, retry, re_retrieve, insufficient_evidence or escalate."
     )
     output_hash: str = Field(description="SHA-256 of the judged content.")
     pipeline_version: str = Field(description="The version of the validation.")
-    policy_version: int = Field(description="The version of the strictness table", examples=[3])
+    policy_version: int = Field(description="The version of the strictness table.", examples=[3])
     policy_versions: dict[str, int] = Field(
-        description="The version of each kind of policy", examples=[{"strictness": 3, "rules": 1, "schemas": 0}]
+        description="The version of each kind of policy.", examples=[{"strictness": 3, "rules": 1, "schemas": 0}]
     )
-    validator_model: str | None = Field(description="The LLM that checked the content")
+    validator_model: str | None = Field(description="The LLM that checked the content.")
     prompts: dict[str, str] = Field(
-        {}, description="The prompt version that each layer used", examples=[{"semantic": "grounding-1"}]
+        {}, description="The prompt version that each layer used.", examples=[{"semantic": "grounding-1"}]
     )
-    pending: list[str] = Field([], description="Layers that still wait for an LLM", examples=[[]])
-    unverified: bool = Field(default=False, description="The LLM was unavailable; the handoff is checked again later")
+    pending: list[str] = Field([], description="Layers that still wait for an LLM.", examples=[[]])
+    unverified: bool = Field(default=False, description="The LLM was unavailable; the handoff is checked again later.")
     validated_at: str = Field(description="When the handoff was judged.", examples=["2026-02-15T00:15:00Z"])
     duration_ms: float = Field(description="Time to judge in milliseconds, without LLM calls.")
-    validation_passed: bool | None = Field(None, description="Outputs only: no finding of severity error or critical")
+    validation_passed: bool | None = Field(None, description="Outputs only: no finding of severity error or critical.")
     validation_errors: list[str] | None = Field(
         None,
         description="Outputs only: errors and criticals, each as `[layer:severity] message`",
@@ -242,8 +242,8 @@ class SummaryOut(Answer):
     parent_handoff_id: Nullable = Field(description="The sender's id of the previous handoff in the trace.")
     retry_of: Nullable = Field(description="The `handoff_id` of the handoff that this attempt replaces.")
     attempt: int = Field(description="The attempt number, from 1.")
-    lineage: Annotated[str, BeforeValidator(_lineage)] = Field(description="The `handoff_id` of the first attempt")
-    repaired: bool = Field(description="Created by repair from the previous attempt")
+    lineage: Annotated[str, BeforeValidator(_lineage)] = Field(description="The `handoff_id` of the first attempt.")
+    repaired: bool = Field(description="Created by repair from the previous attempt.")
     step: int | None = Field(description="The step in the trace, as numbered by the sender.")
     state: str = Field(
         description="Test this before you start the next agent: accepted or approved. received, validating: not "
@@ -269,8 +269,8 @@ class SummaryOut(Answer):
         validation_alias="sender_timestamp", description="The sender's timestamp; null if the sender gave none."
     )
     sent_at: Moment | None = Field(
-        description="When a late sender sent the handoff, by which lists, traces and rates place it; null if the "
-        "sender gave no time within the 7 days before receipt."
+        description="When a late sender sent the handoff; lists, traces and rates use this time; null if the sender "
+        "gave no time within the 7 days before receipt."
     )
     received_at: Moment = Field(description="When the handoff was stored.")
     judged_at: Moment | None = Field(description="When the handoff was last judged; null before the verdict.")
@@ -281,7 +281,7 @@ class SummaryOut(Answer):
 class ProposalOut(Answer):
     """The first of two decisions, if the handoff's type needs two reviewers."""
 
-    decision: str = Field(description="approve or decline", examples=["approve"])
+    decision: str = Field(description="approve or decline.", examples=["approve"])
     note: str = Field(description="The reviewer's reason.")
     actor: dict[str, str] = Field(
         validation_alias="author",
@@ -298,7 +298,7 @@ def _username(person: Person | None) -> str | None:
 class PassedOnOut(Answer):
     by: str = Field(description="Who reassigned the handoff.", examples=["ada"])
     to: Annotated[str | None, BeforeValidator(_username)] = Field(
-        description="The new reviewer; null if none was named", examples=["ben"]
+        description="The new reviewer; null if none was named.", examples=["ben"]
     )
     note: str = Field(description="Why the handoff was reassigned.")
     at: Moment = Field(description="When the handoff was reassigned.", examples=["2026-02-15T00:20:00Z"])
@@ -322,8 +322,8 @@ class ApprovalOut(Answer):
     """The approval of a handoff, which lets its sender go on once: `POST /handoffs/{reference}/use`."""
 
     status: ApprovalStatus = Field(
-        description="valid: the sender may go on. used: it did. expired, or outdated (a policy was saved after the "
-        "approval): send the document again with `retry_of`."
+        description="valid: the sender may go on. used: the sender went on. expired, or outdated (a policy was saved "
+        "after the approval): send the document again with `retry_of`."
     )
     expires_at: Moment = Field(description="When the approval expires.", examples=["2026-02-22T00:15:00Z"])
     used_at: Moment | None = Field(description="When the sender went on; null before.")
@@ -344,24 +344,25 @@ def is_there(value: Any) -> bool:
 
 class ReviewedOut(SummaryOut):
     awaits_second: Annotated[bool | None, BeforeValidator(is_there)] = Field(
-        None, validation_alias="proposal", description="A decision is proposed and waits for a second reviewer"
+        None, validation_alias="proposal", description="A decision is proposed and waits for a second reviewer."
     )
-    proposal: ProposalOut | None = Field(None, description="The proposed decision and the reviewer who proposed it")
+    proposal: ProposalOut | None = Field(None, description="The proposed decision and the reviewer who proposed it.")
     passed_on: PassedOnOut | None = Field(
         None, description="The reassignment, or the mark as handled; null if the handoff has neither."
     )
 
 
 class TelemetryOut(Answer):
-    """How a handoff was found in a trace. It was read after the fact, so nothing waited for its verdict."""
+    """How a handoff was found in a trace. The trace was read after the handoff, so nothing waited for the verdict."""
 
     text: str = Field(
         description="Where the handoff was read, and what was inferred.",
         examples=["Read from a trace; target inferred from the next agent span."],
     )
-    rule: str = Field(description="The rule that found it: attributes, metadata, tool, goto or nesting.")
+    rule: str = Field(description="The rule that found the handoff: attributes, metadata, tool, goto or nesting.")
     inferred: dict[str, str] = Field(
-        description="For `source`, `target` and `data`, from what it was inferred.", examples=[{"target": "next_agent"}]
+        description="Where an inferred `source`, `target` or `data` comes from.",
+        examples=[{"target": "next_agent"}],
     )
     trace_id: str = Field(description="The id of the trace in OpenTelemetry.")
     span_id: str = Field(description="The id of the span at which the handoff was found.")
@@ -369,12 +370,12 @@ class TelemetryOut(Answer):
 
 
 class HandoffOut(ReviewedOut, JudgedOut):
-    document: Any = Field(None, description="Only when a single handoff is requested")
-    raw: str | None = Field(None, description="The document as text, if it is not JSON")
+    document: Any = Field(None, description="Only when a single handoff is requested.")
+    raw: str | None = Field(None, description="The document as text, if it is not JSON.")
     original_sha256: str | None = Field(None, description="SHA-256 of the bytes sent.")
-    removed_at: str | None = Field(None, description="When retention deleted the document; the verdict stays")
+    removed_at: str | None = Field(None, description="When retention deleted the document; the verdict stays.")
     lifted: Annotated[dict[str, Any] | None, Stored] = Field(
-        None, description="The document in the current format version, if adapted"
+        None, description="The document in the current format version, if adapted."
     )
     context: Annotated[dict[str, Any] | None, Stored] = Field(None, description="The `context` sent.")
     evidence: Annotated[list[Any] | None, Stored] = Field(None, description="The `evidence` sent.")
@@ -385,7 +386,7 @@ class HandoffOut(ReviewedOut, JudgedOut):
 class ChangeOut(Answer):
     field_path: str = Field(description="The place of the change.", examples=["data.summary"])
     json_pointer: str = Field(description="The same place as a JSON Pointer.", examples=["/data/summary"])
-    kind: str = Field(description="added, removed or changed", examples=["changed"])
+    kind: str = Field(description="added, removed or changed.", examples=["changed"])
     before: Any = Field(None, description="The value before; null if added.")
     after: Any = Field(None, description="The value after; null if removed.")
     why: str = Field("", description="Why repair made the change; empty for a sender's change.")
@@ -393,4 +394,4 @@ class ChangeOut(Answer):
 
 class HandoffsOut(Answer):
     items: list[SummaryOut] = Field(description="The handoffs in the order of `sort`, by default the newest first.")
-    next: str | None = Field(description="The cursor of the next page; null for the last page")
+    next: str | None = Field(description="The cursor of the next page; null for the last page.")

@@ -135,7 +135,7 @@ class ToolResultOut(Answer):
     at: Moment = Field(description="When the tool returned.")
     grade: Grade = Field(
         description="Where the result was captured, by the key that sent it: `outside` the sender's process, "
-        "`in_process`, or `said` by a sender, which is no evidence."
+        "`in_process`, or `said` by a sender, which is not evidence."
     )
     sender: str = Field(description="The name of the key that sent the result.")
     sha256: str = Field(description="The SHA-256 of the whole result as canonical JSON.")
@@ -151,15 +151,15 @@ class ToolResultsOut(Answer):
 class StoredResultOut(Answer):
     call_id: str = Field(description="The id of the call.")
     status: Storage = Field(
-        description="`stored`; `known`: the same result was stored before; `replaced`: it took the place of a result "
-        "of a lower grade; `conflict`: the call has another result, which stays."
+        description="`stored`; `known`: the same result was stored before; `replaced`: the result took the place of "
+        "one of a lower grade; `conflict`: the call has another result, which stays."
     )
 
 
 class StoredResultsOut(Answer):
     trace_id: str = Field(description="The trace.")
     grade: Grade = Field(description="The grade of the results, set by the key.")
-    items: list[StoredResultOut] = Field(description="What became of each result, in the order sent.")
+    items: list[StoredResultOut] = Field(description="What the server did with each result, in the order sent.")
     totals: dict[str, int] = Field(description="Number of results by status.", examples=[{"stored": 2, "known": 1}])
 
 
@@ -168,7 +168,7 @@ class StoredResultsOut(Answer):
     "/traces/{path:trace_id}/tool-results",
     auth=KeyWith(Scope.OBSERVE, Scope.INGEST, stores=True),
     operation_id="send_tool_results",
-    summary="Send what the tools of a trace returned",
+    summary="Send the tool results of a trace",
     response={200: StoredResultsOut, 413: ProblemOut, 422: ProblemOut},
     openapi_extra=examples.body_example("The result of one call", [examples.TOOL_RESULT]),
 )
@@ -189,7 +189,7 @@ def send_tool_results(
     except WrongToolResults as error:
         raise Problem(422, WRONG_RESULTS, str(error)) from error
     if len(trace_id) > MAX_TEXT or not storable(trace_id):
-        raise Problem(422, WRONG_RESULTS, f"The trace id is no text of at most {MAX_TEXT} characters.")
+        raise Problem(422, WRONG_RESULTS, f"The trace id is not text of at most {MAX_TEXT} characters.")
     for agent in dict.fromkeys(one.agent for one in results if one.agent):
         if not who.key.agents.allows(agent):
             record_refusal(who.tenant, who.key.agents, agent)
@@ -210,7 +210,7 @@ def send_tool_results(
     "/traces/{path:trace_id}/tool-results",
     auth=KeyWith(Scope.READ),
     operation_id="list_tool_results",
-    summary="List what the tools of a trace returned",
+    summary="List the tool results of a trace",
     response={200: ToolResultsOut, 400: ProblemOut},
 )
 def list_tool_results(request: HttpRequest, trace_id: TraceId, query: Query[PageQuery]) -> HttpResponse:

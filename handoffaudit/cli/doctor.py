@@ -132,7 +132,7 @@ def load_settings(installation: Installation) -> list[Result]:
             message = " ".join(str(error).split())
             name = _find_name(message)
             if isinstance(error, EnvError) and name:
-                # Only numbers and switches are read this way, so the value is no secret.
+                # Only numbers and switches are read this way, so the value is not a secret.
                 message = f"{message} The value is {os.environ[name]!r}."
             found.append(Result("settings", Level.ERROR, message, f"Correct {name}, or unset it."))
             installation.wrong.add(name)

@@ -80,7 +80,7 @@ def check_libraries(_: Installation) -> Iterator[Result]:
     ]
     if wrong:
         return
-    # Every install without the lock file soon has some newer versions. They are no fault, but a bug report needs them.
+    # Every install without the lock file soon has some newer versions, which are not a fault. A bug report needs them.
     text = f"{len(locked) - len(others)} of {len(locked)} libraries have the versions of requirements.lock"
     if others:
         more = f" and {len(others) - NAMED_LIBRARIES} more" if len(others) > NAMED_LIBRARIES else ""
@@ -157,12 +157,12 @@ def check_permissions(installation: Installation) -> Iterator[Result]:
 
 
 def _describe_unusable(folder: Path) -> Result | None:
-    """Describe why this user cannot use the data folder. Processes with PostgreSQL and Redis need none."""
+    """Describe why this user cannot use the data folder. With PostgreSQL and Redis, none is needed."""
     user = _user_name(os.getuid())
     there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     if there == folder and not folder.is_dir():
         fix = "Name a folder with --data or HANDOFFAUDIT_DATA."
-        return Result("permissions", Level.ERROR, f"{folder} is no folder.", fix)
+        return Result("permissions", Level.ERROR, f"{folder} is not a folder.", fix)
     if there != folder and os.access(there, os.W_OK | os.X_OK):
         if connection.vendor != "sqlite":
             return None
@@ -181,7 +181,7 @@ def _describe_unusable(folder: Path) -> Result | None:
     owner = _user_name(path.stat().st_uid)
     message = f"This user, {user}, cannot write to {path}, which belongs to {owner}."
     if there != folder:
-        message = f"There is no data folder {folder}, and this user, {user}, cannot make it in {there}."
+        message = f"There is no data folder {folder}, and this user, {user}, cannot create it in {there}."
         fix = f"Name another folder with --data, or run as root: install -d -m 700 -o {user} {folder}"
     else:
         fix = f"Run this as {owner} if the server does, too. If the server runs as {user}: chown -R {user} {folder}"
@@ -242,7 +242,7 @@ def check_seal_key(_: Installation) -> Iterator[Result]:
         fix = f"Put the key {needed} into {place}. If it is lost, run handoffaudit seal-key rotate --lost."
         yield Result("seal key", Level.ERROR, message, fix)
     if not others:
-        text = f"{key.key_id} signs the seals." if key else "No key yet: the first start of the server makes it."
+        text = f"{key.key_id} signs the seals." if key else "No key yet: the first start of the server creates the key."
         yield Result("seal key", Level.OK, text)
 
 

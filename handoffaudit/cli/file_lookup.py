@@ -204,7 +204,7 @@ def look(path: Path, folder: Path | None = None) -> LookedUpFile:
 
 
 def _explain_broken_link(path: Path) -> str:
-    """Return the target of a link that leads nowhere; empty if the path is no link, or not any more."""
+    """Return the target of a link that leads nowhere; empty if the path is not a link, or not any more."""
     try:
         return f"it is a symbolic link to {path.readlink()}, which is not there"
     except OSError:
@@ -267,9 +267,9 @@ def _explain_encoding(raw: bytes, error: UnicodeDecodeError) -> str:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "it is UTF-16 and not UTF-8"
     if b"\0" in raw[:_BINARY_LOOK]:
-        return "it is binary and no text"
+        return "it is binary and not text"
     line = raw.count(b"\n", 0, error.start) + 1
-    return f"line {line:,} has the byte {raw[error.start]:02x}, which is no UTF-8"
+    return f"line {line:,} has the byte {raw[error.start]:02x}, which is not UTF-8"
 
 
 def _describe_unread(why: str) -> dict[str, Any]:

@@ -43,8 +43,8 @@ LONGEST_RESPONSE = 64 * 1024 * 1024
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Folder to search for a missing file by name, by default the current folder. Links are followed within DIR "
-    "only, and without --root neither at the file nor at its folder.",
+    help="Folder to search for a missing file by name, by default the current folder. Links are followed only "
+    "within DIR. Without --root, neither the file nor its folder may be a link.",
 )
 @receiver_options
 @click.option("--flush", is_flag=True, help="Send the reports that wait for the server, and check no file.")
@@ -77,8 +77,9 @@ def report_file(  # noqa: PLR0913 (click hands over each option)
     The command prints one log line. The report goes to the server at --url, otherwise to the local database; with
     --local it is judged here and not stored.
 
-    Exits with 0 if the file was used or the response replaced it, with 1 if the phase failed, and with 2 if the call is
-    wrong or the server is unavailable: then the report is stored, and sent with the next report.
+    Exits with 0 if the file was used or the response replaced the file, with 1 if the phase failed, and with 2 if the
+    call is wrong or the server is unavailable. If the server is unavailable, the report is stored, and sent with the
+    next report.
     """
     folder = spool or data_folder() / "reports"
     if flush:

@@ -77,7 +77,7 @@ def _compile(text: str) -> re.Pattern[str]:
         if name is not None or token[0] in "{}":
             if name not in PLACEHOLDERS:
                 known = ", ".join(f"{{{one}}}" for one in PLACEHOLDERS)
-                raise BadPattern(f"{text!r} has {token[0]!r}, which is no placeholder: use {known}.")
+                raise BadPattern(f"{text!r} has {token[0]!r}, which is not a placeholder: use {known}.")
             written += f"(?P={name})" if name in named else f"(?P<{name}>[^/]+)"
             named.add(name)
         else:

@@ -304,7 +304,7 @@ def _tell(event: Event, decision: "Decision", block_exit: int, *, emit: bool) ->
 
 
 def _warn(message: str) -> None:
-    # The reader of standard error may be gone, which is no reason to stop.
+    # The reader of standard error may be gone, which is not a reason to stop.
     with contextlib.suppress(OSError):
         click.echo(f"Warning: {' '.join(message.split())}", err=True)
 

@@ -205,7 +205,7 @@ def _content_match(config: Mapping[str, Any], root: Path) -> RuleOutcome:
     except OutOfTime:
         return RuleOutcome(RuleStatus.FAILED, f"The patterns were not matched within {MATCHING_SECONDS:g} s.{part}")
     except (re.error, RecursionError, OverflowError) as error:
-        return RuleOutcome(RuleStatus.FAILED, f"A pattern is no regular expression ({error}).")
+        return RuleOutcome(RuleStatus.FAILED, f"A pattern is not a regular expression ({error}).")
     if missing:
         return RuleOutcome(RuleStatus.FAILED, f"{name} has nothing that matches {', '.join(missing)}.{part}")
     return RuleOutcome(RuleStatus.PASSED, f"{name} has what was asked for.{part}")

@@ -135,7 +135,7 @@ def _find(tenant: "Tenant", wanted: str) -> int:
     beginning = wanted.rstrip("…")
     matching = [key.pk for key in keys.listing(tenant) if str(key.pk) == wanted or key.prefix == beginning]
     if len(matching) != 1:
-        found = "fits several keys" if matching else "is no key"
+        found = "fits several keys" if matching else "is not a key"
         raise Stop(f"{wanted!r} {found} of the tenant {tenant.slug}: see handoffaudit key list --tenant {tenant.slug}.")
     return matching[0]
 

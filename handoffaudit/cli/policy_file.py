@@ -61,7 +61,7 @@ NAMES: Final = {
 
 
 class BadFile(Exception):
-    """A file that is no policy file. `line` is 0 if the whole file is meant."""
+    """A file that is not a policy file. `line` is 0 if the whole file is meant."""
 
     def __init__(self, line: int, message: str, remedy: str) -> None:
         super().__init__(f"{message} {remedy}")
@@ -224,7 +224,7 @@ class _Builder:
             raise BadFile(line, f"The file is nested more than {DEEPEST} levels deep.", "Use fewer levels.")
         parent = self._open[-1] if self._open else None
         if parent is not None and isinstance(parent.value, dict) and parent.key is None:
-            raise BadFile(line, "A list or an object is no name of a field.", "Write a text before the colon.")
+            raise BadFile(line, "A list or an object is not the name of a field.", "Write a text before the colon.")
         self._open.append(_Open(value, self._place(value, line)))
 
     def _place(self, value: Any, line: int) -> Place:

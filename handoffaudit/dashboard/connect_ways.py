@@ -147,7 +147,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         misses=(
             "Edges of the graph without a Command: no agent decides there.",
-            "Results of tools that ask an LLM: what an LLM says is no evidence.",
+            "Results of tools that ask an LLM: what an LLM says is not evidence.",
         ),
         gate=(
             "Stop: handoff_gate() stops a handoff tool before it runs. The LLM reads why, and can correct the handoff.",
@@ -195,7 +195,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         misses=(
             "Agents that your program runs by itself, between two runs or in an output function.",
-            "Results of tools that run an agent: what an LLM says is no evidence.",
+            "Results of tools that run an agent: what an LLM says is not evidence.",
         ),
         gate=(
             "Stop: a blocked handoff does not happen. The LLM reads why, and can correct the handoff.",
@@ -235,7 +235,7 @@ WAYS: Final[Sequence[Way]] = (
             "Work and questions that an agent delegates, and results of tasks that a task of another agent gets.",
             "What the other tools return.",
         ),
-        misses=("Flows: their steps are your own code.", "What a coworker answers: what an LLM says is no evidence."),
+        misses=("Flows: their steps are your own code.", "What a coworker answers: what an LLM says is not evidence."),
         gate=(
             "Stop: a blocked delegation does not happen, and the LLM reads why. With the guardrail, the agent does a "
             "blocked task again.",
@@ -355,7 +355,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         misses=(
             "Work within one agent, and agents that other programs start.",
-            "Results that an LLM writes, such as those of WebFetch: they are no evidence.",
+            "Results that an LLM writes, such as those of WebFetch: they are not evidence.",
         ),
         gate=(
             "Stop: a rejected task is denied before the subagent starts. Claude reads why.",

@@ -199,7 +199,7 @@ def _linked(token: Token, tenant: Tenant) -> Token:
 
 
 def _open_to(who: TenantMembership, children: Sequence[Token]) -> Iterator[Token]:
-    """Yield the tokens without links to pages that need a higher role or are no part of Help; the text stays."""
+    """Yield the tokens without links to pages that need a higher role or are not part of Help; the text stays."""
     kept = True
     for token in children:
         if token.type == "link_open":

@@ -191,16 +191,23 @@ _SECTIONS = {section: page.name for page in _PAGES for section in page.sections}
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A page among the tabs of a page of the menu; `name` is the name of its URL."""
+    """A page among the tabs of a page of the menu; `name` is the name of its URL, and `show` its part of that page."""
 
     name: str
     label: str
     least: Role = Role.VIEWER
+    show: str = ""
 
 
 TABS: Mapping[str, tuple[Tab, ...]] = {
     "findings": (Tab("groups", "Groups"), Tab("noise", "Overturned")),
-    "agents": (Tab("agents", "Routes"), Tab("declared", "Declared routes"), Tab("roles", "Roles")),
+    "agents": (
+        Tab("agents", "List"),
+        Tab("agents", "Map", show="map"),
+        Tab("agents", "Matrix", show="matrix"),
+        Tab("declared", "Declared routes"),
+        Tab("roles", "Roles"),
+    ),
     "files": (Tab("diagnostics", "Reasons"), Tab("file_reports", "Reports")),
     "policies": (
         Tab("strictness", "Strictness"),
@@ -214,7 +221,6 @@ TABS: Mapping[str, tuple[Tab, ...]] = {
         Tab("settings_keys", "API keys", Role.ADMIN),
         Tab("settings_webhooks", "Webhooks", Role.ADMIN),
         Tab("alerts", "Alerts"),
-        Tab("thresholds", "Alert rules", Role.ADMIN),
         Tab("model_health", "LLM"),
         Tab("retention", "Retention", Role.ADMIN),
         Tab("settings_audit", "Audit log", Role.ADMIN),

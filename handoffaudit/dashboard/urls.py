@@ -64,7 +64,6 @@ urlpatterns = [
     *compliance.urlpatterns,
     *codes.overturn_rate_urls,
     *codes.urlpatterns,
-    *llm_health.alerts_urls,
     *llm_health.urlpatterns,
     *traces.urlpatterns,
     *trace_page.urlpatterns,

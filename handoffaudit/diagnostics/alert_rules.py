@@ -166,7 +166,7 @@ def _choose_level(row: AlertRule, value: float) -> str:
 
 
 def _settle_silence(tenant: Tenant, silent: list[AlertRule], last: datetime | None, now: datetime) -> None:
-    # For a tenant that never had a handoff, missing handoffs are no reason for an alert.
+    # For a tenant that never had a handoff, missing handoffs are not a reason for an alert.
     if silent and last is not None:
         _settle(tenant, AlertKind.NO_HANDOFFS, ALERT, (now - last).total_seconds(), silent[0], now)
     else:

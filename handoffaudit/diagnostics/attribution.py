@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import orjson
@@ -23,7 +23,7 @@ from handoffaudit.diagnostics.group_members import GroupedFindings, group_findin
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, sort_by_step
 from handoffaudit.handoffs import db, judge
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, moment_of
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Verdict
 from handoffaudit.handoffs.verdicts import chunk_by_size, record_of
@@ -45,11 +45,6 @@ OVERLAP: Final = timedelta(minutes=2)
 MOST_VERDICTS: Final = 200
 
 MOST_ROWS: Final = 2_000
-
-# Attribution may take this share of one thread's time, across all processes, while handoffs wait to be judged.
-_SHARE: Final = 0.05
-
-_LONGEST_PAUSE: Final = timedelta(minutes=1)
 
 _LONGEST_RUN: Final = 60.0
 
@@ -89,28 +84,10 @@ def anything_due() -> bool:
 def run() -> int:
     """Attribute the judged handoffs that are due, and return their number; 0 if another process is attributing.
 
-    The run ends when nothing is due, or after a minute. If handoffs wait to be judged, the run ends after its current
-    part. Then all processes pause for nineteen times as long as the run took, but at most for a minute.
+    The run ends when nothing is due, or after a minute. While handoffs wait to be judged, attribution pauses.
     """
-    held_until = LEASE.acquire()
-    if held_until is None:
-        return 0
-    begun, number, pause = time.monotonic(), 0, timedelta()
-    try:
-        while found := _attribute_part() or _group_part():
-            number += found
-            spent = time.monotonic() - begun
-            if judge.is_anything_waiting():
-                pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
-                break
-            if spent > _LONGEST_RUN:
-                break
-            held_until = LEASE.renew(held_until)
-            if held_until is None:
-                return number
-    finally:
-        LEASE.release(held_until, pause)
-    return number
+    parts = iter(lambda: _attribute_part() or _group_part(), 0)
+    return LEASE.run_parts(parts, _LONGEST_RUN, judge.is_anything_waiting)
 
 
 def rebuild() -> int:
@@ -193,11 +170,7 @@ def _list_due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
     done = TracedHandoff.objects.filter(handoff=OuterRef("handoff_id"), verdict__gte=OuterRef("pk"))
     rows = Verdict.objects.filter(id__gte=first_id_at(mark)).exclude(handoff__state__in=WAITING_STATES)
     found = rows.filter(~Exists(done)).order_by("id").values_list("id", "handoff_id")[:most]
-    return [(verdict, handoff, _find_moment(verdict)) for verdict, handoff in found]
-
-
-def _find_moment(verdict: uuid.UUID) -> datetime:
-    return datetime.fromtimestamp((verdict.int >> 80) / 1000, UTC)
+    return [(verdict, handoff, moment_of(verdict)) for verdict, handoff in found]
 
 
 def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:

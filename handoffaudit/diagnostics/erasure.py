@@ -28,7 +28,7 @@ from handoffaudit.diagnostics.models import Erasure, ErasureState, FindingGroup,
 from handoffaudit.diagnostics.removal import TARGETS, ErasureTarget
 from handoffaudit.handoffs import judge, legal_holds, notify
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.leases import NamedLease
+from handoffaudit.handoffs.leases import NamedLease, pause_after
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.policy import kinds
 from handoffaudit.validation.layers import CATALOGUE, FAMILIES
@@ -150,8 +150,7 @@ def run(seconds: float) -> bool:
                 failed.append(one.pk)
                 pause = _LONGEST_PAUSE
             if judge.is_anything_waiting():
-                spent = time.monotonic() - begun
-                pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
+                pause = pause_after(time.monotonic() - begun, _SHARE, _LONGEST_PAUSE)
                 return True
             if time.monotonic() > end:
                 return False

@@ -5,7 +5,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 import orjson
@@ -24,14 +24,14 @@ from handoffaudit.diagnostics.file_stats import DAILY_FILES, HOURLY_FILES, TALLY
 from handoffaudit.diagnostics.models import FileReport, HealthCount, RetentionRun
 from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
-from handoffaudit.handoffs import event_log
-from handoffaudit.handoffs.counts import Aggregate, Key
+from handoffaudit.handoffs import event_log, recount
+from handoffaudit.handoffs.counts import Aggregate
 from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.filters import is_before, is_since, parse_cursor
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.recount import MOST_DIFFERENCES, Difference
+from handoffaudit.handoffs.recount import Difference
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
@@ -204,9 +204,9 @@ class ReportSummary(BaseModel):
     iteration: _Given = Field(description="The iteration of the phase.")
     expected_path: str = Field(description="The expected path of the file.")
     wrong_path: _Given = Field(description="The path where a file of that name was found; the nearest of several.")
-    source: str = Field(description="handoff_json or text_fallback", examples=["text_fallback"])
-    reason: _Given = Field(description="file_missing, json_parse_error or schema_invalid", examples=["file_missing"])
-    fallback: _Given = Field(description="text_fallback_ok or text_fallback_fail; null if there was no text")
+    source: str = Field(description="handoff_json or text_fallback.", examples=["text_fallback"])
+    reason: _Given = Field(description="file_missing, json_parse_error or schema_invalid.", examples=["file_missing"])
+    fallback: _Given = Field(description="text_fallback_ok or text_fallback_fail; null if there was no text.")
     reasons: Annotated[list[str], BeforeValidator(_reasons)] = Field(
         validation_alias="fallback", description="Both are set if the fallback ran."
     )
@@ -358,26 +358,21 @@ def _make_answer(
     }
 
 
-_WRITTEN_AT_ONCE: Final = 500
-
-
 def recount_days(*, repair: bool = True) -> Difference:
     """Compare the counts of handoff files by day and by hour with `HealthCount`; if `repair` is set, correct them."""
     rows = total = 0
     for aggregate in (DAILY_FILES, HOURLY_FILES):
         while wrong := _find_differences(aggregate):
             total += len(wrong)
-            keys = sorted(wrong) if repair else []
-            for start in range(0, len(keys), _WRITTEN_AT_ONCE):
-                with store.write_turn(), transaction.atomic():
-                    aggregate.add({key: wrong[key] for key in keys[start : start + _WRITTEN_AT_ONCE]})
-            if len(keys) < MOST_DIFFERENCES:
+            if repair:
+                recount.correct(aggregate, wrong)
+            if not repair or len(wrong) < recount.MOST_DIFFERENCES:
                 break
         rows += aggregate.model._default_manager.count()  # noqa: SLF001 -- Django's documented API
     return Difference(rows, total)
 
 
-def _find_differences(aggregate: Aggregate[Any]) -> dict[Key, tuple[int, ...]]:
+def _find_differences(aggregate: Aggregate[Any]) -> recount.Found:
     """Return what is missing in each wrong count, from one snapshot."""
     by, numbers = ("tenant_id", *aggregate.key[1:]), aggregate.numbers
     true: QuerySet[Any] = HealthCount.objects.order_by()
@@ -388,13 +383,5 @@ def _find_differences(aggregate: Aggregate[Any]) -> dict[Key, tuple[int, ...]]:
     sums = [f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in numbers]
     differs = " OR ".join(f"COALESCE(SUM({name}), 0) <> 0" for name in numbers)
     parts = [true.values_list(*by, *numbers), stored.values_list(*by, *(-F(name) for name in numbers))]
-    rows = sum_rows(parts, by, sums, f"HAVING {differs} LIMIT {MOST_DIFFERENCES}")
-    return {_parse_key(row[: len(by)]): row[len(by) :] for row in rows}
-
-
-def _parse_key(key: tuple[Any, ...]) -> Key:
-    tenant, at, *names = key
-    # SQLite returns times as text, and hours without a zone.
-    if isinstance(at, str):
-        at = datetime.fromisoformat(at).replace(tzinfo=UTC) if ":" in at else date.fromisoformat(at)
-    return (tenant, at, *names)
+    rows = sum_rows(parts, by, sums, f"HAVING {differs} LIMIT {recount.MOST_DIFFERENCES}")
+    return {recount.parse_key(aggregate, row[: len(by)]): row[len(by) :] for row in rows}

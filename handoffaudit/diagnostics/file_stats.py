@@ -301,7 +301,7 @@ def over_time(tenant: Tenant, window: Window) -> list[TimeBucket[FileTally]]:
 
 
 def _tally_by_hours(tenant: Tenant, window: Window) -> dict[int, FileTally]:
-    """Return the tally of each time bucket that has files, by its number, for buckets that are no whole days."""
+    """Return the tally of each time bucket that has files, by its number, for buckets that are not whole days."""
     rows = HOURLY_FILES.read(tenant, window.since, window.until).values_list("hour", *_WHY, "number")
     scale = window.scale
     found: dict[int, list[FileTally]] = {}

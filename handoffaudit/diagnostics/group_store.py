@@ -312,7 +312,9 @@ def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) ->
     days, a note that is missing or cannot be stored, or too many muted rule codes.
     """
     if days not in map(str, MUTE_DAYS):
-        raise Refused(f"{days[:40]!r} is no number of days", "days", f"choose from {', '.join(map(str, MUTE_DAYS))}.")
+        raise Refused(
+            f"{days[:40]!r} is not a number of days", "days", f"choose from {', '.join(map(str, MUTE_DAYS))}."
+        )
     note, now = _check_note(note, "the rule code"), timezone.now()
     with transaction.atomic():
         groups = FindingGroup.objects.filter(tenant=tenant, code=code)

@@ -27,7 +27,7 @@ from handoffaudit.diagnostics.retention_targets import (
 )
 from handoffaudit.handoffs import db, judge, legal_holds, partitions
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.leases import NamedLease
+from handoffaudit.handoffs.leases import NamedLease, pause_after
 from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.partitions import Partition
@@ -51,7 +51,6 @@ BATCH: Final = 200
 BUSY_BATCH: Final = 500
 # While handoffs wait, retention may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.15
-_LONGEST_PAUSE: Final = timedelta(minutes=1)
 # A partition that stays in use for all these tries is kept.
 _DROP_TRIES: Final = 5
 _DROP_PAUSE_SECONDS: Final = 0.5
@@ -95,7 +94,7 @@ def remove_due(seconds: float) -> bool:
                 begun = time.monotonic()
                 while _remove_batch(tenant, one):
                     if judge.is_anything_waiting():
-                        pause = _pause_after(time.monotonic() - begun)
+                        pause = pause_after(time.monotonic() - begun, _SHARE)
                         return True
                     if time.monotonic() > end:
                         return False
@@ -110,11 +109,6 @@ def remove_due(seconds: float) -> bool:
     finally:
         LEASE.release(held_until, pause)
     return True
-
-
-def _pause_after(spent: float) -> timedelta:
-    """Return the time in which no process removes anything, after a batch that took `spent` seconds."""
-    return min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
 
 
 def _list_due(tenant: Tenant) -> Iterator[RetentionRun]:

@@ -7,7 +7,7 @@ time in the report.
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from handoffaudit.diagnostics import removal, text_index
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogText
 from handoffaudit.handoffs import counts, db, partitions
 from handoffaudit.handoffs.counts import midnight_of
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, moment_of
 from handoffaudit.handoffs.legal_holds import Holds
 from handoffaudit.handoffs.models import (
     Delivery,
@@ -143,7 +143,7 @@ class RetentionTarget:
         if not self.has_timed_key:
             return rows.aggregate(oldest=Min("hour"))["oldest"]  # type: ignore[no-any-return]
         pk: uuid.UUID | None = rows.order_by("pk").values_list("pk", flat=True).first()
-        return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC) if pk else None
+        return moment_of(pk) if pk else None
 
 
 def _log_blocks(tenant: Tenant) -> "QuerySet[LogBlock]":

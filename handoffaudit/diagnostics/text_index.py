@@ -5,12 +5,11 @@ match whole words without a stemmer, and the last word of a search also as the b
 """
 
 import re
-import time
 import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import orjson
@@ -22,7 +21,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import BlockedText, Watermark
 from handoffaudit.handoffs import db, judge
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, moment_of
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
@@ -43,9 +42,6 @@ OVERLAP: Final = timedelta(minutes=2)
 MOST_VERDICTS: Final = 5_000
 MOST_DOCUMENTS: Final = 50
 _LONGEST_RUN: Final = 20.0
-# While handoffs wait to be judged, the index may take this share of one thread's time, across all processes.
-_SHARE: Final = 0.05
-_LONGEST_PAUSE: Final = timedelta(minutes=1)
 
 # At most this many characters of a document are indexed. No secret is longer than the margin.
 MOST_TEXT: Final = 16 * 1024
@@ -102,28 +98,9 @@ def anything_due() -> bool:
 def run() -> int:
     """Index the blocked handoffs that were judged since the last run, and return their number.
 
-    The run ends when nothing is due, or after some seconds. While handoffs wait to be judged, the run indexes only one
-    part. Then all processes pause for nineteen times as long as the part took, but at most for a minute.
+    The run ends when nothing is due, or after some seconds. While handoffs wait to be judged, indexing pauses.
     """
-    held_until = LEASE.acquire()
-    if held_until is None:
-        return 0
-    begun, number, pause = time.monotonic(), 0, timedelta()
-    try:
-        for found in _index_parts():
-            number += found
-            spent = time.monotonic() - begun
-            if judge.is_anything_waiting():
-                pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
-                break
-            if spent > _LONGEST_RUN:
-                break
-            held_until = LEASE.renew(held_until)
-            if held_until is None:
-                break
-    finally:
-        LEASE.release(held_until, pause)
-    return number
+    return LEASE.run_parts(_index_parts(), _LONGEST_RUN, judge.is_anything_waiting)
 
 
 def _index_parts() -> Iterator[int]:
@@ -137,8 +114,7 @@ def _index_parts() -> Iterator[int]:
         looked_at = timezone.now()
         while due := _list_due(part[0], part[-1]):
             yield _index(due)
-        reached = datetime.fromtimestamp((part[-1].int >> 80) / 1000, UTC)
-        _move(min(reached, looked_at - OVERLAP))
+        _move(min(moment_of(part[-1]), looked_at - OVERLAP))
         yield 0
         part = list(verdicts.filter(id__gt=part[-1])[:MOST_VERDICTS])
     _move(timezone.now() - OVERLAP)

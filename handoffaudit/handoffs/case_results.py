@@ -108,7 +108,7 @@ def _fix_to_accepted(verdict: Verdict, row: str) -> str:
 def _fix_to_rejected(verdict: Verdict, row: str) -> str:
     raised = sorted({issue.code for issue in verdict.issues if not issue.blocks})[:_MOST_NAMED]
     said = f"A check for {_name(row)} must report an error"
-    said += f", such as {', '.join(raised)}, which is no error now." if raised else ": add a rule, or a schema."
+    said += f", such as {', '.join(raised)}, which is now below an error." if raised else ": add a rule, or a schema."
     off = [layer.name for layer in verdict.layers if layer.status is LayerStatus.SKIPPED and _SWITCHED_OFF in layer.why]
     return said + (f" Layers that are switched off: {', '.join(off)}." if off else "")
 

@@ -7,7 +7,7 @@ which of these handoffs match: its cost depends on the steps, which are bounded,
 import math
 import uuid
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from django import forms
@@ -65,6 +65,11 @@ ORDERS = {
 def first_id_at(moment: datetime) -> uuid.UUID:
     """Return the least UUIDv7 of that millisecond. With two such ids, a period becomes a range of primary keys."""
     return uuid.UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
+
+
+def moment_of(pk: uuid.UUID) -> datetime:
+    """Return the time in a UUIDv7, the inverse of `first_id_at`."""
+    return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC)
 
 
 def is_since(moment: datetime) -> Q:

@@ -6,8 +6,9 @@ the rows.
 """
 
 import threading
+import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -138,6 +139,15 @@ COUNT_TRY: Final[dict[str, Any]] = {"tries": F("tries") + 1}
 
 BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+# Background work may take this share of one thread's time, across all processes, while handoffs wait to be judged.
+BUSY_SHARE: Final = 0.05
+LONGEST_PAUSE: Final = timedelta(minutes=1)
+
+
+def pause_after(spent: float, share: float = BUSY_SHARE, longest: timedelta = LONGEST_PAUSE) -> timedelta:
+    """Return the pause after `spent` seconds of work, with which the work takes `share` of the time."""
+    return min(timedelta(seconds=spent * (1 / share - 1)), longest)
+
 
 @dataclass(frozen=True, slots=True)
 class NamedLease:
@@ -170,6 +180,32 @@ class NamedLease:
         if held_until is not None:
             until = timezone.now() + pause if pause else BEGINNING
             self._all.filter(name=self.name, at=held_until).update(at=until)
+
+    def run_parts(self, parts: Iterable[int], longest: float, is_busy: Callable[[], bool]) -> int:
+        """Do work in parts while this process holds the lease, and return the sum of what the parts return.
+
+        The run ends after all parts, or after `longest` seconds. If `is_busy` returns True, the run ends after the
+        current part, and all processes pause (`pause_after`). Return 0 if another process holds the lease.
+        """
+        held_until = self.acquire()
+        if held_until is None:
+            return 0
+        begun, total, pause = time.monotonic(), 0, timedelta()
+        try:
+            for part in parts:
+                total += part
+                spent = time.monotonic() - begun
+                if is_busy():
+                    pause = pause_after(spent)
+                    break
+                if spent > longest:
+                    break
+                held_until = self.renew(held_until)
+                if held_until is None:
+                    break
+        finally:
+            self.release(held_until, pause)
+        return total
 
     def is_free(self) -> bool:
         now = timezone.now()

@@ -25,7 +25,6 @@ LONGEST_REASON: Final = 2_000
 LONGEST_KEY: Final = 200
 # The first key of the advisory locks of PostgreSQL, so that they differ from the locks of other programs.
 _LOCKS: Final = 0x48414C48
-_SCOPES: Final = {"handoff": HoldScope.HANDOFF, "trace": HoldScope.TRACE, "tenant": HoldScope.TENANT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +96,10 @@ def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> L
 
     Raise `Refused` for an unknown scope, handoff or trace, a missing reason, or too many holds.
     """
-    if scope not in _SCOPES:
-        raise Refused(f"{scope[:40]!r} is no scope of a hold", "scope", f"use one of {', '.join(_SCOPES)}.")
+    if scope not in HoldScope.values:
+        raise Refused(f"{scope[:40]!r} is not a scope of a hold", "scope", f"use one of {', '.join(HoldScope.values)}.")
     reason = _check_reason(reason)
-    key, name = _find(tenant, _SCOPES[scope], key.strip())
+    key, name = _find(tenant, HoldScope(scope), key.strip())
     with transaction.atomic():
         _lock(tenant, "pg_advisory_xact_lock")
         active = LegalHold.objects.filter(tenant=tenant, lifted_at=None)

@@ -19,7 +19,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from handoffaudit.handoffs import db
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, moment_of
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +32,7 @@ WEEK: Final = timedelta(weeks=1)
 # this time as a difference of ids.
 _CLOCKS: Final = WEEK // timedelta(milliseconds=1) << 80
 # The most verdicts on handoffs of other weeks (strays) that are moved out of a partition, so that it can be dropped. A
-# partition with more strays stays.
+# partition with more strays is kept.
 MOST_STRAYS: Final = 10_000
 # How long ahead partitions are made, and how long before the end of the last partition `/readyz` warns.
 AHEAD: Final = 8 * WEEK
@@ -93,7 +93,7 @@ class Partition:
 
     @property
     def ends_at(self) -> datetime:
-        return datetime.fromtimestamp((self.high.int >> 80) / 1000, UTC)
+        return moment_of(self.high)
 
 
 def week_of(moment: datetime) -> datetime:
@@ -173,7 +173,7 @@ def describe_shortage() -> str:
 
 
 def look() -> None:
-    """Make partitions ahead once an hour. A periodic job of each worker."""
+    """Make partitions ahead, once an hour. Each worker runs the function as a periodic job."""
     global _next_look  # noqa: PLW0603 -- one for the process
     if db.is_postgresql() and time.monotonic() >= _next_look:
         _next_look = time.monotonic() + _LOOK_SECONDS
@@ -264,7 +264,7 @@ def partition(table: str) -> None:
         # The clock of a machine may have been ahead.
         cursor.execute(f'SELECT "{TABLES[table]}" FROM "{table}" ORDER BY 1 DESC LIMIT 1')  # noqa: S608
         for (newest,) in cursor.fetchall():
-            last = max(last, datetime.fromtimestamp((newest.int >> 80) / 1000, UTC))
+            last = max(last, moment_of(newest))
     high = first_id_at(week_of(last) + 2 * WEEK)
     check = f'ALTER TABLE "{table}" ADD CONSTRAINT "{table}_range" CHECK ("{TABLES[table]}" < %s) NOT VALID'
     with connection.cursor() as cursor:

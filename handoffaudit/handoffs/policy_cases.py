@@ -90,7 +90,7 @@ def _check_text(text: str) -> str:
 
 def _check_code(code: str) -> str:
     if not code or not code.isprintable() or code != code.strip() or " " in code:
-        raise ValueError(f"{code[:80]!r} is no rule code, such as chain.circular")
+        raise ValueError(f"{code[:80]!r} is not a rule code, such as chain.circular")
     return code
 
 
@@ -136,7 +136,7 @@ class CaseFields(BaseModel):
         return self
 
     def to_case(self) -> PolicyCase:
-        """Return an unsaved case. Raise `ValueError` if the document is no Base64."""
+        """Return an unsaved case. Raise `ValueError` if the document is not Base64."""
         document = base64.b64decode(self.document_base64 or "", validate=True)
         if self.document is not None:
             document = self.document.encode()
@@ -257,7 +257,7 @@ def _copy(handoff: Handoff) -> PolicyCase:
 
 def _check_expected(expected: str) -> str:
     if expected not in set(Outcome):
-        raise Refused(f"{expected[:40]!r} is no verdict", "expected", f"use one of {', '.join(Outcome)}.")
+        raise Refused(f"{expected[:40]!r} is not a verdict", "expected", f"use one of {', '.join(Outcome)}.")
     return expected
 
 
@@ -277,7 +277,7 @@ def _check_codes(field: str, codes: Iterable[str]) -> list[str]:
     for code in found:
         is_shipped = code in CATALOGUE or code.partition(".")[0] in FAMILIES
         if len(code) > LONGEST_CODE or not storable(code) or not (is_shipped or installed_layers()):
-            raise Refused(f"{code[:80]!r} is no rule code", field, "write a code of the help page, one in each line.")
+            raise Refused(f"{code[:80]!r} is not a rule code", field, "write codes of the help page, one in each line.")
     return found
 
 

@@ -54,10 +54,7 @@ def recount(*, repair: bool = True) -> Difference:
     total = sum(len(found) for found in wrong.values())
     while repair and any(wrong.values()):
         for aggregate, found in wrong.items():
-            keys = sorted(found)
-            for start in range(0, len(keys), _WRITTEN_AT_ONCE):
-                with write_turn(), transaction.atomic():
-                    aggregate.add({key: found[key] for key in keys[start : start + _WRITTEN_AT_ONCE]})
+            correct(aggregate, found)
         more = max(len(found) for found in wrong.values()) >= MOST_DIFFERENCES
         wrong = _compare_all()[1] if more else {}
         total += sum(len(found) for found in wrong.values())
@@ -65,6 +62,14 @@ def recount(*, repair: bool = True) -> Difference:
 
 
 Found = dict[Key, Sequence[int]]
+
+
+def correct(aggregate: Aggregate[Any], found: Found) -> None:
+    """Add the differences to the stored counts, in several transactions, between which others can write."""
+    keys = sorted(found)
+    for start in range(0, len(keys), _WRITTEN_AT_ONCE):
+        with write_turn(), transaction.atomic():
+            aggregate.add({key: found[key] for key in keys[start : start + _WRITTEN_AT_ONCE]})
 
 
 def _compare_all() -> tuple[int, dict[Aggregate[Any], Found]]:
@@ -97,7 +102,7 @@ def _find_differences(cursor: Any, aggregate: Aggregate[Any], key: str, true: st
         ) AS compared GROUP BY {key} HAVING {differs} LIMIT {MOST_DIFFERENCES}
     """  # noqa: S608
     cursor.execute(sql, edge)
-    return {_parse_key(aggregate, row[:-length]): row[-length:] for row in cursor.fetchall()}
+    return {parse_key(aggregate, row[:-length]): row[-length:] for row in cursor.fetchall()}
 
 
 def _count_sql() -> str:
@@ -166,7 +171,7 @@ def _edge() -> Any:
     return connection.ops.adapt_datetimefield_value(midnight_of(timezone.now() - HOURS_KEPT))
 
 
-def _parse_key(aggregate: Aggregate[Any], key: Sequence[Any]) -> Key:
+def parse_key(aggregate: Aggregate[Any], key: Sequence[Any]) -> Key:
     """Return a key as Python values. SQLite returns some times and dates as text, and times without a zone."""
     if db.is_postgresql():
         return tuple(key)

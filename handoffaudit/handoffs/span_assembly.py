@@ -76,7 +76,7 @@ def _take_newest(spans: list[Span]) -> list[Span]:
 def _list_calls(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:
     """Yield the spans of tools that returned something.
 
-    Handoffs are no tool calls, and what an LLM or an agent below a tool says is no evidence.
+    Handoffs are not tool calls, and what an LLM or an agent below a tool says is not evidence.
     """
     left_out = {(one.span.trace_id, one.span.span_id) for one in found}
     for span in tree.spans:
@@ -118,7 +118,7 @@ _MOST_TRIES: Final = 5
 # The newest traces of a conversation.
 _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
-# What is inferred waits so many times longer while a span is missing that the rest of the trace names as a parent.
+# A handoff with an inferred part waits so many times longer while a span that the trace names as a parent is missing.
 _PATIENCE: Final = 30
 # More refused handoffs of a trace are offered again at its next look.
 _MOST_REFUSED: Final = 1_000
@@ -220,7 +220,7 @@ def _assemble(rows: Sequence[TelemetryTrace]) -> None:
         leases.release(leases.filter_held(TelemetryTrace, row.pk, row.claim), row.tries)
 
 
-# A handoff and what is submitted for it.
+# A handoff that was found, and the submission that stores it.
 _Offer = tuple[Found, Submission]
 
 

@@ -72,7 +72,7 @@ class ToolResultIn(BaseModel):
     )
     arguments: Any = Field(
         None,
-        description="The arguments of the call, which are not stored. A value that appears in them is no evidence.",
+        description="The arguments of the call, which are not stored. A value that appears in them is not evidence.",
         examples=[{"order_id": "W123"}],
     )
     result: Any = Field(description="What the tool returned: any JSON.", examples=[{"total": 54.2}])

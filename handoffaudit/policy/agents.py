@@ -131,7 +131,7 @@ def _quote(name: str) -> str:
 
 
 def parse_name(value: Any) -> str:
-    """Return the name of an agent. Raise `Wrong` for a value that is no name."""
+    """Return the name of an agent. Raise `Wrong` for a value that is not a name."""
     if not isinstance(value, str) or not value.strip():
         raise Wrong("An agent needs a name.", "Write the name as senders do, e.g. planner; * is any agent.")
     if len(value) > values.LONGEST_NAME:

@@ -1,4 +1,4 @@
-"""All policies of a tenant as one set: written out, compared with another set, and saved together."""
+"""All policies of a tenant as one set: export, comparison with another set, and saving together."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -109,7 +109,7 @@ def _write_rows(kind: Kind, table: Table[Any]) -> list[dict[str, Any]]:
 def plan(tenant: Tenant, policies: Mapping[str, Any], actor: str) -> list[PlannedKind]:
     """Compare a set with the current policies. Raise `InvalidSet` with the errors of all kinds.
 
-    A kind that the set does not name stays as it is. A kind that the set names is replaced as a whole.
+    A kind that the set does not name does not change. A kind that the set names is replaced as a whole.
     """
     planned = _each_kind(policies, lambda kind, rows: _plan_kind(tenant, kind, rows, actor))
     return sorted(planned, key=lambda one: list(EVERY_KIND).index(one.kind))
@@ -121,7 +121,7 @@ def parse(policies: Mapping[str, Any]) -> dict[Kind, tuple[Any, ...]]:
 
 
 def _each_kind(policies: Mapping[str, Any], read: Callable[[Kind, list[Mapping[str, Any]]], T]) -> list[T]:
-    """Return what `read` makes of each kind. Raise `InvalidSet` with the errors of all kinds."""
+    """Read each kind with `read`, and return the results. Raise `InvalidSet` with the errors of all kinds."""
     found: list[T] = []
     errors: list[SetError] = []
     for name, rows in policies.items():

@@ -175,7 +175,7 @@ def _parse_days(value: Any, row: ValidationInfo) -> int | None:
 
 def _parse_types(value: Any, row: ValidationInfo) -> dict[str, int | None]:
     if not isinstance(value, Mapping):
-        raise Wrong(f"{values.brief(value)} is no table of types.", 'Write {"research": 30}, or {} for none.')
+        raise Wrong(f"{values.brief(value)} is not a table of types.", 'Write {"research": 30}, or {} for none.')
     if value and row.data["name"] not in BY_TYPE:
         raise Wrong("This kind of data has no handoff type.", f"Only {' and '.join(BY_TYPE)} can have terms by type.")
     if len(value) > MOST_TYPES:

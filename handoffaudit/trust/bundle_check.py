@@ -51,7 +51,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
 
 
 class WrongBundle(Exception):
-    """The error for a file that is no bundle, or that was changed; the message says what is wrong."""
+    """The error for a file that is not a bundle, or that was changed; the message says what is wrong."""
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ def _check(archive: zipfile.ZipFile, key: str | None) -> Result:
     if len(names) > MOST_FILES or len(set(names)) != len(names):
         raise WrongBundle("The file has too many entries, or two of the same name.")
     if MANIFEST not in names or SIGNATURE not in names:
-        raise WrongBundle("The file has no signed manifest: it is no bundle, or its download was interrupted.")
+        raise WrongBundle("The file has no signed manifest: it is not a bundle, or its download was interrupted.")
     raw = _read_small(archive, MANIFEST, LONGEST_READ)
     manifest = _parse_manifest(raw)
     signature = _read_small(archive, SIGNATURE, 200).decode("ascii", "replace").strip()
@@ -307,7 +307,7 @@ def _read_lines(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[tupl
             try:
                 facts = orjson.loads(content)
             except orjson.JSONDecodeError as error:
-                raise WrongBundle(f"{name} has a line that is no JSON.") from error
+                raise WrongBundle(f"{name} has a line that is not JSON.") from error
             if not isinstance(facts, dict):
-                raise WrongBundle(f"{name} has a line that is no object.")
+                raise WrongBundle(f"{name} has a line that is not an object.")
             yield facts, content

@@ -45,7 +45,7 @@ class _Enough(Exception):
 
 @dataclass(slots=True)
 class Report:
-    """The result for a tenant. `problems` are sentences that name the row; `notes` are no sign of a change."""
+    """The result for a tenant. `problems` are sentences that name the row; `notes` are not signs of a change."""
 
     entries: int = 0
     seals: int = 0

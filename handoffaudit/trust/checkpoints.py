@@ -33,7 +33,7 @@ PURPOSE: Final = "checkpoint"
 STANDARD_OUTPUT: Final = "-"
 # The number of tenants whose checkpoints are written at once.
 _MOST_TENANTS: Final = 500
-# A longer line of a file is no checkpoint.
+# A longer line of a file is not a checkpoint.
 LONGEST_LINE: Final = 2000
 _FACTS: Final = {
     "checkpoint": int,

@@ -92,7 +92,7 @@ def parse_key(text: str, where: str) -> SealKey:
         raw = b""
     if len(raw) != SIZE:
         raise WrongKey(
-            f"{where} is no seal key: it must be 32 random bytes as base64, such as this prints:"
+            f"{where} is not a seal key: it must be 32 random bytes as base64, such as this prints:"
             " python3 -c 'import base64, os; print(base64.b64encode(os.urandom(32)).decode())'"
         )
     return SealKey(Ed25519PrivateKey.from_private_bytes(raw))
@@ -191,7 +191,7 @@ SEAL_PURPOSE: Final = "seal"
 
 
 class WrongList(Exception):
-    """The error for bytes that are no list of sealed rows."""
+    """The error for bytes that are not a list of sealed rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def find_wrong_signature(facts: dict[str, Any], key: str | None) -> str:
     if not is_valid(facts["public_key"], facts["signature"], SEAL_PURPOSE, message):
         return "its signature is wrong"
     if facts["kind"] != "key" and (facts["new_key"] or facts["new_signature"]):
-        return "it names a new key, and is no change of the key"
+        return "it names a new key, but is not a change of key"
     if facts["kind"] == "key" and not is_valid(facts["new_key"], facts["new_signature"], SEAL_PURPOSE, message):
         return "the new key has not signed it"
     return ""

@@ -46,7 +46,7 @@ _DATA = (
     r"|address(?:es)?|files?|contents?|scores?|rates?|amounts?|counts?)"
 )
 
-# To assume a task or a risk is no assumption about data.
+# To assume a task or a risk is not an assumption about data.
 _NO_DATA = (
     r"(?! (?:\w+ )?(?:command|control|duty|duties|leadership|liability|office|ownership|responsibility|risks?|role)\b)"
 )

@@ -131,7 +131,7 @@ def build_signal_rules() -> BusinessRuleSet:
         rules=[
             BusinessRule(
                 rule_id="confidence_range",
-                name="The confidence is a share",
+                name="The confidence is between 0 and 1",
                 rule_type=BusinessRuleType.RANGE,
                 field="confidence",
                 operator=Operator.BETWEEN,
@@ -140,7 +140,7 @@ def build_signal_rules() -> BusinessRuleSet:
             ),
             BusinessRule(
                 rule_id="direction_valid",
-                name="The direction is one that can be traded",
+                name="The direction is LONG, SHORT or FLAT",
                 rule_type=BusinessRuleType.RANGE,
                 field="direction",
                 operator=Operator.IN,
@@ -162,7 +162,7 @@ def build_cmt_rules() -> BusinessRuleSet:
             _build_required_rule("thesis_required", "An assessment has a thesis", "thesis", of_type),
             BusinessRule(
                 rule_id="system_health_valid",
-                name="The health is a traffic light",
+                name="The health is green, amber or red",
                 rule_type=BusinessRuleType.RANGE,
                 field="system_health",
                 operator=Operator.IN,

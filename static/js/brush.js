@@ -63,7 +63,7 @@
     from = null;
   });
 
-  // The end of a drag is no click on the bar below the pointer.
+  // The end of a drag is not a click on the bar below the pointer.
   document.addEventListener(
     "click",
     (event) => {

@@ -105,7 +105,7 @@ document.addEventListener("click", (event) => {
   }
   const link = event.target.closest("[data-copy-link]");
   if (link) copy(link.href, "Link");
-  // The same place twice is no change of the address.
+  // The same place twice is not a change of the address.
   const place = event.target.closest(`a[href^="#${PLACE}"]`);
   if (place && place.hash === location.hash) go();
 });

@@ -250,7 +250,7 @@ TABLE = {
     "dashboard:settings_webhook_test": post(Role.ADMIN, 200, about="subscriber"),
     "dashboard:settings_delivery": Row(Role.ADMIN, about=("subscriber", "delivery")),
     "dashboard:settings_delivery_again": Row(Role.ADMIN, 302, "POST", about=("subscriber", "delivery")),
-    "dashboard:thresholds": Row(Role.ADMIN),
+    "dashboard:thresholds": Row(Role.VIEWER, 302),
     "dashboard:thresholds_save": post(Role.ADMIN, row="queue_age", base_version="0"),
     "dashboard:thresholds_history": Row(Role.VIEWER),
     "dashboard:thresholds_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),

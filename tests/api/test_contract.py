@@ -159,7 +159,7 @@ ABOUT_INPUT = [positive_data_acceptance, negative_data_rejection]
 @pytest.mark.filterwarnings("ignore:Skipped test cases with unsupported payload media types")
 @schema.parametrize()
 @settings(
-    max_examples=12 if NIGHTLY else 4,
+    max_examples=12 if NIGHTLY else 2,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

@@ -228,7 +228,7 @@ def test_phase_rules(
     assert found == told | ({"report": status} if counts else {})
     if status == "failed" and counts:
         assert "report failed: report.md is not there" in answer["reason"]
-        # what is no reason to stop does not come first
+        # what is not a reason to stop does not come first
         assert not answer["reason"].startswith("PASSED")
 
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from handoffaudit import database_faults
+from handoffaudit import database_faults, sqlite_file
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.api import auth
 from tests.api.support import problem
@@ -75,9 +75,9 @@ def test_a_database_that_is_full(api: httpx.Client, tenant: Tenant) -> None:
 def test_a_damaged_file_that_is_known_takes_nothing_new(
     api: httpx.Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = database_faults.DamageWatch()
-    monkeypatch.setattr(database_faults, "watch", watch)
-    monkeypatch.setattr(database_faults, "find_damage", lambda *_, **__: "wrong # of entries in index x")
+    watch = sqlite_file.DamageWatch()
+    monkeypatch.setattr(sqlite_file, "damage_watch", watch)
+    monkeypatch.setattr(sqlite_file, "find_damage", lambda *_, **__: "wrong # of entries in index x")
     # Nobody has looked yet, and a submission does not look.
     assert api.post("/handoffs", json=payload()).status_code == 202
     ready = api.get(READY)
@@ -89,7 +89,7 @@ def test_a_damaged_file_that_is_known_takes_nothing_new(
     assert len(api.get("/handoffs").json()["items"]) == 1
     assert api.post("/validate", json=payload()).status_code == 200
     # The file is looked at again after a while, also where nobody asks for /readyz.
-    monkeypatch.setattr(database_faults, "find_damage", lambda *_, **__: "")
+    monkeypatch.setattr(sqlite_file, "find_damage", lambda *_, **__: "")
     monkeypatch.setattr(watch, "_look_at", 0.0)
     assert api.post("/handoffs", json=payload()).status_code == 202
 

@@ -63,6 +63,8 @@ def test_a_finding_is_a_row_of_44_pixels_however_long_its_names_are(open_page: O
     page.locator("[data-row]").first.click()
     expect(page.locator(".panel-body")).to_be_visible()
     assert heights(rows) <= {43, 44}
+    expect(page.locator(".panel .group-figures dt")).to_have_count(5)
+    assert all(one.is_visible() for one in page.locator(".panel .group-figures dt").all())
 
 
 def test_the_focus_stays_on_the_head_that_sorted_the_list(open_page: OpenPage, default: Sender) -> None:

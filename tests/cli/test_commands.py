@@ -111,7 +111,7 @@ def test_a_key_is_revoked_by_its_beginning_or_its_number(folder):
         (["create", "x", "--scopes", ""], "A key without a scope can do nothing"),
         (["create", " "], "A name is needed"),
         (["create", "x", "--tenant", "nobody"], "There is no tenant 'nobody': give one of default."),
-        (["revoke", "99"], "'99' is no key of the tenant default"),
+        (["revoke", "99"], "'99' is not a key of the tenant default"),
     ],
 )
 def test_what_is_refused_is_one_line(folder, arguments, said):
@@ -168,7 +168,7 @@ def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same_there(filled
     exported = run("export", folder=filled)
     assert exported.returncode == 0, exported.stderr
     assert json.loads(exported.stdout)["document"] == {"a": 1}
-    assert exported.stderr == "1 handoff written. 1 that are no JSON were left out.\n"
+    assert exported.stderr == "1 handoff written. 1 that are not JSON were left out.\n"
     elsewhere = prepared(tmp_path / "elsewhere")
     run("import", "-", folder=elsewhere, text=exported.stdout)
     assert run("export", folder=elsewhere).stdout == exported.stdout
@@ -190,7 +190,7 @@ def test_what_is_exported_is_already_there_where_it_came_from(folder):
 def test_an_export_of_a_code_that_there_is_not_says_so(folder):
     done = run("export", "--code", "foo.bar", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--code is 'foo.bar', which is no code" in done.stderr
+    assert "--code is 'foo.bar', which is not a code" in done.stderr
     assert run("export", "--code", "chain.circular", folder=folder).returncode == 0
 
 

@@ -242,7 +242,7 @@ def test_a_folder_that_cannot_be_made_is_found(tmp_path: Path) -> None:
         result = only(run_without_rights(tmp_path / "data"), "permissions", "error")
     finally:
         tmp_path.chmod(0o700)
-    assert f"cannot make it in {tmp_path}" in result["message"]
+    assert f"cannot create it in {tmp_path}" in result["message"]
     assert "install -d" in result["fix"]
 
 

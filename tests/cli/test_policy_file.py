@@ -55,7 +55,7 @@ def test_words_of_yaml_1_1_are_texts():
         (HEAD + "  a: !!binary aGk=", 3, "tag"),
         (HEAD + "  a: 99999999999999999999", 3, "too large"),
         (HEAD + "  a: 1e999", 3, "too large"),
-        (HEAD + "  ? [1]\n  : 2", 3, "no name of a field"),
+        (HEAD + "  ? [1]\n  : 2", 3, "not the name of a field"),
         (HEAD + "  a: 1\n---\nb: 2", 4, "second document"),
         (HEAD + "  a: " + "[" * DEEPEST, 3, "nested"),
         (HEAD + "  a: " + "[" * 100_000, 3, "nest"),

@@ -249,7 +249,7 @@ def test_a_format_that_is_not_read_is_a_wrong_call():
 
 
 def test_equal_findings_are_told_once_with_their_places():
-    said = ("Row 0 is no number.", "Send a number.")
+    said = ("Row 0 is not a number.", "Send a number.")
     findings = [Issue("schema", "schema.type", Severity.ERROR, *said, ("rows", number)) for number in range(44)]
     verdict = msgspec.structs.replace(
         judge(payload()), issues=(*findings, msgspec.structs.replace(findings[0], code="schema.minimum"))
@@ -257,7 +257,7 @@ def test_equal_findings_are_told_once_with_their_places():
     lines = [" ".join(click.unstyle(line).split()) for line in issue_lines(verdict)]
     assert lines[:5] == [
         "error schema.type at rows[0]",
-        "Row 0 is no number.",
+        "Row 0 is not a number.",
         "and 43 more at rows[1], rows[2], rows[3], rows[4], rows[5], …: --json shows all",
         "→ Send a number.",
         "error schema.minimum at rows[0]",

@@ -22,6 +22,7 @@ from tests.handoffs.support import judged
 from tests.pages import Element, links, only, raw_text, select, text_of, texts
 
 PAGE = "/t/acme/agents/"
+MAP, MATRIX = f"{PAGE}?show=map", f"{PAGE}?show=matrix"
 DECLARED = "/t/acme/declared/"
 HTMX = {"HX-Request": "true", "HX-Target": "declared"}
 ODD = ["a/b", "/a/", "../x", ".", "a b", "Ärger → ✓", "x" * 200, "50%?#&", "a\nb", "history", "<b>&amp;", "a//b"]
@@ -64,13 +65,30 @@ def test_without_handoffs_the_page_says_what_to_do(as_viewer: Client) -> None:
 
 
 def test_map_and_matrix_lead_to_the_handoffs_between_two(crew: Tenant, as_viewer: Client) -> None:
-    page = shown(as_viewer, f"{PAGE}?period=24h")
-    for part in (section(page, "map"), section(page, "matrix")):
+    page, matrix = (shown(as_viewer, f"{PAGE}?period=24h&show={part}") for part in ("map", "matrix"))
+    for part in (section(page, "map"), section(matrix, "matrix")):
         addresses = links(part, 'a[href^="/t/acme/handoffs/?source=analyst&target=writer"]')
         assert addresses
         listed = shown(as_viewer, addresses[0])
         assert listed.count('class="row-link"') == 1
     assert "As a table" in text_of(section(page, "map"))
+
+
+@pytest.mark.parametrize(
+    ("show", "tab", "part"), [("", "List", "agents"), ("map", "Map", "map"), ("matrix", "Matrix", "matrix")]
+)
+def test_each_tab_has_one_part_and_keeps_it_in_another_period(
+    crew: Tenant, as_viewer: Client, show: str, tab: str, part: str
+) -> None:
+    page = shown(as_viewer, f"{PAGE}?period=24h&show={show}")
+    assert texts(page, ".tabs [aria-current=page]") == [tab]
+    assert [name for name in ("agents", "map", "matrix") if select(page, f'section[aria-labelledby="{name}"]')] == [
+        part
+    ]
+    assert links(page, ".tabs a")[:3] == [PAGE, MAP, MATRIX]
+    following = f"&show={show}" if show else ""
+    assert links(page, ".period a")[1].startswith(f"?period=7d{following}")
+    assert len(select(page, ".period-form [name=show]")) == bool(show)
 
 
 def test_the_most_blocked_route_leads_to_its_handoffs_from_the_first_on(tenant: Tenant, as_viewer: Client) -> None:
@@ -93,9 +111,8 @@ def test_a_period_that_cannot_be_read_is_named(as_viewer: Client) -> None:
 def test_many_agents_are_folded_and_the_matrix_is_bounded(tenant: Tenant, as_viewer: Client) -> None:
     for number in range(45):
         count(tenant, f"agent-{number:02}", f"agent-{(number * 7 + 1) % 45:02}", number + 1)
-    page = shown(as_viewer)
-    assert "31 others" in text_of(section(page, "map"))
-    matrix = section(page, "matrix")
+    assert "31 others" in text_of(section(shown(as_viewer, MAP), "map"))
+    matrix = section(shown(as_viewer, MATRIX), "matrix")
     assert len(select(matrix, "[scope=row]")) == 20
     assert len(select(matrix, ".agents-matrix-head")) == 20
     numbers = [int(number) for number in texts(matrix, "a, b") if number.isdecimal()]
@@ -105,7 +122,7 @@ def test_many_agents_are_folded_and_the_matrix_is_bounded(tenant: Tenant, as_vie
 def test_an_agent_that_is_called_others_is_not_the_others(tenant: Tenant, as_viewer: Client) -> None:
     for number in range(40):
         count(tenant, f"agent-{number:02}", "others", 100 - number)
-    matrix = section(shown(as_viewer), "matrix")
+    matrix = section(shown(as_viewer, MATRIX), "matrix")
     assert select(matrix, 'a[href^="/t/acme/agents/others/"][title=others]')
 
 
@@ -138,20 +155,19 @@ def test_the_heads_of_columns_sort_the_agents_and_keep_the_period(tenant: Tenant
 
 
 def test_declared_against_seen(crew: Tenant, as_admin: Client) -> None:
-    assert "Declare all seen" in text_of(section(shown(as_admin), "never-declared"))
+    assert "Declare all seen" in text_of(section(shown(as_admin, MAP), "never-declared"))
     declare(crew, "analyst -> writer, critic")
-    page = shown(as_admin)
+    page = shown(as_admin, MAP)
     assert "editor" in text_of(section(page, "never-declared"))
     assert "critic" in text_of(section(page, "never-seen"))
     assert "a typo of" not in text_of(section(page, "unknown"))
-    assert 'class="agents-cell agents-cell--' in page
-    assert select(section(page, "matrix"), ".agents-cell--undeclared")
+    assert select(section(shown(as_admin, MATRIX), "matrix"), ".agents-cell--undeclared")
 
 
 def test_an_unknown_agent_comes_with_the_name_it_may_be_meant_for(tenant: Tenant, as_viewer: Client) -> None:
     count(tenant, "planner", "writter")
     declare(tenant, "planner -> writer")
-    unknown = section(shown(as_viewer), "unknown")
+    unknown = section(shown(as_viewer, MAP), "unknown")
     assert "writter" in text_of(unknown)
     assert "a typo of writer" in text_of(unknown)
     assert texts(unknown, 'a[href^="/t/acme/agents/writer/"]') == ["writer"]
@@ -241,13 +257,13 @@ def test_all_that_was_seen_fills_the_draft_and_saves_nothing(tenant: Tenant, as_
         count(tenant, source, target)
     page = shown(as_admin, f"{DECLARED}?seen=1")
     assert raw_text(page, "textarea") == 'boss -> planner\nplanner -> "a, b", zed\nwriter -> *'
-    assert "2 ways seen in the last 30 days are added" in text_of(page)
+    assert "2 routes seen in the last 30 days are added" in text_of(page)
     assert kinds.agents.current(tenant).version == 1
 
 
 def test_what_was_seen_long_ago_is_not_offered(tenant: Tenant, as_admin: Client) -> None:
     count(tenant, "planner", "writer", ago=timedelta(days=60))
-    assert "Every way seen in the last 30 days is declared already." in shown(as_admin, f"{DECLARED}?seen=1")
+    assert "Every route seen in the last 30 days is declared already." in shown(as_admin, f"{DECLARED}?seen=1")
 
 
 def test_htmx_gets_the_part_alone(tenant: Tenant, as_admin: Client) -> None:

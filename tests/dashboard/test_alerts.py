@@ -37,7 +37,7 @@ def form_of(page, row: str) -> dict[str, str]:
 
 
 def test_a_threshold_is_saved_as_it_stands_in_its_form(as_admin: Client, tenant: Tenant) -> None:
-    sent = form_of(as_admin.get(SETTINGS), "rejection_rate")
+    sent = form_of(as_admin.get(PAGE), "rejection_rate")
     assert sent["rejection_rate-warning"] == "0.5"
     assert as_admin.post(f"{SETTINGS}save/", sent).status_code == 302
     assert alert_policy.current(tenant).version == 0
@@ -49,7 +49,7 @@ def test_a_threshold_is_saved_as_it_stands_in_its_form(as_admin: Client, tenant:
 
 
 def test_each_rule_is_a_sentence_and_its_form_is_folded(as_admin: Client) -> None:
-    page = as_admin.get(SETTINGS)
+    page = as_admin.get(PAGE)
     assert [one.partition(";")[0] for one in texts(page, ".card-body > p:first-child")] == [
         "Warn when the rejection rate over 60 min is at least 50.0 %",
         "Warn when the oldest handoff has waited 5 min to be judged",
@@ -62,8 +62,19 @@ def test_each_rule_is_a_sentence_and_its_form_is_folded(as_admin: Client) -> Non
     assert attributes(refused, "details[open].settings-rule [name=row]", "value") == ["queue_age"]
 
 
+def test_a_viewer_reads_the_rules_beside_the_alerts_and_edits_none(
+    client: Client, tenant: Tenant, viewer: Person
+) -> None:
+    client.force_login(viewer)
+    page = client.get(PAGE)
+    assert len(select(page, ".settings-card[aria-labelledby]")) == 4
+    assert select(page, "#main form") == []
+    moved = client.get(SETTINGS)
+    assert (moved.status_code, moved["Location"]) == (302, f"{PAGE}#rules")
+
+
 def test_what_makes_no_sense_is_told_at_its_field(as_admin: Client, tenant: Tenant) -> None:
-    sent = form_of(as_admin.get(SETTINGS), "queue_age") | {"queue_age-warning": "soon", "queue_age-alert": "5000"}
+    sent = form_of(as_admin.get(PAGE), "queue_age") | {"queue_age-warning": "soon", "queue_age-alert": "5000"}
     page = as_admin.post(f"{SETTINGS}save/", sent)
     assert page.status_code == 400
     assert "&#x27;soon&#x27; is not a valid level. Use a number from 10 to 86,400." in page.text
@@ -73,7 +84,7 @@ def test_what_makes_no_sense_is_told_at_its_field(as_admin: Client, tenant: Tena
 
 
 def test_a_save_on_an_old_view_overwrites_nothing(as_admin: Client, tenant: Tenant) -> None:
-    sent = form_of(as_admin.get(SETTINGS), "queue_age")
+    sent = form_of(as_admin.get(PAGE), "queue_age")
     as_admin.post(f"{SETTINGS}save/", sent | {"queue_age-warning": "60"})
     page = as_admin.post(f"{SETTINGS}save/", sent | {"queue_age-warning": "70"})
     assert page.status_code == 409
@@ -82,7 +93,7 @@ def test_a_save_on_an_old_view_overwrites_nothing(as_admin: Client, tenant: Tena
 
 
 def test_the_history_tells_changes_in_words_and_goes_back(as_admin: Client, tenant: Tenant) -> None:
-    sent = form_of(as_admin.get(SETTINGS), "queue_age")
+    sent = form_of(as_admin.get(PAGE), "queue_age")
     as_admin.post(f"{SETTINGS}save/", sent | {"queue_age-warning": "60"})
     page = as_admin.get("/t/acme/thresholds/history/")
     assert "Queue age" in page.text
@@ -107,7 +118,7 @@ def test_the_history_leads_to_the_settings_only_who_may_open_them(
 
 def test_what_is_measured_now_stands_beside_it(as_admin: Client, submit) -> None:
     submit(judged=False)
-    page = as_admin.get(SETTINGS)
+    page = as_admin.get(PAGE)
     assert re.search(r"Now: \d+ s", text_of(page))
     assert "too few handoffs to tell" in page.text
 

@@ -73,7 +73,7 @@ def test_the_page_of_a_result_says_what_is_known(browser: Client, tenant: Tenant
     assert "is longer" not in page
     said = captured(tenant, "x " * 10_000, grade=Grade.SAID, call_id="call_18")
     page = browser.get(f"/t/acme/tool-results/{said.pk}/").text
-    assert "no evidence" in page
+    assert "not evidence" in page
     assert "is longer" in page
 
 

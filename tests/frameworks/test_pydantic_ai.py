@@ -69,7 +69,7 @@ def test_each_delegation_is_sent_once_and_tools_are_captured(server, audit, poli
     assert routes(server) == [("triage", other) for other in ("researcher", "writer") * 2]
     assert data(server) == [{"task": task} for task in TASKS]
     assert {one["trace_id"] for one in server.handoffs.values()} == {"order-17"}
-    # What the agents said is no evidence; the tool of the researcher ran in the trace of triage.
+    # What the agents said is not evidence; the tool of the researcher ran in the trace of triage.
     (found,) = server.tool_results["order-17"]
     assert (found["tool"], found["agent"], found["result"]) == ("find", "researcher", FOUND)
     assert found["arguments"] == {"query": "chairs"}

@@ -212,7 +212,7 @@ def test_a_loop_is_told_once_and_not_on_the_side_of_the_tool(tenant: Tenant, oth
         (judged(tenant, asked, trace_id="t").state, judged(tenant, answered, trace_id="t").state) for _ in range(4)
     ]
     assert states == [("accepted", "accepted")] * 2 + [("rejected", "accepted")] * 2
-    # New questions with the same answer are no loop of questions, so the answers have the finding.
+    # New questions with the same answer are not a loop of questions, so the answers have the finding.
     for number in range(3):
         judged(other_tenant, asked | {"tenant_id": "globex", "data": {"text": f"Is it {number}?"}}, trace_id="t")
         last = judged(other_tenant, answered | {"tenant_id": "globex"}, trace_id="t")

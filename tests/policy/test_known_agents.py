@@ -48,7 +48,7 @@ def test_a_folder_without_skills_is_no_registry(tmp_path: Path, settings: Settin
 
 def test_a_folder_that_is_not_there_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HANDOFFAUDIT_SKILLS", str(tmp_path / "none"))
-    with pytest.raises(ImproperlyConfigured, match=r"HANDOFFAUDIT_SKILLS is .* no folder"):
+    with pytest.raises(ImproperlyConfigured, match=r"HANDOFFAUDIT_SKILLS is .* not a folder"):
         folder_or_none("HANDOFFAUDIT_SKILLS")
     monkeypatch.setenv("HANDOFFAUDIT_SKILLS", str(tmp_path))
     assert folder_or_none("HANDOFFAUDIT_SKILLS") == tmp_path

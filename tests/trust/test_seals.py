@@ -32,7 +32,7 @@ def columns_of(*models: type[Model]) -> list[tuple[str, str]]:
 
 
 MODELS = {model.__name__: model for model in (Event, Verdict, PolicyVersion, Seal)}
-# The number of the row of a seal is no part of the chain: seals are read by tenant and number.
+# The number of the row of a seal is not part of the chain: seals are read by tenant and number.
 COLUMNS = [pair for pair in columns_of(Event, Verdict, PolicyVersion, Seal) if pair != ("Seal", "id")]
 
 

@@ -145,7 +145,7 @@ def test_an_export_without_handoffs_or_with_several_is_not_one_handoff() -> None
         assert "a trace export of OpenAI Agents" in read(document).issues[0].message
         declared = formats.read(document, "framework", Envelope()).record
         assert declared is not None
-        assert "no handoff of a known framework" in next(iter(framework.check(declared))).message
+        assert "not a handoff of a known framework" in next(iter(framework.check(declared))).message
 
 
 def test_a_split_export_keeps_no_prompts() -> None:

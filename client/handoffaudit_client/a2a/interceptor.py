@@ -71,7 +71,7 @@ class HandoffInterceptor(ClientCallInterceptor):
         args.early_return = _ANSWERS[args.method](task=_task(message, question, verdict))
 
     async def after(self, args: AfterArgs) -> None:
-        """Do nothing: what an agent answers is no handoff."""
+        """Do nothing: what an agent answers is not a handoff."""
 
 
 def _task(message: Any, question: dict[str, Any], verdict: Verdict) -> Task:

@@ -26,7 +26,7 @@ def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
     coworker = str(given.get("coworker") or given.get("co_worker") or "").strip()
     data = {key: given[key] for key in (name, "context") if given.get(key)}
     roles = {_plain(role_of(agent)): role_of(agent) for agent in getattr(call.crew, "agents", None) or ()}
-    # A delegation to somebody else fails, and is no handoff.
+    # A delegation to somebody else fails, and is not a handoff.
     return roles.get(_plain(coworker)) if roles else coworker or None, data
 
 

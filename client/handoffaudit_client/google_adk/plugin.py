@@ -31,7 +31,7 @@ class HandoffPlugin(BasePlugin):
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents that have worked in the session.
     The reason is `transfer_reason`, `reason` or `handoff_reason` among the arguments, else the parameter. What an
-    `AgentTool` returns is not captured: what an LLM says is no evidence.
+    `AgentTool` returns is not captured: what an LLM says is not evidence.
     """
 
     def __init__(

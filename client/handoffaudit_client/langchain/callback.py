@@ -21,7 +21,7 @@ class HandoffCallback(NodeObserver):
 
     Give it in `config={"callbacks": [HandoffCallback()]}`. With `agents`, a `Command(goto=...)` counts only if it
     goes to one of these nodes. A handoff that a gate has submitted is not sent again, and one that its tool refused
-    did not happen. The result of a tool that itself asks an LLM is not captured: what an LLM says is no evidence.
+    did not happen. The result of a tool that itself asks an LLM is not captured: what an LLM says is not evidence.
     """
 
     def __init__(self, client: Client | AsyncClient | None = None, *, agents: Collection[str] | None = None) -> None:
@@ -75,7 +75,7 @@ class HandoffCallback(NodeObserver):
             self.hand_over(commands.source_of(metadata), str(target), data, trace, call["call_id"], state)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Capture how a tool failed. An interrupt is no failure, and a handoff that failed did not happen."""
+        """Capture how a tool failed. An interrupt is not a failure, and a handoff that failed did not happen."""
         call = self._tools.pop(run_id)
         is_control = any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)
         if call is not None and not is_control and commands.DESTINATION not in call["metadata"]:

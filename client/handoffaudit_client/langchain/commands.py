@@ -29,7 +29,7 @@ def trace_of(metadata: Mapping[str, Any]) -> str:
 
 
 def destinations_of(output: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the nodes to which a `Command` goes, each with what goes along; nothing for another output."""
+    """Yield the nodes to which a `Command` goes, each with the state it gets; nothing for another output."""
     goto = getattr(output, "goto", None) or ()
     for one in goto if isinstance(goto, (list, tuple)) else [goto]:
         if isinstance(one, str):

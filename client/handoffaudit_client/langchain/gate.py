@@ -48,13 +48,13 @@ class HandoffGate(AgentMiddleware):
     If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
     `policy="interrupt"` interrupts the graph, which needs a checkpointer; its value has `handoff_id`, `source`,
     `target`, `why` and `url`. Resume with `Command(resume=True)`, or any other value: only the decision on the server
-    counts, and without one the graph is interrupted again. `policy="observe"` only sends. Tools that are no handoff
+    counts, and without one the graph is interrupted again. `policy="observe"` only sends. Tools that are not handoff
     tools are not touched.
 
     With `declare_chain`, the handoff declares all agents that have worked so far, so that a return to one of them is a
     circular chain: rejected without a reason, and held for a person with one. The reason is the argument `reason` or
     `handoff_reason` of the tool, else the text in which the LLM announces the call, else `reason`. Without
-    `declare_chain`, the server derives the chain, and a return with new data is no defect.
+    `declare_chain`, the server derives the chain, and a return with new data is not a defect.
 
     A `ToolNode` takes the gate, too: `ToolNode(tools, wrap_tool_call=gate.wrap_tool_call)`; give this to
     `create_supervisor(tools=...)`. Under asyncio, `policy="interrupt"` needs Python 3.11.

@@ -45,8 +45,8 @@ def gated(
     With `declare_chain`, the handoff declares all agents of the run so far, so that a return to one of them is a
     circular chain: rejected without a reason, and held for a person with one. The reason is `reason` or
     `handoff_reason` among the arguments of the handoff, else the parameter. Without `declare_chain`, the server
-    derives the chain, and a return with new data is no defect. Raises `ValueError` if there is no such policy, and as
-    `Client`.
+    derives the chain, and a return with new data is not a defect. Raises `ValueError` if there is no such policy, and
+    the errors of `Client`.
     """
     if policy not in ("block", "observe"):
         raise ValueError(f'policy is {policy!r}: give "block" or "observe"; the SDK can interrupt no handoff')

@@ -69,7 +69,7 @@ def last_text(items: Any) -> str:
 
 
 def parse(arguments: str) -> Any:
-    """Return the arguments of a call, or None if they are no JSON object."""
+    """Return the arguments of a call, or None if they are not a JSON object."""
     try:
         found = json.loads(arguments or "{}")
     except ValueError:

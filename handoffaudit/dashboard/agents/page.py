@@ -212,6 +212,9 @@ def _readable_name(name: str) -> str:
 
 TEMPLATE: Final = "dashboard/agents/page.html"
 
+# The parts of the page beside the list of agents.
+PARTS: Final = ("map", "matrix")
+
 MOST_AGENTS: Final = 50
 
 MOST_LISTED: Final = 20
@@ -267,7 +270,7 @@ class MostBlocked:
 @require_role(Role.VIEWER)
 @require_safe
 def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the agents; `?agent=` shows one agent, for names that cannot be part of a path."""
+    """Show the agents as list, map or matrix; `?agent=` shows one agent, for names that cannot be part of a path."""
     if "agent" in request.GET:
         return agent_page.answer(request, who, request.GET["agent"])
     choice, filters = choose_window(request), AgentOrder()
@@ -277,26 +280,34 @@ def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         choice = replace(choice, bad=bad)
     found = load_agents(who.tenant, choice.window.since, choice.window.until)
     links = Links(who.tenant, choice.window)
-    context = choice.context | {"found": found, "most_traced": MOST_TRACED, "filters": filters}
+    show = request.GET.get("show", "")
+    context = choice.context | {"found": found, "most_traced": MOST_TRACED, "show": show if show in PARTS else ""}
+    if not context["show"]:
+        context["filters"] = filters
     context["views"] = SortedPage(reverse("dashboard:agents", args=[who.tenant.slug]), context["query"])
     context["item_url"] = open_item_url(request, who.tenant.slug, "agents", context["query"])
     if found.agents:
-        context |= _drawings(who, found, links) | _lists(_Naming(who, links), found)
-        context |= _table(who, sort_agents(found.agents, filters.order), links)
+        context |= _summary(who, found)
+        match context["show"]:
+            case "map":
+                context["maps"] = maps(who.tenant, found.agents, found.edges.listed, links)
+                context |= _lists(_Naming(who, links), found)
+            case "matrix":
+                context["matrix"] = matrix(who.tenant.slug, found, links)
+            case _:
+                context |= _table(who, sort_agents(found.agents, filters.order), links)
     else:
         context["declared_number"] = len(found.declared_edges)
     return render_page(request, TEMPLATE, context, status=choice.status)
 
 
-def _drawings(who: TenantMembership, found: Agents, links: Links) -> dict[str, Any]:
+def _summary(who: TenantMembership, found: Agents) -> dict[str, Any]:
     # Each route counts for its source.
     return {
         "judged": OutcomeCounts.of(agent.judged for agent in found.agents),
         "caused": sum(agent.stats.caused for agent in found.agents),
         "passed_on": sum(agent.stats.passed_on for agent in found.agents),
         "most_blocked": _most_blocked(who, found),
-        "maps": maps(who.tenant, found.agents, found.edges.listed, links),
-        "matrix": matrix(who.tenant.slug, found, links),
     }
 
 

@@ -24,7 +24,7 @@ from handoffaudit.diagnostics.codes import (
     add_examples,
     overturn_rates,
 )
-from handoffaudit.drawing.charts import Bar, draw_stacked_bars
+from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import Filters
@@ -146,8 +146,8 @@ def code_page(request: HttpRequest, who: TenantMembership, code: str) -> HttpRes
         ],
         "types": [(name, number, links.handoffs(code=code, type=name)) for name, number in found.types],
         "fix": find_fix(who, code, found.decided.main_type or next((name for name, _ in found.types), "")),
-        "chart": _chart(links, found, width=900, prefix="wide") if found.number else None,
-        "narrow_chart": _chart(links, found, width=340, prefix="narrow") if found.number else None,
+        "chart": _chart(links, found, width=ALONE, prefix="wide") if found.number else None,
+        "narrow_chart": _chart(links, found, width=NARROW, prefix="narrow") if found.number else None,
     }
     return render_page(request, "dashboard/diagnostics/code.html", context, status=choice.status)
 

@@ -1,4 +1,4 @@
-"""LLM health, and the alerts: their texts, the page of past alerts, and the button that acknowledges one."""
+"""LLM health, and the alerts: their texts, and the button that acknowledges one."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,16 +13,14 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
-from handoffaudit.dashboard.policies.forms import number
 from handoffaudit.diagnostics.llm_health import PERIODS_OF_CALLS, CallTally, Latency, LLMHealth, load_health
 from handoffaudit.diagnostics.status import COUNTED_AT_MOST, Standing
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.alerts import AlertKind, format_span
+from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert
 from handoffaudit.handoffs.periods import PERIODS, Period, TimeBucket, choose_period
-from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.validation.text import pluralize
 
 
@@ -79,42 +77,6 @@ def acknowledge(request: HttpRequest, who: TenantMembership, alert: int) -> Http
 
 
 acknowledge_urls = [path("diagnostics/alerts/<int:alert>/acknowledge/", acknowledge, name="alert_acknowledge")]
-
-PAGE_SIZE = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """An alert that is closed; `closed_by` is empty if the alert closed by itself."""
-
-    text: AlertText
-    lasted: str
-    closed_by: str
-
-
-@require_role(Role.VIEWER)
-@require_safe
-def alerts_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    before = number(request.GET.get("before", ""))
-    found = alerts.list_alerts(who.tenant, is_open=False, before=before, limit=PAGE_SIZE + 1)
-    address = reverse("dashboard:alerts", args=[who.tenant.slug])
-    context: dict[str, Any] = {
-        "alerts": open_alerts(who.tenant),
-        "past": [_past(describe_alert(who.tenant, alert)) for alert in found[:PAGE_SIZE]],
-        "newest": address if before is not None else "",
-        "next": f"{address}?before={found[PAGE_SIZE - 1].pk}" if len(found) > PAGE_SIZE else "",
-    }
-    return render_page(request, "dashboard/diagnostics/alerts.html", context)
-
-
-def _past(text: AlertText) -> Past:
-    alert = text.alert
-    ended = alert.acknowledged_at or alert.last_at
-    by = "" if alert.acknowledged_by == SYSTEM.name else alert.acknowledged_by
-    return Past(text, format_span((ended - alert.opened_at).total_seconds()), by)
-
-
-alerts_urls = [path("diagnostics/alerts/", alerts_page, name="alerts")]
 
 DEFAULT = "24h"
 

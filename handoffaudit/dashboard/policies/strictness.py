@@ -72,7 +72,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reasons why a row would block handoffs; `explained` is how many handoffs the rule codes cover."""
+    """The reasons why a row would block handoffs. `explained` is the number of handoffs that the rule codes cover."""
 
     explained: int
     codes: Sequence[Named]
@@ -93,7 +93,7 @@ def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[s
 
 
 def _put_in_shadow(tenant: Tenant, now: Table[TypePolicy], since: datetime) -> Mapping[str, datetime]:
-    """Return when each row that is still in shadow mode was put into it, for rows switched after `since`."""
+    """Return when rows were put into shadow mode, for rows that were switched after `since` and are still in it."""
     starts: dict[str, datetime] = {}
     left = {row.handoff_type for row in now.rows if row.mode is Mode.SHADOW}
     if not left or now.changed_at is None or now.changed_at <= since:

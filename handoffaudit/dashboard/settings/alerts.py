@@ -1,19 +1,19 @@
-"""The alert rules, each with its current value, and their version history."""
+"""The page of alerts: active alerts, the alert rules with their current values, and resolved alerts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics.llm_health import AlertText, describe_alert, open_alerts
 from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import (
@@ -27,8 +27,10 @@ from handoffaudit.dashboard.policies.forms import (
     read_text,
 )
 from handoffaudit.diagnostics.alert_rules import Measured, measure
+from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.rates import REJECTION_RATE
+from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.policy.alert_rules import LEVELS, AlertRule, AlertRuleModel, NoData, Watched, parse_row
 from handoffaudit.policy.kinds import alert_policy
 from handoffaudit.policy.values import InvalidPolicy, fields_of, to_plain
@@ -60,6 +62,7 @@ NO_DATA = {
     NoData.KEEP: "an open alert stays as it is",
     NoData.ALERT: "an alert of its own",
 }
+PAGE_SIZE = 50
 _LEVELS, _TIMES = ("on", "warning", "alert"), ("clear_minutes", "renotify_minutes")
 SHOWN = {
     Watched.REJECTION_RATE: (*_LEVELS, "window_minutes", "minimum", "no_data", *_TIMES),
@@ -129,10 +132,26 @@ class Card:
         return replace(made, name=f"{self.row.name.value}-{name}")
 
 
-@require_role(Role.ADMIN)
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An alert that is closed; `closed_by` is empty if the alert closed by itself."""
+
+    text: AlertText
+    lasted: str
+    closed_by: str
+
+
+@require_role(Role.VIEWER)
 @require_safe
 def alerts_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return _page(request, who)
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def old_address(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Redirect to the rules on the page of alerts, which had a page of their own."""
+    return redirect(f"{reverse('dashboard:alerts', args=[who.tenant.slug])}#rules")
 
 
 @require_role(Role.ADMIN)
@@ -163,7 +182,7 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         messages.info(request, "Nothing was changed.")
     else:
         messages.success(request, f"{TITLES[watched]} is saved as version {saved.version}; it counts within a minute.")
-    return redirect("dashboard:thresholds", tenant=who.tenant.slug)
+    return redirect("dashboard:alerts", tenant=who.tenant.slug)
 
 
 def _given(request: HttpRequest, watched: Watched) -> dict[str, Any]:
@@ -192,8 +211,29 @@ def _page(
         if refused and refused[0] is row.name:
             card.given, card.errors, card.is_open = card.given | refused[1], refused[2], True
         cards.append(card)
-    context = {"tab": "thresholds", "cards": cards, "table": table, "no_mail": not settings.EMAIL_SET_UP}
+    context = {"cards": cards, "table": table} | _alerts(request, who)
     return render(request, "dashboard/settings/alerts.html", context, status=status)
+
+
+def _alerts(request: HttpRequest, who: TenantMembership) -> dict[str, Any]:
+    """Return the active alerts and a page of the resolved ones."""
+    before = number(request.GET.get("before", ""))
+    found = alerts.list_alerts(who.tenant, is_open=False, before=before, limit=PAGE_SIZE + 1)
+    address = reverse("dashboard:alerts", args=[who.tenant.slug])
+    return {
+        "tab": "alerts",
+        "alerts": open_alerts(who.tenant),
+        "past": [_past(describe_alert(who.tenant, alert)) for alert in found[:PAGE_SIZE]],
+        "newest": address if before is not None else "",
+        "next": f"{address}?before={found[PAGE_SIZE - 1].pk}" if len(found) > PAGE_SIZE else "",
+    }
+
+
+def _past(text: AlertText) -> Past:
+    alert = text.alert
+    ended = alert.acknowledged_at or alert.last_at
+    by = "" if alert.acknowledged_by == SYSTEM.name else alert.acknowledged_by
+    return Past(text, format_span((ended - alert.opened_at).total_seconds()), by)
 
 
 def _entered(row: AlertRule) -> dict[str, Any]:
@@ -217,7 +257,8 @@ def _format_level(row: AlertRule, value: float) -> str:
 
 
 urlpatterns = [
-    path("settings/alerts/", alerts_page, name="thresholds"),
+    path("diagnostics/alerts/", alerts_page, name="alerts"),
+    path("settings/alerts/", old_address, name="thresholds"),
     path("settings/alerts/save/", save, name="thresholds_save"),
     *base.urls(PAGE),
 ]

@@ -108,7 +108,7 @@ def sort_head(context: Context, label: str, classes: str, *names: str) -> SafeSt
     """Render the head of a column that sorts the list: `{% sort_head "Time" "col-time" "newest" "oldest" %}`.
 
     `names` are the orders of the column. The link chooses the first of them, and from then on the next; an order that
-    is the only one of its column is left for the default order. A page with rows that is no list has no order.
+    is the only one of its column is left for the default order. A page whose rows are not a list has no order.
     """
     if "views" not in context:
         return format_html('<th scope="col" role="columnheader" class="{}">{}</th>', classes, label)
@@ -129,7 +129,7 @@ def sort_state(context: Context, *names: str) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def sort_by(context: Context, label: str, *names: str) -> SafeString:
-    """Render the link of `sort_head` alone, for lists that are no tables."""
+    """Render the link of `sort_head` alone, for lists that are not tables."""
     link, _ = sort_link(context, label, *names)
     return link
 

@@ -9,6 +9,7 @@ from django.urls import reverse
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.navigation import TABS
 from handoffaudit.dashboard.review.item import Box, box_of
+from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics import retention_run, sample_tenants
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.group_store import MOST_CODE_MUTES, MUTE_DAYS, USUAL_MUTE_DAYS
@@ -23,11 +24,21 @@ register = Library()
 
 @register.inclusion_tag("components/tabs.html", takes_context=True)
 def tabs(context: Context, group: str, current: str) -> dict[str, Any]:
-    """Render the tabs of a page of the menu: `{% tabs "settings" "settings_keys" %}`; the second is the open one."""
+    """Render the tabs of a page of the menu: `{% tabs "settings" "settings_keys" %}`; the second is the open one.
+
+    Among the tabs of one URL, `show` in the context names the open one.
+    """
     who = context["who"]
     allowed = [tab for tab in TABS[group] if who.may(tab.least)]
-    shown = [(tab, reverse(f"dashboard:{tab.name}", args=[who.tenant.slug])) for tab in allowed]
-    return {"tabs": shown, "label": group.capitalize(), "current": current}
+    shown = [
+        (
+            tab.label,
+            build_url(reverse(f"dashboard:{tab.name}", args=[who.tenant.slug]), tab.show and f"show={tab.show}"),
+        )
+        for tab in allowed
+    ]
+    opened = next((tab.label for tab in allowed if (tab.name, tab.show) == (current, context.get("show", ""))), "")
+    return {"tabs": shown, "label": group.capitalize(), "current": opened}
 
 
 @register.simple_tag(takes_context=True)

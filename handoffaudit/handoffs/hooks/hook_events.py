@@ -126,7 +126,7 @@ def _read_damaged_result(sent: bytes) -> Posted:
     """Parse the result of a tool that delegates nothing, although `sent` is not valid JSON.
 
     A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. A
-    result that stays unreadable, such as one that is nested too deep, counts as readable, because it is no handoff.
+    result that stays unreadable, such as one that is nested too deep, counts as readable, because it is not a handoff.
     """
     try:
         document = json.loads(sent)

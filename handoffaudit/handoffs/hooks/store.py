@@ -309,7 +309,7 @@ def capture(tenant: Tenant, sender: Actor, event: Event, grade: Grade, sent_at: 
         return Captured(SKIPPED, "The event has no result or no session.")
     tool = event.call.tool
     if tool in WRITTEN_BY_AN_LLM:
-        return Captured(SKIPPED, f"An LLM writes the results of {tool}, so they are no evidence.")
+        return Captured(SKIPPED, f"An LLM writes the results of {tool}, so they are not evidence.")
     agent = (clean_or_empty(event.agent_type) if event.agent_id else "") or MAIN
     if not sender.agents.allows(agent):
         record_refusal(tenant, sender.agents, agent)

@@ -119,7 +119,7 @@ def _report_unknown_format(name: str) -> Issue:
 def _report_native(near: Framework) -> Issue:
     return make(
         UNRECOGNISED_FORMAT,
-        message=f"The document resembles {near.name}, but is no handoff that can be read.",
+        message=f"The document resembles {near.name}, but is not a handoff that can be read.",
         hint=f"Send {near.wanted}.",
         expected=near.wanted,
     )

@@ -303,7 +303,7 @@ class Framework:
     """An agent framework, and how to read its records.
 
     `find` returns the handoff of a record, or None. `resembles` returns whether a document looks like a record of the
-    framework that is no handoff. `name` completes "The document resembles …", and `wanted` says which records are
+    framework that is not a handoff. `name` completes "The document resembles …", and `wanted` says which records are
     handoffs. Neither function raises for any JSON object.
     """
 
@@ -330,7 +330,7 @@ def time_of(value: object) -> datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         found = moment(value)
         return found.at if found else None
-    # Other numbers are no times of a handoff, and some of them are beyond the calendar.
+    # Other numbers are not times of a handoff, and some of them are beyond the calendar.
     return datetime.fromtimestamp(value, UTC) if 0 < value < 4_102_444_800 else None
 
 

@@ -21,14 +21,13 @@ from handoffaudit.validation.formats.base import (
     id_issues,
     obj,
 )
-from handoffaudit.validation.formats.delegation import LAUNCHED
+from handoffaudit.validation.formats.delegation import HOOK_BASICS, LAUNCHED, TYPE
 from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty
 
 NAME: Final = "claude-code"
-TYPE: Final = "delegation"
 MAIN: Final = "main"
 """The name of the main thread of a session, which has no name of its own."""
 
@@ -38,19 +37,13 @@ STARTED: Final = "SubagentStart"
 STOPPED: Final = "SubagentStop"
 _READ: Final = (HANDING_OUT, STARTED, STOPPED)
 
-_TOOL_BASICS: Basics = {
-    ("hook_event_name",): "string",
-    ("session_id",): "string",
-    ("tool_name",): "string",
-    ("tool_input",): "object",
-}
 _SUBAGENT_BASICS: Basics = {
     ("hook_event_name",): "string",
     ("session_id",): "string",
     ("agent_id",): "string",
     ("agent_type",): "string",
 }
-_TOOL = Shape("claude-code", _TOOL_BASICS)
+_TOOL = Shape("claude-code", HOOK_BASICS)
 _SUBAGENT = Shape("claude-code-subagent", _SUBAGENT_BASICS)
 _TOOL_IDS = (("tool_name",), ("tool_use_id",), ("tool_input", "subagent_type"))
 _IDS = (("session_id",), ("workflow_id",), ("agent_id",), ("agent_type",))

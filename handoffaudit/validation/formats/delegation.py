@@ -32,14 +32,14 @@ DELEGATION_TOOLS: Final = frozenset({"Task", "SubagentTask", "AgentTask", "Agent
 LAUNCHED: Final = "async_launched"
 
 _CALL_BASICS: Basics = {("tool",): "object", ("tool", "name"): "string", ("sessionId",): "string"}
-_HOOK_BASICS: Basics = {
+HOOK_BASICS: Final[Basics] = {
     ("hook_event_name",): "string",
     ("session_id",): "string",
     ("tool_name",): "string",
     ("tool_input",): "object",
 }
 _CALL = Shape("delegation", _CALL_BASICS)
-_HOOK = Shape("delegation-hook", _HOOK_BASICS)
+_HOOK = Shape("delegation-hook", HOOK_BASICS)
 _CALL_IDS = (("tool", "name"), ("tool", "parameters", "subagent_type"), ("sessionId",), ("workflowId",))
 _HOOK_IDS = (("tool_name",), ("tool_input", "subagent_type"), ("session_id",), ("workflow_id",))
 

@@ -56,7 +56,7 @@ def find(document: Document) -> NativeHandoff | None:
 
 
 def find_resembling(document: Document) -> Framework | None:
-    """Return the framework whose record a document resembles, if the record is no handoff that can be read."""
+    """Return the framework whose record a document resembles, if the record is not a handoff that can be read."""
     if _OF_A_HOST in document or find(document):
         return None
     return next((framework for framework in FRAMEWORKS if framework.resembles(document)), None)
@@ -102,7 +102,7 @@ def _no_handoff(document: Document) -> Issue:
     near = find_resembling(document)
     what = f"The document resembles {near.name}, but" if near else "The document"
     wanted = near.wanted if near else f"{'; '.join(framework.wanted for framework in FRAMEWORKS)}"
-    return make(MISSING_FIELD, message=f"{what} is no handoff of a known framework.", hint=f"Send {wanted}.")
+    return make(MISSING_FIELD, message=f"{what} is not a handoff of a known framework.", hint=f"Send {wanted}.")
 
 
 def _missing_agents(record: Record, found: NativeHandoff) -> Iterable[Issue]:
@@ -114,7 +114,7 @@ def _missing_agents(record: Record, found: NativeHandoff) -> Iterable[Issue]:
         if name:
             continue
         given = at(record.document, place)
-        state = "is missing" if given is None else "is no name"
+        state = "is missing" if given is None else "is not a name"
         yield make(
             MISSING_FIELD,
             location=place,

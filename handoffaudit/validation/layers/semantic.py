@@ -102,7 +102,7 @@ def _explain_not_applicable(subject: Subject) -> str | None:
     if found.applicable:
         return None
     if found.tool not in delegation.DELEGATION_TOOLS:
-        return f"not applicable: {found.tool or 'it'} is no delegation tool"
+        return f"not applicable: {found.tool or 'it'} is not a delegation tool"
     return f"not applicable: there is no {'result' if found.prompt else 'prompt'}"
 
 
@@ -162,8 +162,8 @@ def _role(characters: int, careful_above: int) -> Role:
 def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
     """Yield what the handoff lacks.
 
-    A missing key is no finding of a handoff: it concerns all handoffs, so the pages say it once. A handoff that is held
-    for the check still needs the finding that holds it.
+    A missing key is not a finding of a handoff, because it concerns all handoffs: the pages say once that no key is
+    set. A handoff that is held for the check still needs the finding that holds it.
     """
     if error.reason is not Reason.NO_KEY:
         yield make(

@@ -85,7 +85,7 @@ class ValidatorLayer:
         why = ""
         try:
             found, claims = self._found(), self._claims()
-        except Exception as error:  # noqa: BLE001  (a user's validator may raise anything: an output must not pass because of it)
+        except Exception as error:  # noqa: BLE001  (a user's validator may raise anything, and a validator that failed must not let an output pass)
             why = _log_failure(self.layer_name, error)
             found, claims = [_could_not_run(self.layer_name, why)], []
             if self.layer_name == ValidationLayer.SCHEMA:
@@ -192,7 +192,7 @@ class RemediationEngine:
     ) -> tuple[RemediationAction, RemediationRecord]:
         """Return the action due now, and the record with that action added.
 
-        `record` is the record of the previous tries, or None for the first try. The method does not change it.
+        `record` is the record of the previous tries, or None for the first try. The method does not change `record`.
         `current_record` is another name for `record`. Raises TypeError if both are given. A pass is always
         `accept_with_warnings`: the library has no `accept`.
         """

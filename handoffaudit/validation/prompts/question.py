@@ -158,7 +158,7 @@ _FENCE = "```"
 def parse_answer(text: object) -> dict[str, Any]:
     """Return the JSON object in the LLM's text. Raises `MalformedAnswer`."""
     if not isinstance(text, str):
-        raise MalformedAnswer("The answer is no text.")
+        raise MalformedAnswer("The answer is not text.")
     if len(text) > _LONGEST_ANSWER:
         raise MalformedAnswer(f"The answer has {len(text)} characters; {_LONGEST_ANSWER} are the most.")
     value, issues = parse_json(_out_of_fence(text.strip()).encode("utf-8", "replace"))
@@ -297,7 +297,7 @@ def answer_name(use: Use) -> str:
 def build_instructions(use: Use, chosen: Prompt) -> str:
     """Return the instructions: the prompt, the frame and the form of the answer.
 
-    The frame says that text between tags is no instruction.
+    The frame says that text between tags is not an instruction.
     """
     # A character that cannot be sent would keep every question from being asked.
     text = chosen.text[:LONGEST_PROMPT].encode("utf-8", "replace").decode()

@@ -220,7 +220,7 @@ def repair(
 def _why_not(document: object) -> str:
     if isinstance(document, dict):
         return "The document has no known format, so there are no repair rules for it."
-    return "There is not JSON object to repair, and rules cannot guess the intended content."
+    return "There is no JSON object to repair, and rules cannot guess the intended content."
 
 
 def _try_each(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try]) -> Repair:

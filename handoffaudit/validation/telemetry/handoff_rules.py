@@ -95,7 +95,7 @@ def _by_tool(tree: Tree, span: Span) -> Iterator[Found]:
 def _target_of_transfer(tree: Tree, span: Span, written: str) -> str:
     """Return the agent in the name of a tool if the agent is in the trace, or if the span says that it hands over.
 
-    Money is transferred with tools named `transfer_to_savings`, so the name of the tool alone is no proof.
+    Money is transferred with tools named `transfer_to_savings`, so the name of the tool alone is not proof.
     """
     if known := tree.names.get(written):
         return known

@@ -151,7 +151,7 @@ def _split_protobuf(body: bytes) -> Iterator[memoryview]:
         containers += 1
 
 
-_BROKEN: Final = "The body is no ExportTraceServiceRequest: it breaks off or has a field of a wrong type."
+_BROKEN: Final = "The body is not an ExportTraceServiceRequest: it breaks off or has a field of a wrong type."
 # The bytes of a fixed field by its wire type.
 _FIXED: Final = {1: 8, 5: 4}
 
@@ -200,7 +200,7 @@ def _read_protobuf(part: _Part, sender: int) -> Span:
     try:
         span = trace_pb2.Span.FromString(bytes(part))
     except DecodeError as error:
-        raise Refused("it is no protobuf message of a span") from error
+        raise Refused("it is not a protobuf message of a span") from error
     ids = [_checked_id(name, value.hex()) for name, value in _ids(span)]
     events = ((event.name, _proto_roles(event.attributes)) for event in span.events[:_MOST_EVENTS])
     times = span.start_time_unix_nano, span.end_time_unix_nano
@@ -272,7 +272,7 @@ def _split_json(body: bytes) -> Iterator[bytes]:
                         raise TooManySpans
                     yield span
     except _UNREADABLE as error:
-        raise BadExport(f"The body is no OTLP/JSON: {error}. Send an object with resourceSpans.") from error
+        raise BadExport(f"The body is not OTLP/JSON: {error}. Send an object with resourceSpans.") from error
 
 
 def _split(raw: msgspec.Raw, most: int) -> list[bytes]:
@@ -288,9 +288,9 @@ def _read_json(part: _Part, sender: int) -> Span:
     try:
         span = orjson.loads(part)
     except orjson.JSONDecodeError as error:
-        raise Refused(f"it is no JSON: {error}") from error
+        raise Refused(f"it is not JSON: {error}") from error
     if not isinstance(span, dict):
-        raise Refused("it is no object")
+        raise Refused("it is not an object")
     ids = [_checked_id(name, span.get(name) or "") for name in _ID_BYTES]
     times = _time_in(span, "startTimeUnixNano"), _time_in(span, "endTimeUnixNano")
     events = [
@@ -299,7 +299,7 @@ def _read_json(part: _Part, sender: int) -> Span:
     ]
     name = span.get("name", "")
     if not isinstance(name, str):
-        raise Refused("name is no text")
+        raise Refused("name is not text")
     return _make(name, ids, times, _json_roles(span.get("attributes")), events, sender)
 
 

@@ -271,7 +271,7 @@ if TYPE_CHECKING:
     from handoffaudit.validation.telemetry.handoff_rules import Found
 
 _EMPTY: Final[tuple[object, ...]] = (None, "", {}, [])
-# Whole sentences only: "Successfully transferred 50 EUR to savings" is no handoff.
+# Whole sentences only: "Successfully transferred 50 EUR to savings" is not a handoff.
 _CONFIRMATION: Final = re.compile(
     r"(?:successfully )?(?:transfer(?:red|ring)|hand(?:ed|ing)[ -]?(?:off|over))(?: control)?(?: back)?"
     r"(?: to (?:the )?(?:agent )?['\"`]?(?P<agent>[^'\"`\n]{1,200}?)['\"`]?(?:, adopting the role of [^\n]+)?)?[.!]?",

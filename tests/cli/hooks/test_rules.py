@@ -35,7 +35,7 @@ def test_every_pattern_must_be_found(tmp_path):
     assert (missing.status, missing.message) == ("failed", "a.md has nothing that matches ftp://, Annex.")
     broken = found(tmp_path, "content_match", patterns=["(a"], **match)
     assert broken.status == "failed"
-    assert "A pattern is no regular expression (missing )" in broken.message
+    assert "A pattern is not a regular expression (missing )" in broken.message
 
 
 def test_a_file_that_is_missing_a_folder_or_a_pipe_fails_at_once(tmp_path):

@@ -23,9 +23,9 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"{\n\xff}", "line 2 has the byte ff, which is no UTF-8"),
+        (b"{\n\xff}", "line 2 has the byte ff, which is not UTF-8"),
         (b"\xff\xfe{\0}\0", "it is UTF-16 and not UTF-8"),
-        (b"\x7fELF\0\xff", "it is binary and no text"),
+        (b"\x7fELF\0\xff", "it is binary and not text"),
         (b"x" * (file_lookup.LONGEST_FILE + 1), "it has 524,289 bytes, and 524,288 are the most"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_refused_form_keeps_its_input(client: Client, reviewer: Person, loop: 
     given = {"expected": "held", "must_have": "no.such", "note": "Look here."}
     page = client.post(f"/t/acme/handoffs/{loop.pk}/case/", given)
     assert page.status_code == 400
-    assert "no rule code" in texts(page, "#case-error")[0]
+    assert "not a rule code" in texts(page, "#case-error")[0]
     assert texts(page, "#case-must") == ["no.such"]
     assert texts(page, "#case-expected option[selected]") == ["held"]
     assert 'value="Look here."' in page.text

@@ -133,7 +133,7 @@ def test_the_page_names_the_codes_that_have_no_room(as_admin: Client, tenant: Te
 def test_equal_findings_of_both_verdicts_are_one_line_and_notes_none() -> None:
     def issue(number: int, **changes: Any) -> Issue:
         place = ("data", "rows", number)
-        made = Issue("schema", "schema.type", Severity.ERROR, f"Row {number} is no number.", "", place)
+        made = Issue("schema", "schema.type", Severity.ERROR, f"Row {number} is not a number.", "", place)
         return msgspec.structs.replace(made, **changes)
 
     now = msgspec.structs.replace(
@@ -143,7 +143,7 @@ def test_equal_findings_of_both_verdicts_are_one_line_and_notes_none() -> None:
         now, issues=(*(issue(number) for number in range(44)), issue(50, severity=Severity.INFO))
     )
     new, changed = pages.compare_verdicts(now, then)
-    assert (new.change, new.issue.message, len(new.others)) == (pages.Change.NEW, "Row 3 is no number.", 40)
+    assert (new.change, new.issue.message, len(new.others)) == (pages.Change.NEW, "Row 3 is not a number.", 40)
     assert (changed.change, changed.before, len(changed.others)) == (pages.Change.SEVERITY, "warning", 2)
 
 

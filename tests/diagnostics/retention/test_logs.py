@@ -11,7 +11,7 @@ from tests.diagnostics.logs.support import counted, gate_lines, health, health_l
 from tests.diagnostics.retention.support import aged_blocks, keep, newest_run, run_all
 
 pytestmark = pytest.mark.django_db
-BAD = b"this is no line of any kind\n"
+BAD = b"this is not a line of any kind\n"
 
 
 def removed(tenant: Tenant) -> None:

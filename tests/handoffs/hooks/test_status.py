@@ -90,7 +90,7 @@ def test_findings_are_what_stands_in_the_way() -> None:
     given = verdict(
         issues=[
             issue("chain.circular"),
-            *(issue("schema.type", message=f"Row {number} is no number.") for number in range(44)),
+            *(issue("schema.type", message=f"Row {number} is not a number.") for number in range(44)),
             issue("references.ephemeral", severity="info"),
             NOT_MET,
             issue("semantic.unavailable", severity="warning"),
@@ -100,7 +100,7 @@ def test_findings_are_what_stands_in_the_way() -> None:
     found = list_findings(given, besides=(NOT_MET["code"],))
     assert found == [
         "chain.circular: It is so. Mend it.",
-        "schema.type: Row 0 is no number. (and 43 more like it) Mend it.",
+        "schema.type: Row 0 is not a number. (and 43 more like it) Mend it.",
         "semantic.awaiting_check: It is so.",
     ]
 

@@ -56,7 +56,7 @@ WORST = [
     *("quoted words in many", "Arabic digits in many", "digits and commas in many", "csv in both", "yaml in context"),
     *("surrogates in data", "different names in both", "colons in context", "NUL in many"),
 ]
-# One of each kind: agents, names, tables, schemas, keys, numbers, signs that are no text.
+# One of each kind: agents, names, tables, schemas, keys, numbers, signs that are not text.
 WORST_BY_DAY = {
     *("chain of agents", "names unknown", "wide table", "schema of a large enum", "keys", "Arabic digits in many"),
     "surrogates in data",

@@ -93,7 +93,7 @@ def test_a_strict_type_is_asked_about_with_all_that_it_rests_on() -> None:
         (
             {**DELEGATION, "tool": {**DELEGATION["tool"], "name": "Bash"}},
             {},
-            "not applicable: Bash is no delegation tool",
+            "not applicable: Bash is not a delegation tool",
         ),
         ({**DELEGATION, "tool": {**DELEGATION["tool"], "parameters": {}}}, {}, "not applicable: there is no prompt"),
         ({**DELEGATION, "tool": {**DELEGATION["tool"], "result": ""}}, {}, "not applicable: there is no result"),

@@ -62,7 +62,7 @@ def test_a_caller_is_the_source_of_a_remote_agent() -> None:
 @pytest.mark.parametrize(
     ("outer", "inner"),
     [
-        # Agno with OpenInference: the id of a node is no name.
+        # Agno with OpenInference: the id of a node is not a name.
         (
             {"openinference.span.kind": "AGENT", "graph.node.id": "7f3a", "graph.node.name": "triage"},
             {"openinference.span.kind": "AGENT", "graph.node.id": "91bc", "graph.node.name": "writer"},
@@ -200,7 +200,7 @@ def test_one_agent_span_takes_over_once() -> None:
         below_triage(tool(2, "handoff", 1)),
         # Two instrumentations write the same agent.
         below_triage(one(2, "triage.run", 1, openinference__span__kind="AGENT", graph__node__id="triage")),
-        # A graph is no agent.
+        # A graph is not an agent.
         [agent(1, "LangGraph", gen_ai__workflow__nodes=["triage"]), agent(2, "triage", 1)],
         [agent(1, "Flow", traceloop__span__kind="workflow"), agent(2, "triage", 1)],
         # Agents that are created or work side by side.

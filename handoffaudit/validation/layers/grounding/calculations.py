@@ -13,7 +13,7 @@ _MOST_EXPONENT = 64
 _DEEPEST = 30
 # Whole numbers up to this one are often plain counts, which need no source.
 _SMALL = 12
-# Beyond this share, a difference is no rounding of a value in between.
+# Beyond this share, a difference is not a rounding of a value in between.
 _ROUNDED = 0.01
 
 _EQUALS = re.compile(r"(?:[=\u2248]|\\approx|\\implies|\\Rightarrow|\\to\b)&?")
@@ -252,7 +252,7 @@ def _step(figure: str) -> float:
 
 
 def _tokens(text: str, start: int, end: int) -> list[_Token]:
-    """Return the tokens of one side without units. A word that is no unit becomes a token of kind `other`."""
+    """Return the tokens of one side without units. A word that is not a unit becomes a token of kind `other`."""
     found: list[_Token] = []
     for match in islice(_TOKEN.finditer(text, start, end), 4 * _MOST_TOKENS):
         kind = match.lastgroup or "other"
@@ -273,7 +273,7 @@ def _tokens(text: str, start: int, end: int) -> list[_Token]:
 
 
 def _side(tokens: list[_Token], *, is_first: bool, is_last: bool) -> _Side | None:
-    """Return the value of one side, or None if the side is no number.
+    """Return the value of one side, or None if the side is not a number.
 
     Words may come only before the first side and after the last side.
     """
@@ -318,7 +318,7 @@ class _Parser:
         self.is_ambiguous = False
 
     def value(self) -> float | None:
-        """Return the value of all tokens, or None if they are no number."""
+        """Return the value of all tokens, or None if they are not a number."""
         try:
             value = self.expression(0)
         except (_NotANumberError, OverflowError, ZeroDivisionError, ValueError):

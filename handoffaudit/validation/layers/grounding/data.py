@@ -83,8 +83,8 @@ _STRIPPED = ".,;:!?()\"'"
 class DataWord:
     """A word of a text.
 
-    `content` is True for a content word. `new` is True for a content word that the data has in no form, unless texts
-    about any data use the word (`TELLING_WORDS`).
+    `content` is True for a content word. `new` is True for a content word of which the data has no form. Words that
+    texts about any data use (`TELLING_WORDS`) are never new.
     """
 
     start: int

@@ -153,7 +153,7 @@ def _mark(lookup: Lookup, value: TextValue, found: Found, *, restates: bool = Fa
 def _with_calculations(lookup: Lookup, marks: list[Mark]) -> list[Mark]:
     """Return the marks with the results of calculations: a right result is derived, and a wrong one is a finding.
 
-    A result is derived only if what it is calculated from is known, so that `4711 * 1 = 4711` is no source of 4711.
+    A result is derived only if what it is calculated from is known, so that `4711 * 1 = 4711` is not a source of 4711.
     """
     text = lookup.text
     calculations = calculations_in(text)

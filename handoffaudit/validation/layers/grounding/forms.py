@@ -39,7 +39,7 @@ _DOLLARS = re.compile(r"\$[^$\n]{0,200}[\\=^][^$\n]{0,200}\$")
 _OPENS_FORMULA = re.compile(r"\\\(|\\\[|\$\$|\\begin\{\w{1,40}\*?\}")
 _CLOSES: Final = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
 _LONGEST_FORMULA = 4_000
-# Prose between the marks of a formula is no formula.
+# Prose between the marks of a formula is not a formula.
 _OPERATES = re.compile(r"[=+*/^_<>\\\u2248\u00d7\u00f7]")
 _CALCULATES = re.compile(
     r"[\d)}%a-z]\s*(?:[-+*/^\u00d7\u00f7\u00b7]|\\times|\\cdot|\\div)\s*[\d($\\{]|\\frac|\\sqrt|\u2248|\\approx"

@@ -6,13 +6,13 @@ are by hours and days in UTC.
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cache, wraps
-from typing import Any, Concatenate
+from typing import Any, Concatenate, Final, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.contrib.auth.views import redirect_to_login
@@ -111,6 +111,9 @@ def render_page(
     return response
 
 
+MOST_TENANTS: Final = 50
+
+
 @dataclass(frozen=True, slots=True)
 class TenantMembership:
     """The signed-in person in one tenant."""
@@ -118,6 +121,8 @@ class TenantMembership:
     person: Person
     tenant: Tenant
     role: Role
+    # The tenants of the person by name, at most `MOST_TENANTS`.
+    tenants: Sequence[Tenant] = ()
 
     def may(self, role: Role) -> bool:
         return self.role.includes(role)
@@ -175,11 +180,16 @@ def _member(request: HttpRequest, slug: str) -> TenantMembership:
 
 
 def _membership(request: HttpRequest, slug: str) -> TenantMembership | None:
-    of_person = Membership.objects.select_related("tenant", "person").filter(person=request.user.pk)
-    membership = of_person.filter(tenant__slug=slug).first()
+    # One query finds the tenant of the address and the tenants of the menu, because nearly everybody has few.
+    of_person = Membership.objects.select_related("tenant").filter(person=request.user.pk)
+    listed = list(of_person.order_by("tenant__name")[:MOST_TENANTS])
+    membership = next((one for one in listed if one.tenant.slug == slug), None)
+    if membership is None and len(listed) == MOST_TENANTS:
+        membership = of_person.filter(tenant__slug=slug).first()
     if membership is None:
         return None
-    return TenantMembership(person=membership.person, tenant=membership.tenant, role=Role(membership.role))
+    tenants = [one.tenant for one in listed]
+    return TenantMembership(cast("Person", request.user), membership.tenant, Role(membership.role), tenants)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

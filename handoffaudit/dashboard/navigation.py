@@ -19,7 +19,7 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.models import Person, Role, Tenant
+from handoffaudit.accounts.models import Person, Role
 from handoffaudit.dashboard import access
 from handoffaudit.dashboard.access import TenantMembership, require_role, target_of
 from handoffaudit.dashboard.review.queue import MOST_WAITING
@@ -254,8 +254,6 @@ def page_of(path: str) -> str:
     return next((_SECTIONS[one] for one in beginnings if one in _SECTIONS), "")
 
 
-MOST_TENANTS = 50
-
 # The id of the panel beside a list. A page that is loaded into it has another layout.
 PANEL = "panel"
 
@@ -275,7 +273,7 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
         "section": page_of(request.path.partition(f"/t/{who.tenant.slug}/")[2]),
         "menu": menu_of(who),
         "data_option": _data_option() if who.may(Role.ADMIN) else "",
-        "tenants": SimpleLazyObject(lambda: _tenants(who)),
+        "tenants": who.tenants,
         "waiting_count": SimpleLazyObject(lambda: count_pressing(who.tenant, MOST_WAITING)),
     }
 
@@ -284,10 +282,6 @@ def _data_option() -> str:
     """Return the option that points a command at this server's data; empty if the data is in the default folder."""
     elsewhere = usual_data_folder() != settings.DATA_FOLDER and not os.environ.get("DATABASE_URL")
     return f" --data {shlex.quote(str(settings.DATA_FOLDER))}" if elsewhere else ""
-
-
-def _tenants(who: TenantMembership) -> list[Tenant]:
-    return list(Tenant.objects.filter(membership__person=who.person).order_by("name")[:MOST_TENANTS])
 
 
 _DOTS = frozenset({".", ".."})

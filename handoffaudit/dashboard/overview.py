@@ -182,16 +182,18 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
 
 def _attention(who: TenantMembership, waits: stats.Waiting, since: datetime) -> dict[str, Any]:
     """Return what needs attention now. The `waits` of the context joins the numbers that decisions change."""
-    for_review = waiting(who.tenant, MOST_COUNTED)
+    for_review, model = waiting(who.tenant, MOST_COUNTED), status.load_status(who.tenant)
+    # Without a key nothing is checked, and the page shows neither number.
+    is_checked = model.standing is not status.Standing.NO_KEY
     return {
         "waiting": waits,
         "waits": _join_waits(waits),
         "for_review": for_review,
         # Reassigned and muted handoffs wait, but the default view of Review leaves them out.
         "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
-        "model": status.load_status(who.tenant),
-        "first_checks": status.count_first_checks(who.tenant),
-        "unverified": status.count_unverified(who.tenant, since),
+        "model": model,
+        "first_checks": status.count_first_checks(who.tenant) if is_checked else 0,
+        "unverified": status.count_unverified(who.tenant, since) if is_checked else 0,
     }
 
 

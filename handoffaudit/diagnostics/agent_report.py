@@ -14,9 +14,8 @@ from handoffaudit.diagnostics.agents import Agent, AgentRoute, TraceStats, agent
 from handoffaudit.diagnostics.file_stats import FileTally, Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
 from handoffaudit.handoffs.counts import HOURLY_SOURCES
-from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.periods import TimeBucket, Window
+from handoffaudit.handoffs.periods import TimeBucket, Window, sum_rows
 from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import known_agents

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
+from typing import Any, Final
 
 from django.db.models import Count, Q, QuerySet, Sum
 
@@ -12,7 +14,7 @@ from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
-from handoffaudit.handoffs.periods import TimeBucket, Window
+from handoffaudit.handoffs.periods import TENANT, TEXT, TIME, CompiledQuery, Parameter, TimeBucket, Window
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.rates import FINAL, Share, ShareChange, sum_outcomes
 from handoffaudit.validation.issues import Severity
@@ -102,15 +104,14 @@ def overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> Overturn
     taken = _filter_decisions(tenant, begin, until)
     approved = Count("pk", filter=Q(to_state=State.APPROVED))
     numbers = taken.order_by().aggregate(total=Count("pk"), approved=approved)
-    return OverturnRates(
-        Share(numbers["approved"], numbers["total"]), _sort(_group_by_code(taken)), sampled=begin > since
-    )
+    codes = _sort(_group_by_code(tenant, begin, until))
+    return OverturnRates(Share(numbers["approved"], numbers["total"]), codes, sampled=begin > since)
 
 
 def high_overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> tuple[list[CodeDecisions], bool]:
     """Return only the noisy codes, and whether only the newest decisions were read."""
     begin = _find_start(tenant, since, until)
-    return [one for one in _sort(_group_by_code(_filter_decisions(tenant, begin, until))) if one.noisy], begin > since
+    return [one for one in _sort(_group_by_code(tenant, begin, until)) if one.noisy], begin > since
 
 
 def _sort(found: Mapping[str, CodeDecisions]) -> list[CodeDecisions]:
@@ -121,8 +122,7 @@ def _sort(found: Mapping[str, CodeDecisions]) -> list[CodeDecisions]:
 def code_decisions(tenant: Tenant, code: str, since: datetime, until: datetime) -> CodeDecisions:
     """Return the decisions on one code, with examples."""
     since = _find_start(tenant, since, until)
-    taken = _filter_decisions(tenant, since, until)
-    found = _group_by_code(taken, Q(handoff__findings__code=code)).get(code, CodeDecisions(code))
+    found = _group_by_code(tenant, since, until, code).get(code, CodeDecisions(code))
     return add_examples(tenant, [found], since, until)[0]
 
 
@@ -145,28 +145,52 @@ def add_examples(
 
 def _find_start(tenant: Tenant, since: datetime, until: datetime) -> datetime:
     """Return the time from which decisions are read: `since`, or later if the period has too many decisions."""
-    newest = decision_events(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
-    # The slice contains the oldest decision that is read and, if there is one, an older decision.
-    edge = list(newest[MOST_DECISIONS - 1 : MOST_DECISIONS + 1])
+    edge = [at for (at,) in _compile_edge(MOST_DECISIONS).rows(tenant=tenant.pk, since=since, until=until)]
     return edge[0] if len(edge) > 1 else since
+
+
+_PERIOD: Final[Mapping[str, Any]] = {"at__gte": Parameter("since", TIME), "at__lt": Parameter("until", TIME)}
+
+
+@lru_cache(maxsize=8)
+def _compile_edge(most: int) -> CompiledQuery:
+    def build() -> "QuerySet[Event, Any]":
+        newest = decision_events(TENANT).filter(**_PERIOD).order_by("-at").values_list("at")
+        # The slice contains the oldest decision that is read and, if there is one, an older decision.
+        return newest[most - 1 : most + 1]
+
+    return CompiledQuery(build)
 
 
 def _filter_decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":
     return exclude_undone(decision_events(tenant).filter(at__gte=since, at__lt=until))
 
 
-def _group_by_code(taken: "QuerySet[Event]", narrowed: Q | None = None) -> dict[str, CodeDecisions]:
-    rows = taken.filter(_STOPPING & narrowed if narrowed else _STOPPING).order_by()
-    counted = rows.values("handoff__findings__code", "handoff__handoff_type", "to_state")
+def _group_by_code(tenant: Tenant, since: datetime, until: datetime, only: str = "") -> dict[str, CodeDecisions]:
+    """Return the decisions of a period by rule code; with `only`, the decisions on this rule code."""
     found: dict[str, CodeDecisions] = {}
-    for row in counted.annotate(number=Count("handoff_id", distinct=True)):
-        one = found.setdefault(row["handoff__findings__code"], CodeDecisions(row["handoff__findings__code"]))
-        before = one.types.get(row["handoff__handoff_type"], Share(0, 0))
-        approved = row["number"] if row["to_state"] == State.APPROVED else 0
-        one.types[row["handoff__handoff_type"]] = Share(before.part + approved, before.total + row["number"])
+    rows = (_OF_ONE_CODE if only else _OF_ALL_CODES).rows(tenant=tenant.pk, since=since, until=until, code=only)
+    for code, handoff_type, to_state, number in rows:
+        one = found.setdefault(code, CodeDecisions(code))
+        before = one.types.get(handoff_type, Share(0, 0))
+        approved = number if to_state == State.APPROVED else 0
+        one.types[handoff_type] = Share(before.part + approved, before.total + number)
         one.overturned += approved
-        one.confirmed += row["number"] - approved
+        one.confirmed += number - approved
     return found
+
+
+def _build_decisions(narrowed: Q) -> "QuerySet[Event, Any]":
+    rows = exclude_undone(decision_events(TENANT).filter(**_PERIOD)).filter(narrowed).order_by()
+    grouped = rows.values_list("handoff__findings__code", "handoff__handoff_type", "to_state")
+    return grouped.annotate(number=Count("handoff_id", distinct=True))
+
+
+_OF_ALL_CODES: Final = CompiledQuery(lambda: _build_decisions(_STOPPING))
+
+_OF_ONE_CODE: Final = CompiledQuery(
+    lambda: _build_decisions(_STOPPING & Q(handoff__findings__code=Parameter("code", TEXT)))
+)
 
 
 MOST_SOURCES = 12

@@ -15,9 +15,9 @@ from django.db.models.expressions import RawSQL
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
 from handoffaudit.diagnostics.models import DailyFileCount, HealthCount, HourlyFileCount, LogCount
+from handoffaudit.handoffs import periods
 from handoffaudit.handoffs.counts import Aggregate, Key
-from handoffaudit.handoffs.db import sum_rows
-from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window
+from handoffaudit.handoffs.periods import CompiledQuery, Parameter, Statement, TimeBucket, TimeScale, Window, sum_rows
 from handoffaudit.handoffs.rates import Share, split_period
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
@@ -364,22 +364,36 @@ def _sum(
     With `scale`, whose buckets are whole days from midnight, `_STEP` is a column: the number of the time bucket.
     """
     split = split_period(since, until)
-    only = Q() if agent is None else Q(agent=agent)
-    parts: list[QuerySet[Any, Any]] = []
+    values: dict[str, Any] = {"tenant": tenant.pk, "agent": agent}
+    step, of_agent = (scale.step, scale.begin) if scale else None, agent is not None
+    parts: list[Statement] = []
     if split.first < split.after:
-        daily = DAILY_FILES.read(tenant).filter(only, day__gte=split.first, day__lt=split.after)
-        parts.append(_choose(daily, by, scale, "day"))
-    hourly = HealthCount.objects.filter(only, tenant=tenant)
+        parts.append(_compile(by, step, of_agent=of_agent).statement(**values, since=split.first, until=split.after))
     for intervals, number in ((split.added, "number"), (split.taken, "-number")):
-        numbers = {name: RawSQL(f"CASE WHEN {sql} THEN {number} END", ()) for name, sql in _CONDITIONS.items()}  # noqa: S611
-        for begin, end in intervals:
-            rows = hourly.filter(hour__gte=begin, hour__lt=end).annotate(**numbers)
-            parts.append(_choose(rows, by, scale, "hour"))
+        hours = _compile(by, step, number, of_agent=of_agent)
+        parts += [hours.statement(**values, since=begin, until=end) for begin, end in intervals]
     tail = f"HAVING {_TOTAL} > 0 ORDER BY {', '.join((f'{_UNUSED} DESC', *by))}"
     return sum_rows(parts, by, _SUMMED, tail if most is None else f"{tail} LIMIT {most}") if parts else []
 
 
-def _choose(rows: "QuerySet[Any]", by: Iterable[str], scale: TimeScale | None, time: str) -> "QuerySet[Any, Any]":
-    """Return only the columns `by` and the numbers; `time` is the column of the hour or the day."""
-    stepped = rows.annotate(**{_STEP: scale.index_of(time)}) if scale else rows
-    return stepped.order_by().values_list(*by, *_NUMBERS)
+@lru_cache(maxsize=64)
+def _compile(
+    by: tuple[str, ...], step: tuple[timedelta, datetime] | None, number: str = "", *, of_agent: bool
+) -> CompiledQuery:
+    """Return the query for the columns `by` and the numbers: of days, or of hours with `number` as their number."""
+    time, kind = ("hour", periods.TIME) if number else ("day", periods.DAY)
+    bounds: dict[str, Any] = {f"{time}__gte": Parameter("since", kind), f"{time}__lt": Parameter("until", kind)}
+    if of_agent:
+        bounds["agent"] = Parameter("agent", periods.TEXT)
+
+    def build() -> "QuerySet[Any, Any]":
+        rows: Any = (HealthCount if number else DailyFileCount).objects.filter(tenant=periods.TENANT, **bounds)
+        if number:
+            cases = {name: f"CASE WHEN {sql} THEN {number} END" for name, sql in _CONDITIONS.items()}
+            rows = rows.annotate(**{name: RawSQL(sql, ()) for name, sql in cases.items()})  # noqa: S611
+        if step:
+            rows = rows.annotate(**{_STEP: TimeScale(step[1], step[1], *step).index_of(time)})
+        found: QuerySet[Any, Any] = rows.order_by().values_list(*by, *_NUMBERS)
+        return found
+
+    return CompiledQuery(build)

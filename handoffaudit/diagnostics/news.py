@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from math import sqrt
-from typing import Final
+from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, Sum
+from django.db.models import Exists, OuterRef, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_TOTALS, OUTCOMES
+from handoffaudit.handoffs.counts import OUTCOMES
+from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyTotal
+from handoffaudit.handoffs.periods import DAY, TENANT, TIME, CompiledQuery, Parameter, bind
 from handoffaudit.handoffs.rates import SUMS, TOTAL, Share, Sums, outcome_counts_of
 from handoffaudit.policy.models import PolicyVersion
 
@@ -68,7 +71,7 @@ def load_news(tenant: Tenant, now: datetime) -> News:
     """Return what changed since the beginning of yesterday (UTC), from the stored counts."""
     day = now.astimezone(UTC).date() - timedelta(days=1)
     since = datetime.combine(day, time(), UTC)
-    is_comparable = HOURLY_TOTALS.read(tenant, None, since, code="", number__gt=0).exists()
+    is_comparable = bool(_EARLIER.rows(tenant=tenant.pk, until=since))
     policies = PolicyVersion.objects.filter(tenant=tenant, changed_at__gte=since).order_by("-changed_at")
     earlier, routes = _sum_routes(tenant, day) if is_comparable else ({}, {})
     return News(
@@ -82,13 +85,39 @@ def load_news(tenant: Tenant, now: datetime) -> News:
 
 
 def _new_codes(tenant: Tenant, since: datetime) -> list[tuple[str, int]]:
-    earlier = DAILY_COUNTS.read(tenant, code=OuterRef("code"), day__lt=since.date())
+    found = _NEW_CODES.rows(tenant=tenant.pk, before=since - timedelta(days=1), since=since, day=since.date())
+    return [(code, number) for code, number in found]
+
+
+def _build_new_codes() -> "QuerySet[HourlyTotal, Any]":
+    since = Parameter("since", TIME)
+    hours = HourlyTotal.objects.filter(tenant=TENANT, number__gt=0).exclude(code="").order_by()
+    earlier = DailyCount.objects.filter(tenant=TENANT, code=OuterRef("code"), day__lt=_DAY)
     # Nearly all codes occurred on the day before, too, and need no lookup of earlier days.
-    lately = HOURLY_TOTALS.read(tenant, since - timedelta(days=1), since, number__gt=0).exclude(code="")
-    found = HOURLY_TOTALS.read(tenant, since, number__gt=0).exclude(code="").order_by()
-    found = found.exclude(code__in=lately.order_by().values("code")).filter(~Exists(earlier))
-    rows = found.values_list("code").annotate(sum=Sum("number")).order_by("-sum", "code")
-    return list(rows[:MOST_OF_A_KIND])
+    lately = hours.filter(hour__gte=Parameter("before", TIME), hour__lt=since)
+    found = hours.filter(hour__gte=since).exclude(code__in=lately.values("code")).filter(~Exists(earlier))
+    return found.values_list("code").annotate(sum=Sum("number")).order_by("-sum", "code")[:MOST_OF_A_KIND]
+
+
+_DAY: Final = Parameter("day", DAY)
+
+_EARLIER: Final = CompiledQuery(
+    lambda: HourlyTotal.objects.filter(
+        tenant=TENANT, code="", number__gt=0, hour__lt=Parameter("until", TIME)
+    ).values_list("pk")[:1]
+)
+
+_NEW_CODES: Final = CompiledQuery(_build_new_codes)
+
+# The routes of the weeks before a day.
+_ROUTES_BEFORE: Final = CompiledQuery(
+    lambda: (
+        DailyPair.objects.filter(tenant=TENANT, day__gte=Parameter("first", DAY), day__lt=_DAY)
+        .order_by()
+        .values_list(*_ROUTE)
+        .distinct()[:_MOST_KNOWN]
+    )
+)
 
 
 def _sum_routes(tenant: Tenant, day: date) -> tuple[dict[Route, Sums], dict[Route, Sums]]:
@@ -97,8 +126,22 @@ def _sum_routes(tenant: Tenant, day: date) -> tuple[dict[Route, Sums], dict[Rout
     The first result lacks new routes. The database compares the routes with the most handoffs of both times, because
     there are thousands. Handoffs that lack an agent are left out.
     """
-    found = DAILY_PAIRS.read(tenant).order_by().values_list(*_ROUTE, *OUTCOMES)
-    times = (found.filter(day__gte=day - timedelta(days=DAYS_BEFORE), day__lt=day), found.filter(day__gte=day))
+    sql, params = _compile_routes()
+    values = {"tenant": tenant.pk, "first": day - timedelta(days=DAYS_BEFORE), "day": day}
+    with connection.cursor() as cursor:
+        cursor.execute(sql, bind(params, values, connection))
+        rows = cursor.fetchall()
+    length = len(OUTCOMES)
+    now = {(source, target): Sums(*sums[length:]) for source, target, _, *sums in rows}
+    before = {(source, target): Sums(*sums[:length]) for source, target, is_new, *sums in rows if not is_new}
+    return before, now
+
+
+@cache
+def _compile_routes() -> tuple[str, list[Any]]:
+    """Return the statement of `_sum_routes` and its parameters."""
+    found = DailyPair.objects.filter(tenant=TENANT).order_by().values_list(*_ROUTE, *OUTCOMES)
+    times = (found.filter(day__gte=Parameter("first", DAY), day__lt=_DAY), found.filter(day__gte=_DAY))
     compiled = [rows.query.sql_with_params() for rows in times]
     by, names = ", ".join(_ROUTE), tuple(OUTCOMES)
     sums = ", ".join(f"{total} AS {name}" for name, total in zip(names, SUMS, strict=True))
@@ -120,12 +163,7 @@ def _sum_routes(tenant: Tenant, day: date) -> tuple[dict[Route, Sums], dict[Rout
             AND ABS({rates[0]} - {rates[1]}) >= {_FEWEST_POINTS / 101}
         ) ORDER BY recent.accepted + recent.decided + recent.stopped + recent.superseded DESC
     """  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [param for _, params in compiled for param in params])
-        rows = cursor.fetchall()
-    now = {(source, target): Sums(*sums[len(names) :]) for source, target, _, *sums in rows}
-    before = {(source, target): Sums(*sums[: len(names)]) for source, target, is_new, *sums in rows if not is_new}
-    return before, now
+    return sql, [param for _, params in compiled for param in params]
 
 
 def _new_routes(
@@ -135,8 +173,7 @@ def _new_routes(
     if not unseen:
         return []
     # `earlier` lacks the weeks before it, and routes with few handoffs where there are very many.
-    before = DAILY_PAIRS.read(tenant).filter(day__gte=day - timedelta(days=DAYS_OF_ROUTES), day__lt=day).order_by()
-    known = set(before.values_list(*_ROUTE).distinct()[:_MOST_KNOWN])
+    known = set(_ROUTES_BEFORE.rows(tenant=tenant.pk, first=day - timedelta(days=DAYS_OF_ROUTES), day=day))
     found = [(route, number) for route, number in unseen.items() if route not in known]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_OF_A_KIND]
 

@@ -15,7 +15,7 @@ import orjson
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import CharField, Model, QuerySet, UUIDField
+from django.db.models import CharField, Model, UUIDField
 from django.db.models.expressions import Col
 from django.db.models.lookups import In
 
@@ -219,31 +219,6 @@ def _add_statement(columns: Columns, rows: str, numbers: int) -> str:
     key = ", ".join(f'"{name}"' for name in columns.names[:-numbers])
     sums = ", ".join(f'"{name}" = "{columns.table}"."{name}" + excluded."{name}"' for name in columns.names[-numbers:])
     return f'INSERT INTO "{columns.table}" ({columns.name_list}) {rows} ON CONFLICT ({key}) DO UPDATE SET {sums}'
-
-
-def sum_rows(
-    parts: "Iterable[QuerySet[Any, Any]]", by: Sequence[str], sums: Sequence[str], tail: str = "", *, only: str = ""
-) -> list[tuple[Any, ...]]:
-    """Group the rows of all `parts` by the columns `by`; return these columns and the SQL expressions `sums`.
-
-    Without columns, all rows are one group. All parts must have the same columns. `only` is SQL that orders and limits
-    the rows, `tail` orders and limits the result. The statement is written in SQL because Django can group neither a
-    union nor a limited query.
-    """
-    compiled = [(part.query.is_sliced, *part.query.sql_with_params()) for part in parts]
-    # SQLite unites limited queries only inside of another query.
-    rows = " UNION ALL ".join(
-        f"SELECT * FROM ({sql}) AS part_{number}" if is_limited else sql  # noqa: S608
-        for number, (is_limited, sql, _) in enumerate(compiled)
-    )
-    if only:
-        rows = f"SELECT * FROM ({rows}) AS united {only}"  # noqa: S608
-    grouped = f"GROUP BY {', '.join(by)}" if by else ""
-    sql = f"SELECT {', '.join((*by, *sums))} FROM ({rows}) AS counted {grouped} {tail}"  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [param for *_, params in compiled for param in params])
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-    return found
 
 
 def collect_values(column: str) -> str:

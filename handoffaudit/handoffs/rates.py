@@ -6,6 +6,7 @@ A sum reads the daily counts of the days in the period, and hourly counts at bot
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from math import sqrt
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -16,10 +17,9 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.counts import DAILY_COUNTS, DAILY_PAIRS, HOURLY_COUNTS, OUTCOMES, widen_to_days
-from handoffaudit.handoffs.db import sum_rows
-from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.periods import HOUR
+from handoffaudit.handoffs.counts import OUTCOMES, widen_to_days
+from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, State
+from handoffaudit.handoffs.periods import DAY, HOUR, TENANT, TEXT, TIME, CompiledQuery, Parameter, Statement, sum_rows
 from handoffaudit.validation.times import hour_of
 
 _DAY: Final = timedelta(days=1)
@@ -85,7 +85,7 @@ def sum_outcomes(
     further condition. `most` limits the number of groups.
     """
     split = split_period(since, until, timezone.now())
-    parts = list(_build_queries(tenant, split, columns, codes, narrowed or Q())) if codes else []
+    parts = list(_list_parts(tenant, split, columns, codes, narrowed or Q())) if codes else []
     if not parts:
         return {}
     tail = "" if most is None else f"ORDER BY {TOTAL} DESC LIMIT {most}"
@@ -96,26 +96,50 @@ def sum_outcomes(
     return {names: sums for _, names, sums in found}
 
 
-def _build_queries(
-    tenant: Tenant, split: PeriodSplit, columns: Sequence[str], codes: Sequence[str], narrowed: Q
-) -> "Iterator[QuerySet[Any, Any]]":
-    """Yield the queries whose rows are to be summed: the columns and the numbers of each outcome."""
-    daily: QuerySet[Any] = DAILY_PAIRS.read(tenant)
-    if "target_agent_id" not in columns:
-        daily = DAILY_COUNTS.read(tenant, code__in=codes)
+def _list_parts(
+    tenant: Tenant, split: PeriodSplit, columns: Names, codes: Sequence[str], narrowed: Q
+) -> Iterator[Statement]:
+    """Yield the statements whose rows are to be summed: the columns and the numbers of each outcome."""
+    values = {"tenant": tenant.pk} | {f"code_{place}": code for place, code in enumerate(codes)}
     if split.first < split.after:
-        rows = daily.filter(narrowed, day__gte=split.first, day__lt=split.after).order_by()
-        yield rows.values_list(*columns, *OUTCOMES)
-    # As a bound of the index, several codes would make PostgreSQL read the hours once for each of them.
-    counted: dict[str, Any] = {"code": codes[0]} if len(codes) == 1 else {"code_of_many__in": codes}
-    hourly = HOURLY_COUNTS.read(tenant).alias(code_of_many=Coalesce("code", Value(""))).filter(narrowed, **counted)
-    hourly = hourly.order_by()
+        days = {"since": split.first, "until": split.after}
+        yield _compile_days(columns, len(codes), narrowed).statement(**values, **days)
     for intervals, number in ((split.added, "number"), (split.taken, "-number")):
-        # A row with another outcome yields NULL instead of 0, because SUM skips NULL but has to add a zero.
-        outcomes = {name: RawSQL(f"CASE WHEN {sql} THEN {number} END", ()) for name, sql in _OUTCOMES.items()}  # noqa: S611
         for begin, end in intervals:
-            rows = hourly.filter(hour__gte=begin, hour__lt=end)
-            yield rows.annotate(**outcomes).values_list(*columns, *OUTCOMES)
+            yield _compile_hours(columns, len(codes), narrowed, number).statement(**values, since=begin, until=end)
+
+
+@lru_cache(maxsize=256)
+def _compile_days(columns: Names, codes: int, narrowed: Q) -> CompiledQuery:
+    def build() -> "QuerySet[Any, Any]":
+        daily: QuerySet[Any] = DailyPair.objects.filter(tenant=TENANT)
+        if "target_agent_id" not in columns:
+            daily = DailyCount.objects.filter(tenant=TENANT, code__in=_name_codes(codes))
+        rows = daily.filter(narrowed, day__gte=Parameter("since", DAY), day__lt=Parameter("until", DAY))
+        return rows.order_by().values_list(*columns, *OUTCOMES)
+
+    return CompiledQuery(build)
+
+
+@lru_cache(maxsize=256)
+def _compile_hours(columns: Names, codes: int, narrowed: Q, number: str) -> CompiledQuery:
+    # As a bound of the index, several codes would make PostgreSQL read the hours once for each of them.
+    names = _name_codes(codes)
+    counted: dict[str, Any] = {"code": names[0]} if codes == 1 else {"code_of_many__in": names}
+    # A row with another outcome yields NULL instead of 0, because SUM skips NULL but has to add a zero.
+    outcomes = {name: RawSQL(f"CASE WHEN {sql} THEN {number} END", ()) for name, sql in _OUTCOMES.items()}  # noqa: S611
+
+    def build() -> "QuerySet[Any, Any]":
+        hourly = HourlyCount.objects.filter(tenant=TENANT).alias(code_of_many=Coalesce("code", Value("")))
+        rows = hourly.filter(narrowed, **counted).order_by()
+        rows = rows.filter(hour__gte=Parameter("since", TIME), hour__lt=Parameter("until", TIME))
+        return rows.annotate(**outcomes).values_list(*columns, *OUTCOMES)
+
+    return CompiledQuery(build)
+
+
+def _name_codes(number: int) -> list[Parameter]:
+    return [Parameter(f"code_{place}", TEXT) for place in range(number)]
 
 
 # Written once, because Django needs a millisecond to compile the conditions of a page.

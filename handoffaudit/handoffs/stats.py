@@ -2,18 +2,32 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.db.models import Count, Min, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.counts import HOURLY_TOTALS
+from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
-from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
+from handoffaudit.handoffs.periods import (
+    HOUR,
+    TENANT,
+    TIME,
+    CompiledQuery,
+    Parameter,
+    TimeBucket,
+    TimeScale,
+    convert_time,
+    count_rows,
+    sum_rows,
+)
 from handoffaudit.validation.times import hour_of
+
+BEGINNING, END = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 COUNTED_LIVE = 10_000
 
@@ -84,33 +98,59 @@ def count_over_time(
     hours = max(1, -(-int((until - start).total_seconds()) // 3600))
     step = timedelta(hours=-(-hours // buckets))
     scale = TimeScale(start, until if until > start else start + HOUR, step, begin=start)
-    rows = _filter_hours(tenant, start, until).filter(code="").order_by().values_list(scale.index_of("hour"), "state")
+    first, end = widen_to_days(start, until)
     found: dict[int, dict[str, int]] = {}
-    for index, state, number in rows.annotate(sum=Sum("number")):
+    for index, state, number in _over_time(scale.step, scale.begin).rows(tenant=tenant.pk, since=first, until=end):
         found.setdefault(index, {})[state] = number
     return scale.fill(found, {})
 
 
+# The statement contains the begin of the first time bucket, so it is compiled once in an hour for each period.
+@lru_cache(maxsize=64)
+def _over_time(step: timedelta, begin: datetime) -> CompiledQuery:
+    scale = TimeScale(begin, begin, step, begin=begin)
+    return CompiledQuery(
+        lambda: (
+            _HOURS.filter(code="", hour__gte=_SINCE, hour__lt=_UNTIL)
+            .order_by()
+            .values_list(scale.index_of("hour"), "state")
+            .annotate(sum=Sum("number"))
+        )
+    )
+
+
 def count_top_codes(
-    tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8
+    tenant: Tenant, since: datetime = BEGINNING, until: datetime = END, limit: int = 8
 ) -> list[tuple[str, int]]:
     """Return the rule codes with the most handoffs, each with its number of handoffs."""
-    found = _filter_hours(tenant, since, until).exclude(code="")
-    rows = found.values("code").annotate(sum=Sum("number"))
-    return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]
+    first, end = widen_to_days(hour_of(since), until)
+    return [(code, number) for code, number in _top_codes(limit).rows(tenant=tenant.pk, since=first, until=end)]
+
+
+@lru_cache(maxsize=16)
+def _top_codes(limit: int) -> CompiledQuery:
+    return CompiledQuery(
+        lambda: (
+            _HOURS.filter(hour__gte=_SINCE, hour__lt=_UNTIL)
+            .exclude(code="")
+            .values_list("code")
+            .annotate(sum=Sum("number"))
+            .filter(sum__gt=0)
+            .order_by("-sum", "code")[:limit]
+        )
+    )
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
     """Count the handoffs that wait for a person or a worker. Pass `unjudged` if the caller has counted it already."""
-    held = Handoff.objects.filter(tenant=tenant, state=State.HELD)
     unjudged = unjudged or count_unjudged(tenant)
-    ever = _sum_by_state(HOURLY_TOTALS.read(tenant, state__in=(State.HELD, State.REJECTED)))
-    oldest_held = find_first_received(held)
+    [(held, rejected, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now())
+    oldest_held = find_first_received(Handoff.objects.filter(tenant=tenant, state=State.HELD))
     return Waiting(
-        held=ever.get(State.HELD, 0),
+        held=held or 0,
         oldest_held_at=oldest_held.received_at if oldest_held else None,
-        overdue=held.filter(review_due_at__lt=timezone.now())[:COUNTED_LIVE].count(),
-        rejected_undecided=ever.get(State.REJECTED, 0),
+        overdue=overdue,
+        rejected_undecided=rejected or 0,
         unjudged=unjudged.number,
         oldest_unjudged_at=unjudged.oldest_at,
         parked=unjudged.parked,
@@ -119,22 +159,58 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
 
 def count_unjudged(tenant: Tenant) -> Unjudged:
     """Count the handoffs that wait for a worker, in one query unless their number exceeds `COUNTED_LIVE`."""
-    rows = Handoff.objects.filter(tenant=tenant, state__in=WAITING_STATES)
-    numbers = {str(state): Count("pk", filter=Q(state=state)) for state in WAITING_STATES}
-    found = rows.order_by()[: COUNTED_LIVE + 1].aggregate(
-        **numbers, aside=Count("pk", filter=Q(parked=True)), oldest=Min("received_at", filter=Q(parked=False))
-    )
-    by_state = {state: found[state] for state in WAITING_STATES}
-    every = sum(by_state.values())
+    rows = _UNJUDGED.statement(tenant=tenant.pk)._replace(is_limited=True)
+    [(*numbers, parked, oldest_at)] = sum_rows([rows], (), _UNJUDGED_NUMBERS)
+    oldest_at = convert_time(oldest_at)
+    by_state = dict(zip(WAITING_STATES, numbers, strict=True))
+    every = sum(numbers)
     if every <= COUNTED_LIVE:
-        return Unjudged(by_state, every - found["aside"], found["oldest"], found["aside"])
+        return Unjudged(by_state, every - parked, oldest_at, parked)
+    waiting = Handoff.objects.filter(tenant=tenant, state__in=WAITING_STATES)
     oldest = find_oldest_unjudged(tenant.pk)
     return Unjudged(
-        {state: rows.filter(state=state)[:COUNTED_LIVE].count() for state in WAITING_STATES},
-        rows.filter(parked=False)[:COUNTED_LIVE].count(),
+        {state: waiting.filter(state=state)[:COUNTED_LIVE].count() for state in WAITING_STATES},
+        waiting.filter(parked=False)[:COUNTED_LIVE].count(),
         oldest.since if oldest else None,
-        rows.filter(parked=True)[:COUNTED_LIVE].count(),
+        waiting.filter(parked=True)[:COUNTED_LIVE].count(),
     )
+
+
+def _sum_of_state(state: State) -> Subquery:
+    hours = _HOURS.filter(code="", state=state).order_by().values("state").annotate(sum=Sum("number"))
+    return Subquery(hours.values("sum"))
+
+
+def _build_waiting() -> "QuerySet[Tenant, Any]":
+    held = Handoff.objects.filter(tenant=TENANT, state=State.HELD)
+    return _THE_TENANT.values_list(
+        _sum_of_state(State.HELD),
+        _sum_of_state(State.REJECTED),
+        count_rows(held.filter(review_due_at__lt=Parameter("now", TIME)).values("pk"), COUNTED_LIVE),
+    )
+
+
+_THE_TENANT: Final = Tenant.objects.filter(pk=TENANT)
+
+_HOURS: Final = HourlyTotal.objects.filter(tenant=TENANT)
+
+_SINCE, _UNTIL = Parameter("since", TIME), Parameter("until", TIME)
+
+_WAITING: Final = CompiledQuery(_build_waiting)
+
+_UNJUDGED: Final = CompiledQuery(
+    lambda: (
+        Handoff.objects.filter(tenant=TENANT, state__in=WAITING_STATES)
+        .order_by()
+        .values_list("state", "parked", "received_at")[: COUNTED_LIVE + 1]
+    )
+)
+
+_UNJUDGED_NUMBERS: Final = (
+    *(f"COUNT(*) FILTER (WHERE state = '{state.value}')" for state in WAITING_STATES),
+    'COUNT(*) FILTER (WHERE "parked")',
+    'MIN("received_at") FILTER (WHERE NOT "parked")',
+)
 
 
 def list_known_values(tenant: Tenant) -> KnownValues:

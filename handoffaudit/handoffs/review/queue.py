@@ -1,16 +1,16 @@
 """The review queue: its sections and views, precedents of a handoff, and counts of waiting handoffs."""
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
@@ -20,6 +20,7 @@ from handoffaudit.handoffs import counts, queries
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import CURSOR_REMEDY, Filters, parse_cursor
 from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.periods import NUMBER, TENANT, TEXT, TIME, CompiledQuery, Parameter, count_rows
 from handoffaudit.handoffs.queries import EVERYTHING, Page, decided_handoffs, decision_events, exclude_undone
 from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
@@ -141,11 +142,24 @@ def _filter_proposed(tenant: Tenant, person: Person | None, *, by_others: bool) 
 
 def count_concerning(tenant: Tenant, person: Person, most: int) -> dict[str, int]:
     """Count the handoffs in the views `mine` and `proposed` of a person, each up to `most`."""
-    views = {
-        "mine": _filter_reassigned_to(tenant, person),
-        "proposed": _filter_proposed(tenant, person, by_others=False),
-    }
-    return {view: rows[:most].count() for view, rows in views.items()}
+    actor = Actor.person(person)
+    values = {"tenant": tenant.pk, "person": person.pk, "kind": actor.kind, "actor": actor.name}
+    [numbers] = _compile_concerning(most).rows(**values)
+    return dict(zip(("mine", "proposed"), numbers, strict=True))
+
+
+_BY_ACTOR: Final[Mapping[str, Any]] = {"actor_kind": Parameter("kind", TEXT), "actor": Parameter("actor", TEXT)}
+
+
+@lru_cache(maxsize=8)
+def _compile_concerning(most: int) -> CompiledQuery:
+    def build() -> "QuerySet[Any, Any]":
+        mine = activity.reassignments_in_force(TENANT).filter(to=Parameter("person", NUMBER))
+        proposed = decisions.proposals_in_force(TENANT).filter(**_BY_ACTOR)
+        numbers = [count_rows(rows.values("pk"), most) for rows in (mine, proposed)]
+        return Tenant.objects.filter(pk=TENANT).values_list(*numbers)
+
+    return CompiledQuery(build)
 
 
 def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
@@ -349,5 +363,13 @@ def _compile_count(parts: tuple[Q, ...], most: int) -> tuple[str, list[Any]]:
 
 def _count_decided_since(tenant: Tenant, person: Person, since: datetime) -> int:
     actor = Actor.person(person)
-    rows = decision_events(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
-    return exclude_undone(rows).values("handoff").distinct().count()
+    found = _DECIDED_SINCE.rows(tenant=tenant.pk, since=since, kind=actor.kind, actor=actor.name)
+    return sum(number for (number,) in found)
+
+
+def _build_decided_since() -> "QuerySet[Any, Any]":
+    rows = exclude_undone(decision_events(TENANT).filter(at__gte=Parameter("since", TIME), **_BY_ACTOR))
+    return rows.order_by().values("tenant").annotate(n=Count("handoff", distinct=True)).values_list("n")
+
+
+_DECIDED_SINCE: Final = CompiledQuery(_build_decided_since)

@@ -208,7 +208,7 @@ class Links:
         path = self._paths.get(name)
         if path is None:
             path = self._paths[name] = reverse(f"dashboard:{name}", args=[self.tenant.slug])
-        query = "&".join(f"{key}={_quoted(value)}" for key, value in filters.items() if value)
+        query = "&".join([f"{key}={_quoted(value)}" for key, value in filters.items() if value])
         return f"{path}?{query}&{bounds}" if query else f"{path}?{bounds}"
 
 

@@ -37,12 +37,16 @@ from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.rates import OutcomeCounts
+from handoffaudit.handoffs.rates import OutcomeCounts, Share
 from handoffaudit.validation.text import pluralize
 
 MOST_DRAWN: Final = 60
 
 BLOCKED: Final = (State.REJECTED, State.HELD, State.DECLINED)
+
+
+# A new order of the table shows the same map. A drawing depends only on the arguments, and has about 50 kB.
+_draw_map = lru_cache(maxsize=32)(draw_agent_map)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,8 @@ def maps(tenant: Tenant, agents: Sequence[Agent], edges: Sequence[AgentRoute], l
     # The narrow map folds the routes of the wide map, so each agent that the wide map folds is folded here, too.
     narrow = _Part(tenant, agents, wide.edges, links, most=8)
     return Maps(
-        draw_agent_map(wide.agents, wide.drawn, width=980, prefix="map-wide"),
-        draw_agent_map(narrow.agents, narrow.drawn, width=340, across=False, prefix="map-narrow"),
+        _draw_map(tuple(wide.agents), tuple(wide.drawn), width=980, prefix="map-wide"),
+        _draw_map(tuple(narrow.agents), tuple(narrow.drawn), width=340, across=False, prefix="map-narrow"),
         wide.folded,
         len(wide.edges) - len(wide.drawn),
     )
@@ -144,10 +148,10 @@ class Matrix:
 
 def matrix(slug: str, found: Agents, links: Links) -> Matrix:
     """Return the matrix of the agents with the most handoffs: at most `MOST` a side, and the others as one."""
-    listed = found.edges.listed
-    sources, targets = _most(listed, 0), _most(listed, 1)
+    sources = _most({agent.name: agent.handed_on for agent in found.agents})
+    targets = _most({agent.name: agent.received for agent in found.agents})
     cells: dict[tuple[str, str], AgentRoute] = {}
-    for edge in fold_route_sides(listed, frozenset(sources), frozenset(targets), OTHERS):
+    for edge in fold_route_sides(found.edges.listed, frozenset(sources), frozenset(targets), OTHERS):
         cells[edge.source, edge.target] = edge
     columns = [_head(slug, name, links.window.query) for name in targets]
     rows = []
@@ -158,12 +162,8 @@ def matrix(slug: str, found: Agents, links: Links) -> Matrix:
     return Matrix(columns, rows)
 
 
-def _most(listed: Sequence[AgentRoute], side: int) -> list[str]:
-    numbers: dict[str, int] = {}
-    for edge in listed:
-        name = (edge.source, edge.target)[side]
-        numbers[name] = numbers.get(name, 0) + edge.number
-    names = sorted(numbers, key=lambda name: (-numbers[name], name))
+def _most(numbers: Mapping[str, int]) -> list[str]:
+    names = sorted((name for name in numbers if numbers[name]), key=lambda name: (-numbers[name], name))
     return names if len(names) <= MOST else [*names[: MOST - 1], OTHERS]
 
 
@@ -175,22 +175,29 @@ def _head(slug: str, name: str, query: Mapping[str, str]) -> Head:
 
 def _cell(found: Agents, edge: AgentRoute, links: Links) -> str:
     named = OTHERS not in (edge.source, edge.target)
+    href = links.handoffs(source=edge.source, target=edge.target) if named else ""
     undeclared = named and found.is_declared(edge.source, edge.target) is False
-    share = edge.share
-    number, time, kind = f"{edge.number:,}", format_duration(edge.median_seconds), tone(share)
-    words = [pluralize(edge.number, "handoff"), f"{format_share(share)} accepted"]
+    numbers = (edge.number, edge.share, edge.median_seconds)
+    return _draw_cell(edge.source, edge.target, *numbers, href, undeclared=undeclared)
+
+
+# Between two views of a matrix, few of its 400 cells change. A cell depends only on the arguments.
+@lru_cache(maxsize=4096)
+def _draw_cell(
+    source: str, target: str, number: int, share: Share, seconds: float | None, href: str, *, undeclared: bool
+) -> str:
+    time, kind = format_duration(seconds), tone(share)
+    words = [pluralize(number, "handoff"), f"{format_share(share)} accepted"]
     words += [f"median {time}"] if time else []
     words += ["not declared"] if undeclared else []
-    way = f"{_readable_name(edge.source)} to {_readable_name(edge.target)}"
-    title = f"{way}: {', '.join(words)}"
-    href = links.handoffs(source=edge.source, target=edge.target) if named else ""
+    way = escape(f"{_readable_name(source)} to {_readable_name(target)}")
     classes = f"agents-cell agents-cell--{kind}"
-    classes += " agents-cell--self" if named and edge.source == edge.target else ""
+    classes += " agents-cell--self" if source == target != OTHERS else ""
     classes += " agents-cell--undeclared" if undeclared else ""
-    link = f'<a href="{escape(href)}" aria-label="{number} from {escape(way)}">{number}</a> ' if href else ""
+    link = f'<a href="{escape(href)}" aria-label="{number:,} from {way}">{number:,}</a> ' if href else ""
     return (
-        f'<td class="{classes}" title="{escape(title)}">'
-        + (link or f"<b>{number}</b> ")
+        f'<td class="{classes}" title="{way}: {", ".join(words)}">'
+        + (link or f"<b>{number:,}</b> ")
         + f'<span class="agents-share">{f"{_FEW} " if kind == "bad" else ""}{percent(share)}</span> '
         + (f'<span class="agents-time">{time}</span> ' if time else "")
         + ('<span class="hidden">not declared</span>' if undeclared else "")
@@ -295,11 +302,11 @@ def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _summary(who: TenantMembership, found: Agents) -> dict[str, Any]:
-    listed = found.edges.listed
+    # Each route counts for its source.
     return {
-        "judged": OutcomeCounts.of(edge.judged for edge in listed),
-        "caused": sum(edge.stats.caused for edge in listed),
-        "passed_on": sum(edge.stats.passed_on for edge in listed),
+        "judged": OutcomeCounts.of(agent.judged for agent in found.agents),
+        "caused": sum(agent.stats.caused for agent in found.agents),
+        "passed_on": sum(agent.stats.passed_on for agent in found.agents),
         "most_blocked": _most_blocked(who, found),
     }
 

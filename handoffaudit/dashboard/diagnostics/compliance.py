@@ -4,6 +4,7 @@ import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from html import escape
 from io import StringIO
 from typing import Any, Final
@@ -199,21 +200,26 @@ def _week_rows(kind: WeekKind, links: Links, now: datetime) -> dict[str, Any]:
 
 
 def _week_cell(kind: WeekKind, links: Links, agent: str, day: date, share: Share, tone: str) -> str:
-    """Return the markup of a cell: a percentage, linked to the list behind it, and the number of items in the list.
+    """Return the markup of a cell: a percentage, linked to the list behind it, and the number of items in the list."""
+    href = ""
+    if agent and share.total:
+        start = _midnight(day)
+        href = links.between(kind.list_name, start, start + timedelta(days=7), **{kind.agent_filter: agent})
+    return _draw_week_cell(kind.counts, agent, day, share, tone, href)
 
-    A template would be slow, because a page has hundreds of cells.
-    """
+
+# A template would be slow for the hundreds of cells of a page. Only the cells of the current week change often, and a
+# cell depends only on the arguments.
+@lru_cache(maxsize=4096)
+def _draw_week_cell(counts: str, agent: str, day: date, share: Share, tone: str, href: str) -> str:
     if not share.total:
-        nothing = f'<span class="none">\u2013<span class="hidden"> no {kind.counts}</span></span>'
+        nothing = f'<span class="none">\u2013<span class="hidden"> no {counts}</span></span>'
         return f'<td class="matrix-cell">{nothing}</td>'
     spoken = f"of {readable(agent) or '(no name)'}, week of {day.day} {day:%b}"
     text = f'{whole_percent(share)} <span class="hidden">{escape(spoken)}</span>'
     if tone:
         text += f' <span aria-hidden="true">{_SIGNS[tone]}</span><span class="hidden">{tone}</span>'
-    if agent:
-        start = _midnight(day)
-        filters = {kind.agent_filter: agent}
-        href = links.between(kind.list_name, start, start + timedelta(days=7), **filters)
+    if href:
         text = f'<a href="{escape(href)}" title="{format_share(share)}">{text}</a>'
     unusual = f" weeks-{tone}" if tone else ""
     return f'<td class="matrix-cell{unusual}">{text} <span class="muted">{share.total:,}</span></td>'

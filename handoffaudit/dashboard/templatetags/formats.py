@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from django.template import Library
@@ -124,6 +125,7 @@ def tone(share: Share) -> str:
 
 
 @register.simple_tag
+@lru_cache(maxsize=2048)
 def tally_cells(tally: FileTally) -> SafeString:
     """Render the cells of a tally of handoff files: `{% tally_cells line.tally %}`. A page has hundreds of them."""
     reasons = (percent(share) if share.part else "" for share in tally.file_reason_shares.values())

@@ -137,25 +137,25 @@ def page(fault: Fault) -> HttpResponse:
 
 
 def prepare_for_requests(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Limit the time that a new connection waits for locks, and the processes of a query to one.
-
-    Call in processes that answer requests. Starting parallel workers or compiling a query takes PostgreSQL longer
-    than most pages may take.
-    """
+    """Limit a new connection for requests; call in processes that answer requests."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA busy_timeout={REQUEST_LOCK_MILLISECONDS}")
-    elif settings.PGBOUNCER:
-        # The settings would stay on the connection of the server, which others use next.
-        return
+    # A pooled connection gets here each time it is taken from the pool.
     elif not getattr(connection.connection, "is_for_requests", False):
-        # A pooled connection gets here each time it is taken from the pool.
-        with connection.cursor() as cursor:
-            cursor.execute(
-                f"SET lock_timeout = {REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)};"
-                "SET max_parallel_workers_per_gather = 0; SET jit = off"
-            )
-        connection.connection.is_for_requests = True
+        limit_for_requests(connection.connection)
+
+
+def limit_for_requests(opened: Any) -> None:
+    """Limit how long a connection to PostgreSQL waits for locks, and the processes of a query to one.
+
+    Starting parallel workers or compiling a query takes longer than most pages may take.
+    """
+    # With a PgBouncer, the settings would stay on the connection of the server, which others use next.
+    if not settings.PGBOUNCER:
+        limit = REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)
+        opened.execute(f"SET lock_timeout = {limit}; SET max_parallel_workers_per_gather = 0; SET jit = off")
+    opened.is_for_requests = True
 
 
 def find_fault() -> Fault | None:

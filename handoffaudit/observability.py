@@ -43,10 +43,17 @@ def _to_json_value(value: Any) -> Any:
             return str(value)
 
 
+def _add_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if found := _current.get():
+        event.setdefault("request_id", found)
+    return event
+
+
 def configure_logs(form: str, level: str) -> None:
     """Format the records of structlog and of the standard library in one way. `form` is `text` or `json`."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        _add_request_id,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -90,8 +97,8 @@ _VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # One message to a worker can be for several requests. A log line names this many.
 MOST_OF_A_TASK: Final = 10
 
-# The context of structlog has the id for the log lines. To read the id there, structlog copies the whole context of the
-# thread, which is too slow for each submission.
+# The id is not in the context of structlog, which copies the whole context of the thread to read it. That is too slow
+# for each submission.
 _current: ContextVar[str] = ContextVar("request_id", default="")
 
 
@@ -103,7 +110,6 @@ def begin_request(environ: dict[str, Any]) -> str:
     given = environ.get(_ID_KEY, "")
     found = given if _VALID_ID.fullmatch(given) else uuid.uuid4().hex
     _current.set(found)
-    bind_contextvars(request_id=found)
     return found
 
 
@@ -117,9 +123,7 @@ def bind_task(name: str, ids: Iterable[object]) -> None:
     valid = [one for one in ids if isinstance(one, str) and _VALID_ID.fullmatch(one)][:MOST_OF_A_TASK]
     clear_contextvars()
     _current.set(valid[0] if len(valid) == 1 else "")
-    bind_contextvars(
-        task=name, **({"request_id": valid[0]} if len(valid) == 1 else {"request_ids": valid} if valid else {})
-    )
+    bind_contextvars(task=name, **({"request_ids": valid} if len(valid) > 1 else {}))
 
 
 def clear_ids() -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -212,21 +213,20 @@ class _Places:
         self._reading: Counter[Hashable] = Counter()
         self._waiting = 0
 
-    @contextlib.contextmanager
-    def taken(self, sender: Hashable, most: int) -> Iterator[None]:
+    def take(self, sender: Hashable, most: int) -> None:
+        """Take a place for a sender; the caller must `leave` it. Raises `TooManyBodiesError` if there is none."""
         with self._changed:
             if not self._has_place(sender, most) and not self._wait(sender, most):
                 raise TooManyBodiesError("Too many requests are sending their bodies slowly")
             self._reading[sender] += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._reading[sender] -= 1
-                if not self._reading[sender]:
-                    del self._reading[sender]
-                if self._waiting:
-                    self._changed.notify_all()
+
+    def leave(self, sender: Hashable) -> None:
+        with self._changed:
+            self._reading[sender] -= 1
+            if not self._reading[sender]:
+                del self._reading[sender]
+            if self._waiting:
+                self._changed.notify_all()
 
     def _has_place(self, sender: Hashable, most: int) -> bool:
         return self._reading[sender] < MOST_OF_ONE and self._reading.total() < most
@@ -269,20 +269,46 @@ def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = Fal
     """
     length = content_length(environ)
     if 0 < length <= READ_AHEAD_BYTES:
-        with _places.taken(sender, MOST_FOR_FORMS if is_form else MOST_READING), end_slow_connections(environ):
+        # Each submission gets here, so there are no context managers, which take longer than the read.
+        begin_read(environ, sender, is_form=is_form)
+        try:
             body = environ["wsgi.input"].read(length)
+        finally:
+            end_read(sender)
         environ["wsgi.input"] = io.BytesIO(body) if len(body) == length else _CutOff(len(body), length)
 
 
-@contextlib.contextmanager
-def read_by_view(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> Iterator[None]:
+def begin_read(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> None:
+    """Take a place for a sender whose body is read, and watch slow connections until `end_read`."""
+    _places.take(sender, MOST_FOR_FORMS if is_form else MOST_READING)
+    port = str(environ.get("SERVER_PORT", ""))
+    try:
+        _guard.begin(int(port) if port.isdecimal() else 0, time.monotonic())
+    except BaseException:
+        _places.leave(sender)
+        raise
+
+
+def end_read(sender: Hashable) -> None:
+    _guard.end()
+    _places.leave(sender)
+
+
+def read_by_view(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> AbstractContextManager[None]:
     """Hold a place while a view reads a body that is too large for `read_ahead`. Raises `TooManyBodiesError`."""
     if content_length(environ) <= READ_AHEAD_BYTES:
-        yield
-        return
-    with _places.taken(sender, MOST_FOR_FORMS if is_form else MOST_READING), end_slow_connections(environ):
+        return contextlib.nullcontext()
+    return _hold_place(environ, sender, is_form=is_form)
+
+
+@contextlib.contextmanager
+def _hold_place(environ: dict[str, Any], sender: Hashable, *, is_form: bool) -> Iterator[None]:
+    begin_read(environ, sender, is_form=is_form)
+    try:
         yield
         _drain(environ)
+    finally:
+        end_read(sender)
 
 
 def _drain(environ: dict[str, Any]) -> None:
@@ -297,17 +323,6 @@ def _drain(environ: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         while left > 0 and time.monotonic() < end and (read := environ["wsgi.input"].read(_PIECE)):
             left -= len(read)
-
-
-@contextlib.contextmanager
-def end_slow_connections(environ: dict[str, Any]) -> Iterator[None]:
-    """End connections with slow bodies while this body is being read."""
-    port = str(environ.get("SERVER_PORT", ""))
-    _guard.begin(int(port) if port.isdecimal() else 0, time.monotonic())
-    try:
-        yield
-    finally:
-        _guard.end()
 
 
 def drop(environ: dict[str, Any]) -> None:

@@ -4,7 +4,6 @@ API requests skip the middleware of pages, which would halve the rate of submiss
 """
 
 import os
-import select
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable
 from typing import Any
@@ -17,7 +16,7 @@ from django.core.handlers.base import reset_urlconf
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_finished, request_started
-from django.db import DatabaseError, connection, reset_queries
+from django.db import DatabaseError, close_old_connections, connection, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
@@ -28,10 +27,16 @@ from handoffaudit import database_faults, observability, request_bodies  # noqa:
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.auth import IDENTITY  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
-from handoffaudit.database_faults import POOL_WAITS, Cause, fault_of, prepare_for_requests  # noqa: E402
+from handoffaudit.database_faults import (  # noqa: E402
+    POOL_WAITS,
+    Cause,
+    fault_of,
+    limit_for_requests,
+    prepare_for_requests,
+)
 from handoffaudit.handoffs import counts  # noqa: E402
 from handoffaudit.handoffs.counts import Total  # noqa: E402
-from handoffaudit.handoffs.db import is_postgresql, release_connection  # noqa: E402
+from handoffaudit.handoffs.db import is_open, is_postgresql, release_connection  # noqa: E402
 from handoffaudit.observability import ID_HEADER, begin_request  # noqa: E402
 from handoffaudit.process import freeze_startup_objects  # noqa: E402
 from handoffaudit.validation.telemetry import otlp  # noqa: E402
@@ -51,12 +56,9 @@ class ApiHandler(WSGIHandler):
     """Django's handler with a single middleware: keys in place of sessions, and no cookies, forms or pages."""
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 -- Django's signature
-        self._view_middleware: list[Any] = []
-        self._template_response_middleware: list[Any] = []
         answer: Any = convert_exception_to_response(self._get_response)
-        problems = ProblemMiddleware(answer)
-        self._exception_middleware: list[Any] = [problems.process_exception]
-        self._middleware_chain = convert_exception_to_response(problems)
+        self._problems = ProblemMiddleware(answer)
+        self._middleware_chain = convert_exception_to_response(self._problems)
         # The matches of addresses without parameters, such as the address of submissions.
         self._resolved: dict[str, Any] = {}
 
@@ -71,11 +73,18 @@ class ApiHandler(WSGIHandler):
         return match
 
     def _get_response(self, request: HttpRequest) -> HttpResponse:
+        """Return the answer of the view. Django's own method also looks for middleware and templates of views."""
         try:
-            response: HttpResponse = super()._get_response(request)  # type: ignore[misc]
+            match = self.resolve_request(request)
+            response: HttpResponse = match.func(request, *match.args, **match.kwargs)
         except Http404:
             # Django would render the 404 page, which needs the signed-in user.
             return HttpResponseNotFound()
+        except Exception as error:
+            answered = self._problems.process_exception(request, error)
+            if answered is None:
+                raise
+            return answered
         return response
 
 
@@ -117,6 +126,12 @@ def make_watched_connection() -> type:
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
     class WatchedConnection(psycopg.Connection[Any]):
+        @classmethod
+        def connect(cls, *args: Any, **more: Any) -> Any:
+            opened = super().connect(*args, **more)
+            limit_for_requests(opened)
+            return opened
+
         def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
             return super().wait(_watch(self, gen), *args, **more)
 
@@ -130,26 +145,13 @@ def make_watched_connection() -> type:
 
 def limit_waits() -> None:
     """Limit how long this process waits for PostgreSQL; call in processes that answer requests."""
-    if is_postgresql() and (pool := connection.settings_dict["OPTIONS"].get("pool")):
-        pool |= {"connection_class": make_watched_connection(), **POOL_WAITS}
+    if is_postgresql() and (options := connection.settings_dict["OPTIONS"].get("pool")):
+        options |= {"connection_class": make_watched_connection(), **POOL_WAITS}
 
 
 def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Replace the connection by the next one of the pool if the server closed it, for example in a restart.
-
-    An idle connection becomes readable only when the server closes it, so the check of a working connection needs no
-    round trip.
-    """
-    if connection.vendor != "postgresql":
-        return
-    import psycopg  # noqa: PLC0415 -- not needed with SQLite
-
-    poll = select.poll()
-    try:
-        poll.register(connection.connection.fileno(), select.POLLIN)
-        if poll.poll(0):
-            connection.connection.execute("")
-    except psycopg.OperationalError:
+    """Replace the connection by the next one of the pool if the server closed it."""
+    if connection.vendor == "postgresql" and not is_open(connection.connection):
         connection.close()
         connection.connect()
 
@@ -164,6 +166,8 @@ connection_created.connect(prepare_for_requests)
 # Django calls these receivers for each request. They have nothing to do here: nothing logs queries, the caches need no
 # closing, and each request sets the URL table anyway.
 request_started.disconnect(reset_queries)
+# The end of each request closes connections.
+request_started.disconnect(close_old_connections)
 request_finished.disconnect(close_caches)
 request_finished.disconnect(reset_urlconf)
 

@@ -149,7 +149,8 @@ def answer_receipts(request: HttpRequest, receipts: Sequence[Receipt]) -> HttpRe
     if seconds and not long_poll.are_too_many(who.tenant.pk):
         judged = _wait_for_verdicts(who.tenant, receipts, seconds)
         headers = {"Preference_Applied": f"wait={seconds}"}
-    shown = [_item(receipt, who.tenant.slug, judged.get(receipt.id)) for receipt in receipts]
+    slug = who.tenant.slug
+    shown = [_item(receipt, slug, judged.get(receipt.id)) for receipt in receipts]
     totals = Counter(str(item["status"]) for item in shown)
     content = {"items": shown, "totals": totals, "links": {"codes": serializers.codes_link()}}
     return serializers.json_response(content, **headers)

@@ -6,6 +6,7 @@ import orjson
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
+from ninja.decorators import decorate_view
 from pydantic import BeforeValidator, Field
 
 from handoffaudit.accounts.keys import record_refusal
@@ -20,6 +21,7 @@ from handoffaudit.api.requests import (
     check_names,
     read_body,
     seconds_to_wait,
+    skip_parameters,
     with_filters,
 )
 from handoffaudit.api.schemas import (
@@ -64,6 +66,7 @@ router = Router(tags=["Handoffs"])
     },
     openapi_extra=examples.SUBMIT,
 )
+@decorate_view(skip_parameters(declared_format=None, handoff_id=None))
 def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
     """Store a handoff, and answer with a receipt or with the verdict.
 

@@ -276,6 +276,7 @@ def add_total(total: Total, label: str = "", number: int = 1) -> None:
         _add_totals({(total.value, label): number})
 
 
+_SUBMITTED: Final = Total.SUBMISSIONS.value
 # The results of stored submissions by the status of the receipt.
 _STORED: Final = {202: "new", 200: "known", 422: "unreadable"}
 
@@ -285,7 +286,7 @@ def add_receipt_totals(receipts: "Iterable[Receipt]", *, with_refusals: bool = F
     found: Counter[tuple[str, str]] = Counter()
     for receipt in receipts:
         if receipt.status in _STORED:
-            found[Total.SUBMISSIONS.value, _STORED[receipt.status]] += 1
+            found[_SUBMITTED, _STORED[receipt.status]] += 1
         elif with_refusals:
             found[Total.REFUSALS.value, problem_types.name_of(receipt.title, receipt.status)] += 1
     _add_totals(found)

@@ -1,6 +1,7 @@
 """SQL that the ORM cannot generate, or only slowly: bulk inserts, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
 
 import json
+import select
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -41,17 +42,61 @@ def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
     Django's own cursor writes the parameters into the statement, which is expensive for document bodies. A statement
     with `prepare=True` is prepared, except with a PgBouncer, which may give the next transaction another connection.
     """
+    connection.ensure_connection()
+    with connection.wrap_database_errors, _cursor_of(connection.connection) as cursor:
+        yield cursor
+
+
+@contextmanager
+def _cursor_of(opened: "psycopg.Connection[Any]") -> Generator["psycopg.Cursor[Any]"]:
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
-    connection.ensure_connection()
-    opened = connection.connection
     # Django turns prepared statements off. They stay off for its own statements, which never repeat their text.
     opened.prepare_threshold = None if settings.PGBOUNCER else _ONLY_ON_REQUEST
     try:
-        with connection.wrap_database_errors, psycopg.Cursor(opened) as cursor:
+        with psycopg.Cursor(opened) as cursor:
             yield cursor
     finally:
         opened.prepare_threshold = None
+
+
+def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return the row of a statement for PostgreSQL, which is committed unless the thread has begun a transaction.
+
+    A thread without a connection takes one of the pool for this statement only, because Django needs several times as
+    long to take one and to give it back.
+    """
+    pool = connection.pool  # type: ignore[attr-defined]
+    if connection.connection is not None or pool is None or pool.closed:
+        with server_cursor() as cursor:
+            return cursor.execute(sql, values, prepare=True, binary=True).fetchone()
+    with connection.wrap_database_errors:
+        while not is_open(opened := pool.getconn()):
+            # The pool replaces the closed connection.
+            pool.putconn(opened)
+        try:
+            opened.autocommit = True
+            with _cursor_of(opened) as cursor:
+                return cursor.execute(sql, values, prepare=True, binary=True).fetchone()
+        finally:
+            pool.putconn(opened)
+
+
+def is_open(opened: "psycopg.Connection[Any]") -> bool:
+    """Return whether the server has not closed an idle connection, for example in a restart.
+
+    An idle connection becomes readable only when the server closes it, so a working one needs no round trip.
+    """
+    import psycopg  # noqa: PLC0415 -- not needed with SQLite
+
+    poll = select.poll()
+    try:
+        poll.register(opened.fileno(), select.POLLIN)
+        if poll.poll(0):
+            opened.execute("")
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
@@ -274,45 +319,10 @@ def _as_out_of_time() -> Generator[None]:
         raise
 
 
-def list_by_prefix(model: type[Model], column: str, tenant_id: int, prefix: str, most: int) -> list[str]:
-    """Return the first different values of a text column that begin with `prefix`, in the order of their bytes.
-
-    The column follows the tenant in an index, on PostgreSQL with the operator class `varchar_pattern_ops`. The
-    statement finds each value as the next greater value in that index.
-    """
-    table, marks = model._meta.db_table, ("~>=~", "~>~", "~<~") if is_postgresql() else (">=", ">", "<")  # noqa: SLF001
-    order = f'"{column}" USING ~<~' if is_postgresql() else f'"{column}"'
-    end = _end_of_prefix(prefix)
-    before_end = f'AND "{column}" {marks[2]} %(end)s' if end else ""
-    following = f"""
-        SELECT "{column}" FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" {{}} {before_end}
-        ORDER BY {order} LIMIT 1
-    """  # noqa: S608
-    sql = f"""
-        WITH RECURSIVE known(value) AS (
-            SELECT ({following.format(f"{marks[0]} %(prefix)s")})
-            UNION ALL SELECT ({following.format(f"{marks[1]} known.value")}) FROM known WHERE known.value IS NOT NULL
-        ) SELECT value FROM known WHERE value IS NOT NULL LIMIT %(most)s
-    """  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(sql, {"tenant": tenant_id, "prefix": prefix, "end": end, "most": most})
-        return [value for (value,) in cursor.fetchall()]
-
-
-def _end_of_prefix(prefix: str) -> str:
-    """Return the least text above all texts with the prefix; an empty text if there is none."""
-    kept = prefix.rstrip(chr(sys.maxunicode))
-    if not kept:
-        return ""
-    # The code points from D800 to DFFF are no characters.
-    last = "\ue000" if kept[-1] == "\ud7ff" else chr(ord(kept[-1]) + 1)
-    return kept[:-1] + last
-
-
 def release_connection() -> None:
     """Return the connection to the pool; call before a wait, so that waiting threads do not use up the pool."""
-    if is_postgresql() and not connection.in_atomic_block:
-        connection.close()
+    if is_postgresql() and (used := connections[DEFAULT_DB_ALIAS]).connection is not None and not used.in_atomic_block:
+        used.close()
 
 
 _Row = TypeVar("_Row", bound=Model)

@@ -14,8 +14,8 @@ from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.filter_fields import Order
-from handoffaudit.handoffs import db, partitions
 from handoffaudit.handoffs import filters as handoffs_filters
+from handoffaudit.handoffs import partitions, stats
 from handoffaudit.handoffs.attempts import load_record
 from handoffaudit.handoffs.db import reader_of
 from handoffaudit.handoffs.filters import LOWEST, NEWEST, OLDEST, Filters, first_id_at, is_of_trace, parse_cursor
@@ -215,7 +215,7 @@ def find_by_prefix(tenant: Tenant, prefix: str, most: int) -> list[Handoff]:
     if _HEX.fullmatch(digits):
         first, last = (uuid.UUID(digits.ljust(32, digit)) for digit in "0f")
         found = {row.pk: row for row in rows.filter(pk__range=(first, last)).order_by("-id")[:most]}
-    if names := db.list_by_prefix(Handoff, "handoff_id", tenant.pk, prefix, most):
+    if names := stats.list_by_prefix(Handoff, "handoff_id", tenant.pk, prefix, most):
         found |= {row.pk: row for row in rows.filter(handoff_id__in=names)}
     return sorted(found.values(), key=lambda row: row.pk, reverse=True)
 

@@ -1,5 +1,6 @@
 """Statistics of handoffs for pages, from the stored counts; unjudged handoffs are counted live, up to a limit."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -7,10 +8,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Count, Min, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, Min, Model, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import db
 from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
 from handoffaudit.handoffs.periods import (
@@ -355,3 +357,38 @@ def measure_worker_queue() -> WorkerQueue:
         expired=held["expired"],
         oldest_at=min(oldest, default=None),
     )
+
+
+def list_by_prefix(model: type[Model], column: str, tenant_id: int, prefix: str, most: int) -> list[str]:
+    """Return the first different values of a text column that begin with `prefix`, in the order of their bytes.
+
+    The column follows the tenant in an index, on PostgreSQL with the operator class `varchar_pattern_ops`. The
+    statement finds each value as the next greater value in that index.
+    """
+    table, marks = model._meta.db_table, ("~>=~", "~>~", "~<~") if db.is_postgresql() else (">=", ">", "<")  # noqa: SLF001
+    order = f'"{column}" USING ~<~' if db.is_postgresql() else f'"{column}"'
+    end = _end_of_prefix(prefix)
+    before_end = f'AND "{column}" {marks[2]} %(end)s' if end else ""
+    following = f"""
+        SELECT "{column}" FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" {{}} {before_end}
+        ORDER BY {order} LIMIT 1
+    """  # noqa: S608
+    sql = f"""
+        WITH RECURSIVE known(value) AS (
+            SELECT ({following.format(f"{marks[0]} %(prefix)s")})
+            UNION ALL SELECT ({following.format(f"{marks[1]} known.value")}) FROM known WHERE known.value IS NOT NULL
+        ) SELECT value FROM known WHERE value IS NOT NULL LIMIT %(most)s
+    """  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(sql, {"tenant": tenant_id, "prefix": prefix, "end": end, "most": most})
+        return [value for (value,) in cursor.fetchall()]
+
+
+def _end_of_prefix(prefix: str) -> str:
+    """Return the least text above all texts with the prefix; an empty text if there is none."""
+    kept = prefix.rstrip(chr(sys.maxunicode))
+    if not kept:
+        return ""
+    # The code points from D800 to DFFF are no characters.
+    last = "\ue000" if kept[-1] == "\ud7ff" else chr(ord(kept[-1]) + 1)
+    return kept[:-1] + last

@@ -231,11 +231,11 @@ def repetition_key(record: Record) -> str:
 
 def has_data(record: Record) -> bool:
     """Return whether the data has a value that is not empty."""
-    return any(_holds(value) for value in record.data.values())
-
-
-def _holds(value: Any) -> bool:
-    return value not in ("", None, [], {})
+    # Nearly always, the first value decides.
+    for value in record.data.values():  # noqa: SIM110 -- `any` with a generator takes three times as long
+        if value not in ("", None, [], {}):
+            return True
+    return False
 
 
 def _dumps(value: Any, *, sort_keys: bool) -> bytes:

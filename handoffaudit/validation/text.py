@@ -136,9 +136,12 @@ def is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
+_UUID_LENGTH = 36
+
+
 def trace_name(trace_id: str) -> str:
     """Return the name that a trace is stored under: a UUID in lower case, any other id as it was sent."""
-    return trace_id.lower() if is_uuid(trace_id) else trace_id
+    return trace_id.lower() if len(trace_id) == _UUID_LENGTH and is_uuid(trace_id) else trace_id
 
 
 def show(value: object) -> str:

@@ -44,14 +44,16 @@ def _read(text: str) -> Moment | None:
     microsecond = int(fraction[:6].ljust(6, "0")) if fraction else 0
     try:
         local = datetime.fromisoformat(minute + ("59" if leap else second))
-        at = local.replace(microsecond=microsecond, tzinfo=_zone(offset)).astimezone(UTC)
+        zone = _zone(offset)
+        at = local.replace(microsecond=microsecond, tzinfo=zone)
+        at = at if zone is UTC else at.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     return None if leap and (at.hour, at.minute) != (23, 59) else Moment(at, offset)
 
 
 def _zone(offset: str) -> timezone:
-    if offset in ("", "Z", "z"):
+    if offset in ("", "Z", "z", "+00:00"):
         return UTC
     hours, minutes = int(offset[1:3]), int(offset[4:6])
     if hours > 23 or minutes > 59:

@@ -13,7 +13,7 @@ from handoffaudit.dashboard import search
 from handoffaudit.dashboard.search import clean
 from handoffaudit.diagnostics import text_index
 from handoffaudit.diagnostics.agents import declare_role
-from handoffaudit.handoffs import db, queries, stats
+from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, route_rows_of
@@ -82,7 +82,7 @@ def test_the_end_of_a_prefix_is_after_all_texts_with_it(tenant: Tenant, submit: 
     for name in (f"{prefix}", f"{prefix}z", f"{prefix}\U0010ffff", "b", f"A{prefix}"):
         submit(handoff_id=name)
     expected = sorted(one for one in (prefix, f"{prefix}z", f"{prefix}\U0010ffff"))
-    assert sorted(db.list_by_prefix(Handoff, "handoff_id", tenant.pk, prefix, 9)) == expected
+    assert sorted(stats.list_by_prefix(Handoff, "handoff_id", tenant.pk, prefix, 9)) == expected
 
 
 def test_traces_agents_types_and_codes_are_found(as_viewer: Client, submit: Submit) -> None:

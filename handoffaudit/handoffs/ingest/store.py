@@ -100,8 +100,7 @@ def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True) ->
 
 def _insert_one(handoff: PreparedHandoff, sender: Actor) -> bool:
     values = [*_read_handoff_row(handoff), *_make_body_row(handoff)[1:], *_make_event_row(handoff, sender)[1:]]
-    with db.server_cursor() as cursor:
-        return cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone() is not None
+    return db.fetch_alone(INSERT_ONE, values) is not None
 
 
 def _insert_plain(new: Sequence[tuple[PreparedHandoff, Actor]]) -> list[bool]:
@@ -285,9 +284,10 @@ def accept_batch(
     A trace export counts as many items as it has handoffs. Raise `TooManyHandoffs` if these are too many.
     """
     submissions: list[Submission] = []
+    most = settings.MAX_BATCH_ITEMS
     for item in sent:
         submissions += expand(read_submission(item, declared_format))
-        if len(submissions) > settings.MAX_BATCH_ITEMS:
+        if len(submissions) > most:
             raise TooManyHandoffs
     return accept_many(tenant, sender, submissions, grade)
 

@@ -195,6 +195,14 @@ def entries(value: object) -> list[Any]:
 
 def names(value: object) -> tuple[str, ...]:
     """Return the strings of a list, without items of any other type."""
+    if value and isinstance(value, list) and isinstance(value[0], str):
+        try:
+            whole = "".join(value)
+        except TypeError:
+            pass
+        else:
+            if len(whole) <= MAX_TEXT and whole.isprintable():
+                return tuple(value)
     return tuple([clean_or_empty(item) for item in entries(value) if isinstance(item, str)])
 
 
@@ -212,14 +220,14 @@ def confidence(value: object) -> float | None:
 
 def reason(value: object, envelope: Envelope) -> str:
     """Return the reason of the document; if it gives none, the reason beside it."""
-    return reason_text(value) or reason_text(envelope.reason)
+    return (reason_text(value) if value else "") or (reason_text(envelope.reason) if envelope.reason else "")
 
 
 def envelope_fields(envelope: Envelope) -> dict[str, Any]:
     """Return the fields of the record that only the envelope has."""
     return {
-        "parent_handoff_id": clean_or_empty(envelope.parent_handoff_id),
-        "retry_of": clean_or_empty(envelope.retry_of),
+        "parent_handoff_id": clean_or_empty(envelope.parent_handoff_id) if envelope.parent_handoff_id else "",
+        "retry_of": clean_or_empty(envelope.retry_of) if envelope.retry_of else "",
         "step": envelope.step,
         "evidence": tuple(envelope.evidence or ()),
     }

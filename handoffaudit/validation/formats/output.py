@@ -33,7 +33,7 @@ _BASICS: Basics = {
     ("envelope", "agent_id"): "string",
 }
 _SHAPE = Shape("output", _BASICS)
-_OF_A_PAYLOAD = ("source_agent_id", "call_chain")
+_OF_A_PAYLOAD = frozenset(("source_agent_id", "call_chain"))
 _TYPE = ("parsed_output", "_output_type")
 _IDS = (
     _TYPE,
@@ -45,7 +45,7 @@ _IDS = (
 
 
 def recognise(document: Document) -> bool:
-    if any(name in document for name in _OF_A_PAYLOAD):
+    if not _OF_A_PAYLOAD.isdisjoint(document):
         return False
     return "parsed_output" in document or "agent_id" in obj(document.get("envelope"))
 

@@ -48,7 +48,7 @@ _BASICS: Basics = {
     _DATA: "object or text",
 }
 _SHAPE = Shape("payload", _BASICS)
-_TELLTALE = ("source_agent_id", "target_agent_id", "call_chain")
+_TELLTALE = frozenset(("source_agent_id", "target_agent_id", "call_chain"))
 _IDS = (
     ("handoff_id",),
     ("source_agent_id",),
@@ -61,7 +61,7 @@ _IDS = (
 
 
 def recognise(document: Document) -> bool:
-    return any(name in document for name in _TELLTALE)
+    return not _TELLTALE.isdisjoint(document)
 
 
 def read(document: Document, envelope: Envelope) -> Record:
@@ -79,7 +79,7 @@ def read(document: Document, envelope: Envelope) -> Record:
         source_agent_id=clean_or_empty(document.get("source_agent_id")),
         target_agent_id=clean_or_empty(document.get("target_agent_id")),
         call_chain=names(document.get("call_chain")),
-        trace_id=clean_or_empty(envelope.trace_id),
+        trace_id=clean_or_empty(envelope.trace_id) if envelope.trace_id else "",
         data={"text": text} if text else obj(given),
         data_place=_DATA if has_place else None,
         context=obj(envelope.context),

@@ -202,8 +202,13 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _refused(request, "403.html", 403, str(exception))
 
 
+# An id of a handoff in an address, even if it is mistyped.
+_HANDOFF_PATH = re.compile(r"/t/[-\w]+/handoffs/([^/]{1,100})/?", re.ASCII)
+
+
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _refused(request, "404.html", 404)
+    asked = _HANDOFF_PATH.fullmatch(request.path)
+    return _refused(request, "404.html", 404, handoff=asked[1] if asked else "")
 
 
 def broken(request: HttpRequest) -> HttpResponse:
@@ -212,8 +217,8 @@ def broken(request: HttpRequest) -> HttpResponse:
     return page(fault) if fault else render(request, "500.html", status=500)
 
 
-def _refused(request: HttpRequest, template: str, status: int, reason: str = "") -> HttpResponse:
+def _refused(request: HttpRequest, template: str, status: int, reason: str = "", handoff: str = "") -> HttpResponse:
     # A member keeps the menu to continue from here; for everybody else the tenant does not exist.
     if not hasattr(request, "who") and (who := find_member(request)):
         request.who = who  # type: ignore[attr-defined]
-    return render(request, template, {"reason": reason}, status=status)
+    return render(request, template, {"reason": reason, "handoff": handoff}, status=status)

@@ -169,7 +169,7 @@ GROUPS = (
                 "Policies",
                 "strictness",
                 "p",
-                ("strictness", "rules", "schemas", "prompts", "cases", "trials"),
+                ("strictness", "rules", "schemas", "prompts", "cases", "trials", "policies"),
             ),
             Page(
                 "settings",
@@ -215,6 +215,7 @@ TABS: Mapping[str, tuple[Tab, ...]] = {
         Tab("schemas", "Schemas"),
         Tab("prompts", "Prompts"),
         Tab("cases", "Cases"),
+        Tab("policy_history", "History"),
     ),
     "settings": (
         Tab("settings", "People", Role.ADMIN),

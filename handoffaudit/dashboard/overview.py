@@ -269,13 +269,14 @@ def _bars(who: TenantMembership, buckets: Sequence[TimeBucket[Mapping[str, int]]
 
 def list_policy_marks(tenant: Tenant, since: datetime, until: datetime) -> list[Mark]:
     """Return the policy versions that were saved in a period as marks of a chart, the newest `MOST_MARKS` of them."""
+    history = reverse("dashboard:policy_history", args=[tenant.slug])
     saved = PolicyVersion.objects.filter(tenant=tenant, kind__in=list(_POLICIES), changed_at__range=(since, until))
     return [
         Mark(
             at=(one.changed_at - since) / (until - since),
             title=f"{_POLICIES[one.kind][0]}, version {one.number}, saved by {cut(one.changed_by, _LONGEST)}, "
             f"{one.changed_at:%Y-%m-%d %H:%M} UTC",
-            href=reverse(f"dashboard:{_POLICIES[one.kind][1]}_history", args=[tenant.slug]),
+            href=f"{history}?kind={one.kind}",
         )
         for one in reversed(saved.defer("content").order_by("-changed_at")[:MOST_MARKS])
     ]
@@ -362,7 +363,7 @@ def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
             "Policy",
             f"{_POLICIES[one.kind][0]}, version {one.number},",
             f"saved by {cut(one.changed_by, _LONGEST)}",
-            reverse(f"dashboard:{_POLICIES[one.kind][1]}_history", args=[slug]),
+            f"{reverse('dashboard:policy_history', args=[slug])}?kind={one.kind}",
         )
         for one in news.policies
         if one.kind in _POLICIES

@@ -86,6 +86,7 @@ PAGES: Final = (
     Page("Alerts", "alerts", "Diagnostics"),
     Page("Declared routes", "declared", "Agents"),
     Page("Roles of agents", "roles", "Agents"),
+    Page("History", "policy_history", "Policies"),
     Page("Rule codes", "help_codes", "Help"),
     Page("API reference", "help_api", "Help"),
     Page("People", "settings", "Settings", Role.ADMIN),

@@ -21,7 +21,7 @@ from handoffaudit.dashboard.agents import page as agents
 from handoffaudit.dashboard.diagnostics import codes, compliance, files, llm_health, logs, reasons
 from handoffaudit.dashboard.handoffs import comments, handoff_page
 from handoffaudit.dashboard.handoffs import page as handoffs
-from handoffaudit.dashboard.policies import cases, dry_runs, prompts, rules, schemas, strictness
+from handoffaudit.dashboard.policies import base, cases, dry_runs, prompts, rules, schemas, strictness
 from handoffaudit.dashboard.review import bulk, decide
 from handoffaudit.dashboard.review import page as review
 from handoffaudit.dashboard.settings import accounts, alerts, audit, removal, retention, webhooks
@@ -58,6 +58,7 @@ urlpatterns = [
     *prompts.urlpatterns,
     *cases.urlpatterns,
     *dry_runs.urlpatterns,
+    *base.history_urls,
     *reasons.urlpatterns,
     *files.urlpatterns,
     *logs.urlpatterns,

@@ -5,8 +5,10 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
+from tests.pages import only, text_of
 
 SignIn = Callable[[Person], Client]
+Submit = Callable[..., Handoff]
 READ = ["/t/acme/", "/t/acme/handoffs/", "/t/acme/review/", "/t/acme/review/next/"]
 
 
@@ -22,6 +24,23 @@ def test_a_stranger_finds_nothing(sign_in: SignIn, stranger: Person, tenant: Ten
     assert page.status_code == 404
     assert "There is no such page" in page.text
     assert "Acme" not in page.text
+
+
+def test_a_missing_handoff_and_one_of_another_tenant_are_explained_alike(
+    sign_in: SignIn, viewer: Person, stranger: Person, submit_to: Submit, other_tenant: Tenant
+) -> None:
+    pages = []
+    for pk in (str(submit_to(other_tenant).pk), "00000000-0000-0000-0000-000000000000", "0b5c-mistyped"):
+        page = sign_in(viewer).get(f"/t/acme/handoffs/{pk}/")
+        assert page.status_code == 404
+        assert "retention may have deleted it" in text_of(page)
+        search = only(page, "form[aria-label='Search for the handoff']")
+        assert search.attributes["action"] == "/t/acme/search/"
+        assert only(search, "input").attributes["value"] == pk
+        pages.append(text_of(only(page, "main")).replace(pk, "id"))
+    assert len(set(pages)) == 1
+    hidden = sign_in(stranger).get("/t/acme/handoffs/00000000-0000-0000-0000-000000000000/")
+    assert "There is no such page" in hidden.text
 
 
 @pytest.mark.parametrize("address", ["/t/acme/review/several/run/", "/t/acme/handoffs/{pk}/decide/"])

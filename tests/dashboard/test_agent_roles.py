@@ -70,7 +70,7 @@ def test_a_role_is_declared_before_the_first_handoff_and_withdrawn(boss: Client,
     assert roles_of(tenant) == {}
     boss.post(reverse("dashboard:roles_revert", args=["acme"]), {"to_version": "1", "base_version": "2"})
     assert roles_of(tenant) == {"crawler": AgentRole.OBSERVER}
-    assert "crawler" in shown(boss, "/t/acme/roles/history/")
+    assert "crawler" in shown(boss, "/t/acme/policies/history/?kind=roles")
 
 
 def test_a_saved_role_says_which_kept_cases_fail_now(boss: Client, tenant: Tenant) -> None:

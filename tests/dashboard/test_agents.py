@@ -225,7 +225,7 @@ def test_lines_are_saved_and_shown_with_their_history(tenant: Tenant, as_admin: 
     assert f'href="{PAGE}critic/"' in page
     assert "anybody" in page
     assert save(as_admin, "planner -> writer, editor", 1).status_code == 302
-    history = shown(as_admin, f"{DECLARED}history/")
+    history = shown(as_admin, "/t/acme/policies/history/?kind=agents")
     assert "targets added: <ins>editor</ins>" in history
     assert "targets deleted: <del>critic</del>" in history
     assert "the crew" in history

@@ -95,7 +95,7 @@ def test_a_save_on_an_old_view_overwrites_nothing(as_admin: Client, tenant: Tena
 def test_the_history_tells_changes_in_words_and_goes_back(as_admin: Client, tenant: Tenant) -> None:
     sent = form_of(as_admin.get(PAGE), "queue_age")
     as_admin.post(f"{SETTINGS}save/", sent | {"queue_age-warning": "60"})
-    page = as_admin.get("/t/acme/thresholds/history/")
+    page = as_admin.get("/t/acme/policies/history/?kind=thresholds")
     assert "Queue age" in page.text
     assert "warning from" in page.text
     as_admin.post("/t/acme/thresholds/revert/", {"to_version": "0", "base_version": "1"})
@@ -109,11 +109,10 @@ def test_the_history_leads_to_the_settings_only_who_may_open_them(
     rows = [AlertRule(Watched.FAIL_OPEN, on=True, warning=1, alert=2)]
     alert_policy.save(tenant=tenant, base_version=0, rows=rows, actor="admin", note="")
     client.force_login(request.getfixturevalue(who))
-    for address in ("history/", "compare/?from=0&to=1"):
-        page = client.get(f"/t/acme/thresholds/{address}")
-        crumbs = only(page, ".crumbs")
-        assert "Alerts" in text_of(crumbs)
-        assert ("/t/acme/settings/alerts/" in links(crumbs)) is leads
+    for address, part in (("history/", ".policy-history .card:first-child"), ("compare/?from=0&to=1", ".crumbs")):
+        names = only(client.get(f"/t/acme/thresholds/{address}", follow=True), part)
+        assert "Alerts" in text_of(names)
+        assert ("/t/acme/settings/alerts/" in links(names)) is leads
 
 
 def test_what_is_measured_now_stands_beside_it(as_admin: Client, submit) -> None:

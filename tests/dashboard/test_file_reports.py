@@ -16,6 +16,7 @@ from tests.pages import links, text_of, texts
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/t/acme/diagnostics/files/"
+HISTORY = "/t/acme/policies/history/?kind=handoff_files"
 
 
 @pytest.fixture(autouse=True)
@@ -196,8 +197,8 @@ def test_the_policy_has_a_history_and_can_be_gone_back(tenant: Tenant, admin: Pe
     client.force_login(admin)
     client.post(f"{ADDRESS}policy/", {"strict": "on", "base_version": "0", "note": "Agents are ready."})
     page = client.get(ADDRESS, {"policy": "open"}).text
-    assert f'href="{ADDRESS}policy/history/"' in page
-    history = client.get(f"{ADDRESS}policy/history/").text
+    assert f'href="{HISTORY}"' in page
+    history = client.get(HISTORY).text
     for told in ("Version 1", "Agents are ready.", "default"):
         assert told in text_of(history)
     assert (texts(history, "del"), texts(history, "ins")) == (["off"], ["on"])

@@ -268,7 +268,7 @@ def test_saved_policies_are_marks_on_the_chart_with_a_link(
     page = as_admin.get("/t/acme/")
     marks = select(page, ".chart--wide a.chart-mark")
     assert len(marks) == overview.MOST_MARKS
-    assert {one.attributes["href"] for one in marks} == {"/t/acme/strictness/history/"}
+    assert {one.attributes["href"] for one in marks} == {"/t/acme/policies/history/?kind=strictness"}
     assert "saved by mara<b>" in (marks[-1].attributes["aria-label"] or "")
     assert f"version {overview.MOST_MARKS + 2}" in (marks[-1].attributes["aria-label"] or "")
     assert "theirs" not in page.text

@@ -97,7 +97,8 @@ def test_an_item_of_another_tenant_is_answered_as_its_page_answers(
         answer = browser.get(f"/t/acme/{address}/", headers=PANEL)
         assert answer.status_code == 404, address
         assert select(answer, "h1, nav.pages") == []
-        assert texts(answer, ".panel-title") == ["There is no such page"]
+        what = "handoff" if "handoffs" in address else "page"
+        assert texts(answer, ".panel-title") == [f"There is no such {what}"]
     listed = browser.get("/t/acme/handoffs/", {"open": str(theirs.pk)})
     assert listed.status_code == 200
     assert str(theirs.pk) not in attributes(listed, "[data-row]", "data-item")

@@ -256,7 +256,7 @@ def _policy(request: HttpRequest, who: TenantMembership) -> dict[str, Any]:
         "policy_label": HandoffFilesModel.model_fields[STRICT_FILES].title,
         "policy_version": history[0].table.version if history else 0,
         "policy_changes": history[:MOST_CHANGES],
-        "policy_history": reverse(f"{PAGE.url}_history", args=[who.tenant.slug]),
+        "policy_history": PAGE.history(who.tenant.slug),
         "effect": file_reports.measure_effect(who.tenant),
         "may_set": who.may(Role.ADMIN),
         "policy_open": "policy" in request.GET,

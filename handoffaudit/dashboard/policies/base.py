@@ -1,15 +1,16 @@
-"""Shared code of the policy pages: addresses, saving a draft, and the version history."""
+"""Shared code of the policy pages: addresses, saving a draft, and the history of versions with its pages."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from django.contrib import messages
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
@@ -19,9 +20,9 @@ from handoffaudit.handoffs import dry_runs, policy_cases
 from handoffaudit.handoffs.case_results import CaseResult, Status
 from handoffaudit.handoffs.models import PolicyCase, Trial
 from handoffaudit.policy import kinds
-from handoffaudit.policy.models import Kind
+from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.values import InvalidPolicy
-from handoffaudit.policy.versions import Change, NoSuchVersion, Stale, Table, Versions
+from handoffaudit.policy.versions import AS_SHIPPED, Change, NoSuchVersion, Stale, Table, Version, Versions
 from handoffaudit.validation.text import pluralize
 
 # Prompts change only what the LLM finds, and cases are judged without the LLM.
@@ -31,7 +32,7 @@ R = TypeVar("R")
 
 T = TypeVar("T")
 
-BELOW = ("history", "compare", "revert", "save", "delete", "try", "cases")
+BELOW = ("compare", "revert", "save", "delete", "try", "cases")
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,10 @@ class PolicyPage(Generic[R]):
         below = reverse(self.url, args=[who.tenant.slug])
         return f"{below}?{given.urlencode()}" if query else below
 
+    def history(self, slug: str) -> str:
+        """Return the address of the history, filtered by this kind."""
+        return f"{reverse('dashboard:policy_history', args=[slug])}?kind={self.versions.kind.value}"
+
     def save(self, who: TenantMembership, draft: Draft[R]) -> Table[R]:
         """Save the draft as a new version; raise `Stale` or `InvalidPolicy` where the draft cannot be saved."""
         return self.versions.save(
@@ -84,8 +89,8 @@ class PolicyPage(Generic[R]):
     ) -> HttpResponse:
         """Render the page, or the section that htmx requested."""
         draft = context.get("editor")
-        shared: dict[str, Any] = {"kind": self, "table": now, "part": True}
         who: TenantMembership = request.who  # type: ignore[attr-defined]
+        shared: dict[str, Any] = {"kind": self, "table": now, "part": True, "history": self.history(who.tenant.slug)}
         shared["kept_cases"] = policy_cases.list_cases(who.tenant).count
         shared["trials"] = SimpleLazyObject(lambda: describe_runs(dry_runs.list_recent(who.tenant, self.versions.kind)))
         if isinstance(draft, Draft) and draft.theirs is not None:
@@ -200,17 +205,15 @@ def conflict_message(now: Table[Any]) -> str:
     return f"{now.changed_by} saved version {now.version} meanwhile: look at it and try again."
 
 
-PAGE_SIZE = 20
+PAGE_SIZE: Final = 20
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    table: Table[Any]
-    lines: Lines
+# The pages of all kinds by the value of the kind; `urls` adds each.
+_KIND_PAGES: Final[dict[str, PolicyPage[Any]]] = {}
 
 
 def urls(page: PolicyPage[Any]) -> list[URLPattern]:
-    """Return the URL patterns of a kind's version history."""
+    """Return the URL patterns of a kind's versions; the former address of its history redirects."""
+    _KIND_PAGES[page.versions.kind.value] = page
     below = page.below or page.name
     return [
         path(f"{below}/history/", _history_of(page), name=f"{page.name}_history"),
@@ -223,7 +226,7 @@ def _history_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
     @require_role(Role.VIEWER)
     @require_safe
     def history(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-        return _history(request, who, page)
+        return redirect(page.history(who.tenant.slug))
 
     return history
 
@@ -265,7 +268,7 @@ def _revert_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
         else:
             cases = judge_saved(who.tenant, page.versions.kind)
             say_saved(request, f"Back to version {target.version}, saved as version {saved.version}.", cases)
-        return redirect(f"{page.url}_history", tenant=who.tenant.slug)
+        return redirect(page.history(who.tenant.slug))
 
     return revert
 
@@ -287,27 +290,80 @@ def _difference(
         "lines": Lines.of(page.lines(page.versions.difference(old.rows, new.rows)), MOST_COMPARED),
         "current": current,
         "may_open": who.may(page.least),
+        "history": page.history(who.tenant.slug),
         "goes_back": old.version == current.version != new.version,
         "note": line_of(request.POST, "note"),
     }
     return render(request, "dashboard/policy/compare.html", context, status=status)
 
 
-def _history(request: HttpRequest, who: TenantMembership, page: PolicyPage[Any], status: int = 200) -> HttpResponse:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A version of one kind with its changes; `current` is the number of the version of this kind in force."""
+
+    kind: PolicyPage[Any]
+    table: Table[Any]
+    lines: Lines
+    current: int
+    may_open: bool
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def history(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Show the versions of all kinds, or of the kind that `?kind=` names; `?before=` shows older ones."""
+    listed = [kind.value for kind in Kind if kind in _KIND_PAGES]
+    name = request.GET.get("kind", "")
+    if name and name not in _KIND_PAGES:
+        raise Http404("There is no such kind of policy.")
     before = number(request.GET.get("before", ""))
-    versions = page.versions.history(who.tenant, before=before, limit=PAGE_SIZE)
-    entries = [Entry(version.table, Lines.of(page.lines(version.changes), MOST_OF_A_VERSION)) for version in versions]
-    address = reverse(f"{page.url}_history", args=[who.tenant.slug])
-    last = entries[-1].table.version if entries else 0
-    context: dict[str, Any] = {
-        "kind": page,
-        "may_open": who.may(page.least),
-        "entries": entries,
-        "current": page.versions.current(who.tenant),
-        "newest": address if before is not None else "",
-        "next": f"{address}?before={last}" if last > 0 else "",
+    current = _list_current(who.tenant)
+    saved = PolicyVersion.objects.filter(tenant=who.tenant, kind__in=[name] if name else listed)
+    if before is not None:
+        saved = saved.filter(pk__lt=before)
+    # Versions of a tenant are saved one after the other, so the newest has the highest key.
+    rows = list(saved.order_by("-pk").values_list("pk", "kind", "number")[: PAGE_SIZE + 1])
+    shown = [(kind, version) for _, kind, version in rows[:PAGE_SIZE]]
+    if len(rows) <= PAGE_SIZE:
+        shown += [(kind, AS_SHIPPED) for kind in listed if kind == name or (not name and kind in current)]
+    address = reverse("dashboard:policy_history", args=[who.tenant.slug])
+    asked = {"kind": name} if name else {}
+    last = rows[PAGE_SIZE - 1][0] if len(rows) > PAGE_SIZE else None
+    context = {
+        "kinds": [(kind, _KIND_PAGES[kind]) for kind in listed],
+        "kind": _KIND_PAGES.get(name),
+        "current": current.get(name, AS_SHIPPED),
+        "entries": list(_list_entries(who, shown, current)),
+        "newest": f"{address}?{urlencode(asked)}" if before is not None else "",
+        "next": f"{address}?{urlencode(asked | {'before': last})}" if last is not None else "",
     }
-    return render(request, "dashboard/policy/history.html", context, status=status)
+    return render(request, "dashboard/policy/history.html", context)
+
+
+def _list_current(tenant: Tenant) -> dict[str, int]:
+    """Return the number of the newest version of each kind that was ever saved."""
+    saved = PolicyVersion.objects.filter(tenant=tenant).order_by()
+    return dict(saved.values_list("kind").annotate(Max("number")))
+
+
+def _list_entries(
+    who: TenantMembership, shown: Collection[tuple[str, int]], current: Mapping[str, int]
+) -> Iterable[Entry]:
+    """Yield an entry for each of these versions, in their order. The versions of each kind follow each other."""
+    numbers: dict[str, list[int]] = {}
+    for kind, version in shown:
+        numbers.setdefault(kind, []).append(version)
+    read: dict[tuple[str, int], Version[Any]] = {}
+    for kind, those in numbers.items():
+        found = _KIND_PAGES[kind].versions.history(who.tenant, before=max(those) + 1, limit=len(those))
+        read |= {(kind, one.table.version): one for one in found}
+    for kind, version in shown:
+        policy, one = _KIND_PAGES[kind], read[kind, version]
+        lines = Lines.of(policy.lines(one.changes), MOST_OF_A_VERSION)
+        yield Entry(policy, one.table, lines, current.get(kind, AS_SHIPPED), who.may(policy.least))
+
+
+history_urls = [path("policies/history/", history, name="policy_history")]
 
 
 def _version(who: TenantMembership, page: PolicyPage[Any], text: str) -> Table[Any]:

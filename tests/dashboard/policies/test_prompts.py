@@ -180,7 +180,7 @@ def test_the_history_tells_the_lines_that_changed_and_leads_back(
 ) -> None:
     changed = TEXT.replace("price list", "catalogue") + "\nAnswer briefly."
     as_admin.post(f"{PAGE}save/", edited(text=changed))
-    page = as_admin.get(f"{PAGE}history/").text
+    page = as_admin.get("/t/acme/policies/history/?kind=prompts").text
     for text in (
         "grounding, type deal_data",
         "line 2 <del>Is every amount in the price list?</del>",
@@ -197,7 +197,7 @@ def test_names_and_texts_are_shown_as_text_and_cut(as_admin: Client, tenant: Ten
     row = PromptRow(Use.CRITIQUE, "<b>bold</b> " + "x" * 5000, workflow="<i>w</i>" + "w" * 150)
     prompts.save(tenant=tenant, base_version=0, rows=[row], actor="ada")
     for path in ("", "history/", f"?edit={row.name}", "compare/?from=0&to=1"):
-        page = as_admin.get(f"{PAGE}{path}").text
+        page = as_admin.get(f"{PAGE}{path}", follow=True).text
         for sign in ("<b>bold", "<i>w"):
             assert sign not in page
     assert "All of it" in as_admin.get(PAGE).text

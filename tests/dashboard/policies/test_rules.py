@@ -98,7 +98,7 @@ def test_a_set_and_its_first_rule_are_added(as_admin: Client, tenant: Tenant) ->
     page = as_admin.get(PAGE).text
     for text in ("price must be at most 100", "The price is within the limit", "deal_data"):
         assert text in text_of(page)
-    assert "for the desk" in as_admin.get(f"{PAGE}history/").text
+    assert "for the desk" in as_admin.get("/t/acme/policies/history/?kind=rules").text
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_conditions_are_edited_as_fields_and_shown_in_the_sentence(
     assert '<option value="any" selected>' in editor
     for name, value in (("when_field_2", "size"), ("when_compare_field_2", "limit"), ("when_field_3", "")):
         assert attributes(editor, f"[name={name}]", "value") == [value]
-    assert "when direction is LONG" in as_admin.get(f"{PAGE}history/").text
+    assert "when direction is LONG" in as_admin.get("/t/acme/policies/history/?kind=rules").text
     assert as_admin.post(f"{PAGE}save/", edited(base_version=3)).status_code == 302
     assert rule_of(tenant).when is None
 
@@ -364,7 +364,7 @@ def test_names_of_others_are_shown_as_text_and_cut(as_viewer: Client, tenant: Te
     sets = rules.parse([{"set_id": "a", "name": "<u>set</u>", "rules": [rule]}])
     rules.save(tenant=tenant, base_version=0, rows=sets, actor="ada")
     for path in ("", "history/", "compare/?from=0&to=1"):
-        page = as_viewer.get(f"{PAGE}{path}").text
+        page = as_viewer.get(f"{PAGE}{path}", follow=True).text
         for sign in ("<b>bold", "<i>v", "<u>set", "\u202e", "v" * 300, "n" * 300, "t" * 300):
             assert sign not in page
     assert "and 25 more" in as_viewer.get(PAGE).text
@@ -375,7 +375,7 @@ def test_the_history_tells_rule_by_rule_and_leads_back(
 ) -> None:
     as_admin.post(f"{PAGE}save/", edited(threshold="250"))
     as_admin.post(f"{PAGE}save/", edited(rule="", rule_id="other", field="fee", base_version=2))
-    page = as_admin.get(f"{PAGE}history/").text
+    page = as_admin.get("/t/acme/policies/history/?kind=rules").text
     for text in ("rule price_limit.threshold", "250", "rule other added", "fee must be at most 100", "set added"):
         assert text in page
     assert "A new tenant has no rules." in page

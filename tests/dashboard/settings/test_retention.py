@@ -46,7 +46,7 @@ def test_everything_is_kept_for_good_until_somebody_says_otherwise(as_admin: Cli
 
 
 def test_the_history_says_what_is_removed_as_shipped(as_admin: Client) -> None:
-    shown = text_of(as_admin.get("/t/acme/retention/history/"))
+    shown = text_of(as_admin.get("/t/acme/policies/history/?kind=retention"))
     assert "Everything is kept forever, deliveries for 14 days, tool results for 30 days." in shown
 
 
@@ -124,7 +124,7 @@ def test_a_kind_that_there_is_not_is_no_page(as_admin: Client) -> None:
 
 def test_the_history_tells_changes_in_words_and_goes_back(as_admin: Client, tenant: Tenant) -> None:
     as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": "30", "base_version": "0"})
-    page = as_admin.get("/t/acme/retention/history/").text
+    page = as_admin.get("/t/acme/policies/history/?kind=retention").text
     assert "Log lines" in page
     assert "30 days" in page
     as_admin.post("/t/acme/retention/revert/", {"to_version": "0", "base_version": "1"})

@@ -198,7 +198,7 @@ def test_the_form_takes_terms_by_type(client: Client, admin: Person, tenant: Ten
     sent = {"kind": "handoffs", "days": "", "types": types, "base_version": "0"}
     assert client.post("/t/acme/settings/retention/save/", sent).status_code == 302
     assert retention.current(tenant).row("handoffs").types == {"research_result": None, "status_update": 30}
-    assert "status_update" in client.get("/t/acme/retention/history/").text
+    assert "status_update" in client.get("/t/acme/policies/history/?kind=retention").text
     for bad in ("status_update = soon", "= 3", "x = 99999", "\n".join(f"t{number} = 1" for number in range(101))):
         page = client.get("/t/acme/settings/retention/", {"kind": "handoffs", "types": bad})
         assert page.status_code == 400, bad

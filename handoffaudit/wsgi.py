@@ -16,7 +16,7 @@ from django.core.handlers.base import reset_urlconf
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_finished, request_started
-from django.db import DatabaseError, close_old_connections, connection, reset_queries
+from django.db import DatabaseError, connection, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
@@ -77,6 +77,7 @@ class ApiHandler(WSGIHandler):
         try:
             match = self.resolve_request(request)
             response: HttpResponse = match.func(request, *match.args, **match.kwargs)
+            self.check_response(response, match.func)
         except Http404:
             # Django would render the 404 page, which needs the signed-in user.
             return HttpResponseNotFound()
@@ -129,7 +130,11 @@ def make_watched_connection() -> type:
         @classmethod
         def connect(cls, *args: Any, **more: Any) -> Any:
             opened = super().connect(*args, **more)
-            limit_for_requests(opened)
+            try:
+                limit_for_requests(opened)
+            except BaseException:
+                opened.close()
+                raise
             return opened
 
         def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
@@ -166,8 +171,6 @@ connection_created.connect(prepare_for_requests)
 # Django calls these receivers for each request. They have nothing to do here: nothing logs queries, the caches need no
 # closing, and each request sets the URL table anyway.
 request_started.disconnect(reset_queries)
-# The end of each request closes connections.
-request_started.disconnect(close_old_connections)
 request_finished.disconnect(close_caches)
 request_finished.disconnect(reset_urlconf)
 

@@ -56,6 +56,8 @@ def skip_parameters(**defaults: Any) -> Callable[[Any], Any]:
     def decorate(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         operation: Operation = run.__self__  # type: ignore[attr-defined]
         (check,) = operation.auth_callbacks
+        if operation.throttle_objects:
+            raise ValueError("a request without parameters would skip the throttle")
 
         def run_without_parameters(request: HttpRequest) -> HttpResponse:
             if request.META.get("QUERY_STRING"):

@@ -92,7 +92,6 @@ PAGES: Final = (
     Page("People", "settings", "Settings", Role.ADMIN),
     Page("API keys", "settings_keys", "Settings", Role.ADMIN),
     Page("Webhooks", "settings_webhooks", "Settings", Role.ADMIN),
-    Page("Alert rules", "thresholds", "Settings", Role.ADMIN),
     Page("Retention", "retention", "Settings", Role.ADMIN),
     Page("Legal holds", "holds", "Settings", Role.ADMIN),
     Page("Erasures", "erasures", "Settings", Role.ADMIN),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from django.db import connection, connections, router
+from django.db import DEFAULT_DB_ALIAS, connection, connections, router
 from django.db.models import (
     BigIntegerField,
     CharField,
@@ -376,11 +376,13 @@ def sum_rows(
     tail: str = "",
     *,
     only: str = "",
+    using: str = DEFAULT_DB_ALIAS,
 ) -> list[tuple[Any, ...]]:
     """Group the rows of all `parts` by the columns `by`; return these columns and the SQL expressions `sums`.
 
     Without columns, all rows are one group. All parts must have the same columns. `only` is SQL that orders and limits
-    the rows, `tail` orders and limits the result. Django can group neither a union nor a limited query.
+    the rows, `tail` orders and limits the result, and `using` is the alias of the database. Django can group neither a
+    union nor a limited query.
     """
     compiled = [part if isinstance(part, tuple) else Statement.of(part) for part in parts]
     # SQLite unites limited queries only inside of another query.
@@ -392,7 +394,7 @@ def sum_rows(
         rows = f"SELECT * FROM ({rows}) AS united {only}"  # noqa: S608
     grouped = f"GROUP BY {', '.join(by)}" if by else ""
     sql = f"SELECT {', '.join((*by, *sums))} FROM ({rows}) AS counted {grouped} {tail}"  # noqa: S608
-    with connection.cursor() as cursor:
+    with connections[using].cursor() as cursor:
         cursor.execute(sql, [param for _, params, _ in compiled for param in params])
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from django.db import connection
+from django.db import connection, router
 from django.db.models import Count, Min, Model, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
+from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
 from handoffaudit.handoffs.periods import (
     HOUR,
@@ -146,7 +147,8 @@ def _top_codes(limit: int) -> CompiledQuery:
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
     """Count the handoffs that wait for a person or a worker. Pass `unjudged` if the caller has counted it already."""
     unjudged = unjudged or count_unjudged(tenant)
-    [(held, rejected, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now())
+    # A replica may not have a new tenant yet.
+    [(held, rejected, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now()) or [(0, 0, 0)]
     oldest_held = find_first_received(Handoff.objects.filter(tenant=tenant, state=State.HELD))
     return Waiting(
         held=held or 0,
@@ -162,7 +164,9 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
 def count_unjudged(tenant: Tenant) -> Unjudged:
     """Count the handoffs that wait for a worker, in one query unless their number exceeds `COUNTED_LIVE`."""
     rows = _UNJUDGED.statement(tenant=tenant.pk)._replace(is_limited=True)
-    [(*numbers, parked, oldest_at)] = sum_rows([rows], (), _UNJUDGED_NUMBERS)
+    # The other counts of a page may be read from the replica, and must belong to the same moment.
+    reader = router.db_for_read(Handoff)
+    [(*numbers, parked, oldest_at)] = sum_rows([rows], (), _UNJUDGED_NUMBERS, using=reader)
     oldest_at = convert_time(oldest_at)
     by_state = dict(zip(WAITING_STATES, numbers, strict=True))
     every = sum(numbers)
@@ -282,12 +286,14 @@ def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, or None if there is none.
 
     The id has the time of the handoff, so a handoff that was sent late has an earlier id than handoffs that were
-    received before it. Only if such a handoff is first, the times of receipt of the first `COUNTED_LIVE` are compared.
+    received before it. Only if such a handoff is first, it is compared with the `COUNTED_LIVE` handoffs next to it whose
+    ids are before the time of its receipt, because all others were received after it.
     """
     rows = rows.order_by("id")
     first = rows.first()
     if first and first.sent_at:
-        return rows.filter(pk__in=rows[:COUNTED_LIVE].values("pk")).order_by("received_at", "id").first()
+        before = rows.filter(pk__lt=first_id_at(first.received_at))[:COUNTED_LIVE]
+        return rows.filter(pk__in=before.values("pk")).order_by("received_at", "id").first() or first
     return first
 
 

@@ -87,7 +87,6 @@ PAGE: PolicyPage[AlertRule] = PolicyPage(
     "Alerts",
     "Queue age and overdue holds are watched, with high levels; the others are off.",
     lines,
-    least=Role.ADMIN,
 )
 
 
@@ -224,8 +223,8 @@ def _alerts(request: HttpRequest, who: TenantMembership) -> dict[str, Any]:
         "tab": "alerts",
         "alerts": open_alerts(who.tenant),
         "past": [_past(describe_alert(who.tenant, alert)) for alert in found[:PAGE_SIZE]],
-        "newest": address if before is not None else "",
-        "next": f"{address}?before={found[PAGE_SIZE - 1].pk}" if len(found) > PAGE_SIZE else "",
+        "newest": f"{address}#resolved" if before is not None else "",
+        "next": f"{address}?before={found[PAGE_SIZE - 1].pk}#resolved" if len(found) > PAGE_SIZE else "",
     }
 
 

@@ -144,7 +144,8 @@ def count_concerning(tenant: Tenant, person: Person, most: int) -> dict[str, int
     """Count the handoffs in the views `mine` and `proposed` of a person, each up to `most`."""
     actor = Actor.person(person)
     values = {"tenant": tenant.pk, "person": person.pk, "kind": actor.kind, "actor": actor.name}
-    [numbers] = _compile_concerning(most).rows(**values)
+    # A replica may not have a new tenant yet.
+    [numbers] = _compile_concerning(most).rows(**values) or [(0, 0)]
     return dict(zip(("mine", "proposed"), numbers, strict=True))
 
 

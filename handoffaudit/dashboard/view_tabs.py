@@ -36,9 +36,6 @@ TITLES: Final = {
     "logs": "Logs",
 }
 
-# The view without filters has another name than "All" on these lists.
-EVERYTHING_NAMES: Final = {"groups": "Most waiting"}
-
 BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     "handoffs": (
         BuiltIn("waiting", "Waiting for a person", "state=held", "Held until a person decides"),
@@ -158,7 +155,7 @@ class Tabs:
 
     @property
     def everything_name(self) -> str:
-        return EVERYTHING_NAMES.get(self.page, "All")
+        return "All"
 
     @property
     def opens(self) -> bool:

@@ -90,6 +90,8 @@ def test_a_list_is_sorted_on_a_small_screen(
 ) -> None:
     page = open_page("rui", width=390)
     page.goto(f"{default.pages}{path}/?saved=all")
+    if path == "handoffs":
+        page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Order").select_option(order)
     expect(page).to_have_url(re.compile(f"sort={sort}"))
     expect(page.locator("caption")).to_have_text(f"{path.capitalize()}, {order.lower()}")
@@ -190,3 +192,30 @@ def test_a_long_name_without_a_space_fits_a_narrow_window(open_page: OpenPage, d
         page.goto(f"{default.pages}{address}")
         settled(page)
         assert overflow(page) == 0, address
+
+
+def test_filters_are_folded_on_a_small_screen_only(open_page: OpenPage, default: Sender) -> None:
+    sent(default)
+    page = open_page("rui", width=390)
+    page.goto(f"{default.pages}handoffs/?saved=all")
+    kind, fold = page.get_by_label("Type", exact=True), page.get_by_text("Filters", exact=True)
+    expect(kind).to_be_hidden()
+    assert page.locator("#rows tbody tr").first.bounding_box()["y"] < 400
+    fold.press("Enter")
+    expect(kind).to_be_visible()
+    fold.press("Enter")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(kind).to_be_visible()
+    expect(fold).to_be_hidden()
+
+
+def test_a_table_that_goes_on_says_so_and_a_checkbox_is_on_its_line(open_page: OpenPage, default: Sender) -> None:
+    sent(default)
+    page = open_page("rui", width=390)
+    page.goto(f"{default.pages}traces/?saved=all")
+    table = page.locator(".table-scroll")
+    assert (
+        table.evaluate("(box) => getComputedStyle(box).backgroundAttachment") == "local, local, scroll, scroll, scroll"
+    )
+    box, link = table.locator(".row-select").first.bounding_box(), table.locator("a.row-link").first.bounding_box()
+    assert abs(box["y"] + box["height"] / 2 - link["y"] - link["height"] / 2) < 5

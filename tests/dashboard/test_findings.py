@@ -18,7 +18,7 @@ from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.support import RUI
 from tests.handoffs.support import held, judged
-from tests.pages import attributes, select, text_of
+from tests.pages import attributes, select, text_of, texts
 
 pytestmark = pytest.mark.django_db
 
@@ -215,3 +215,7 @@ def test_a_finding_leads_to_its_group(tenant: Tenant, django_assert_num_queries:
         other = group_link(Context({"who": None}), handoff, "chain.circular", "elsewhere")
     assert linked["group"] == group(tenant)
     assert other["group"] is None
+
+
+def test_the_view_of_all_groups_is_not_named_like_the_one_of_groups_that_wait(browser: Client) -> None:
+    assert texts(browser.get("/t/acme/groups/"), ".views-tabs a")[:2] == ["All", "Waiting for review"]

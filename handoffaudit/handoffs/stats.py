@@ -286,13 +286,13 @@ def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, or None if there is none.
 
     The id has the time of the handoff, so a handoff that was sent late has an earlier id than handoffs that were
-    received before it. Only if such a handoff is first, it is compared with the `COUNTED_LIVE` handoffs next to it whose
-    ids are before the time of its receipt, because all others were received after it.
+    received before it. Only if such a handoff is first, it is compared with at most `COUNTED_LIVE` handoffs whose ids
+    are before a second after its receipt, because all others were received later.
     """
     rows = rows.order_by("id")
     first = rows.first()
     if first and first.sent_at:
-        before = rows.filter(pk__lt=first_id_at(first.received_at))[:COUNTED_LIVE]
+        before = rows.filter(pk__lt=first_id_at(first.received_at + timedelta(seconds=1)))[:COUNTED_LIVE]
         return rows.filter(pk__in=before.values("pk")).order_by("received_at", "id").first() or first
     return first
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from django.db import connection
-
 REMEDY = (
     "restore a backup: stop the server, put the backup in the place of that file, remove the files that end in -wal and"
     " -shm beside it, and start again."
@@ -67,6 +65,8 @@ class DamageWatch:
 
     def is_there(self) -> bool:
         """Return whether the file is damaged. Check the file again if the last check is old."""
+        from django.db import connection  # noqa: PLC0415 -- commands that only check files start without Django
+
         if connection.vendor != "sqlite":
             return False
         if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 
 from handoffaudit import sqlite_file
 from handoffaudit.database_faults import LockTimeout
@@ -70,8 +70,8 @@ def test_an_error_that_was_caused_by_damage_is_told_from_others(file: Path) -> N
 
 
 def test_readiness_looks_at_the_file_once_in_a_while(file: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sqlite_file.connection, "vendor", "sqlite")
-    monkeypatch.setitem(sqlite_file.connection.settings_dict, "NAME", str(file))
+    monkeypatch.setattr(connection, "vendor", "sqlite")
+    monkeypatch.setitem(connection.settings_dict, "NAME", str(file))
     looks = sqlite_file.DamageWatch()
     assert not looks.is_there()
     damage(file)

@@ -38,7 +38,7 @@ def test_each_state_icon_and_token_is_shown(page: str) -> None:
     names = re.findall(r"^\s+(--[a-z0-9-]+):", gallery.sheet(), flags=re.MULTILINE)
     # Shadows and the veil behind dialogs are neither a colour to read on nor a size.
     unshown = {name for name in names if f"<code>{name}</code>" not in page}
-    assert unshown <= {"--shadow", "--shadow-high", "--backdrop"}
+    assert unshown <= {"--shadow", "--shadow-high", "--backdrop", "--edge"}
     assert all(f"<span>{state}</span>" in page for state in State)
     assert all(f"<span>{name}</span>" in page for name in STROKED)
 

@@ -78,7 +78,7 @@ def test_a_person_is_added_with_a_link_that_is_shown_once_and_works(as_admin: Cl
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("", "A name is needed"), ("viewer", "here already"), ("stranger", "taken"), ("a b", "cannot be")],
+    [("", "A name is needed"), ("viewer", "of this tenant already"), ("stranger", "taken"), ("a b", "cannot be")],
 )
 def test_a_person_who_cannot_be_added_is_told_at_the_field(
     as_admin: Client, viewer: Person, stranger: Person, name: str, told: str

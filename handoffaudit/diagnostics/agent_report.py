@@ -13,9 +13,10 @@ from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.agents import Agent, AgentRoute, TraceStats, agents_of, load_routes
 from handoffaudit.diagnostics.file_stats import FileTally, Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
+from handoffaudit.handoffs.compiled_queries import sum_rows
 from handoffaudit.handoffs.counts import HOURLY_SOURCES
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.periods import TimeBucket, Window, sum_rows
+from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import known_agents

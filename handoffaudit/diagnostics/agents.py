@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import TracedHandoff
+from handoffaudit.handoffs.compiled_queries import sum_rows
 from handoffaudit.handoffs.db import collect_values, split_values
 from handoffaudit.handoffs.models import AgentBehaviour
-from handoffaudit.handoffs.periods import sum_rows
 from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
 from handoffaudit.policy import agents as policy_agents
 from handoffaudit.policy import kinds

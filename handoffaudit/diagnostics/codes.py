@@ -11,10 +11,11 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.compiled_queries import TENANT, TEXT, TIME, CompiledQuery, Parameter
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
-from handoffaudit.handoffs.periods import TENANT, TEXT, TIME, CompiledQuery, Parameter, TimeBucket, Window
+from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.rates import FINAL, Share, ShareChange, sum_outcomes
 from handoffaudit.validation.issues import Severity

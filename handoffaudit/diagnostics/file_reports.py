@@ -25,12 +25,12 @@ from handoffaudit.diagnostics.models import FileReport, HealthCount, RetentionRu
 from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import event_log, recount
+from handoffaudit.handoffs.compiled_queries import sum_rows
 from handoffaudit.handoffs.counts import Aggregate
 from handoffaudit.handoffs.filters import is_before, is_since, parse_cursor
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.periods import sum_rows
 from handoffaudit.handoffs.recount import Difference
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.kinds import file_policy

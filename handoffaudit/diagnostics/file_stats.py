@@ -15,9 +15,10 @@ from django.db.models.expressions import RawSQL
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
 from handoffaudit.diagnostics.models import DailyFileCount, HealthCount, HourlyFileCount, LogCount
-from handoffaudit.handoffs import periods
+from handoffaudit.handoffs import compiled_queries
+from handoffaudit.handoffs.compiled_queries import CompiledQuery, Parameter, Statement, sum_rows
 from handoffaudit.handoffs.counts import Aggregate, Key
-from handoffaudit.handoffs.periods import CompiledQuery, Parameter, Statement, TimeBucket, TimeScale, Window, sum_rows
+from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window
 from handoffaudit.handoffs.rates import Share, split_period
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
@@ -381,13 +382,13 @@ def _compile(
     by: tuple[str, ...], step: tuple[timedelta, datetime] | None, number: str = "", *, of_agent: bool
 ) -> CompiledQuery:
     """Return the query for the columns `by` and the numbers: of days, or of hours with `number` as their number."""
-    time, kind = ("hour", periods.TIME) if number else ("day", periods.DAY)
+    time, kind = ("hour", compiled_queries.TIME) if number else ("day", compiled_queries.DAY)
     bounds: dict[str, Any] = {f"{time}__gte": Parameter("since", kind), f"{time}__lt": Parameter("until", kind)}
     if of_agent:
-        bounds["agent"] = Parameter("agent", periods.TEXT)
+        bounds["agent"] = Parameter("agent", compiled_queries.TEXT)
 
     def build() -> "QuerySet[Any, Any]":
-        rows: Any = (HealthCount if number else DailyFileCount).objects.filter(tenant=periods.TENANT, **bounds)
+        rows: Any = (HealthCount if number else DailyFileCount).objects.filter(tenant=compiled_queries.TENANT, **bounds)
         if number:
             cases = {name: f"CASE WHEN {sql} THEN {number} END" for name, sql in _CONDITIONS.items()}
             rows = rows.annotate(**{name: RawSQL(sql, ()) for name, sql in cases.items()})  # noqa: S611

@@ -11,9 +11,9 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.compiled_queries import DAY, TENANT, TIME, CompiledQuery, Parameter, bind
 from handoffaudit.handoffs.counts import OUTCOMES
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyTotal
-from handoffaudit.handoffs.periods import DAY, TENANT, TIME, CompiledQuery, Parameter, bind
 from handoffaudit.handoffs.rates import SUMS, TOTAL, Share, Sums, outcome_counts_of
 from handoffaudit.policy.models import PolicyVersion
 

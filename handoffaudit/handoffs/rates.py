@@ -17,9 +17,19 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.compiled_queries import (
+    DAY,
+    TENANT,
+    TEXT,
+    TIME,
+    CompiledQuery,
+    Parameter,
+    Statement,
+    sum_rows,
+)
 from handoffaudit.handoffs.counts import OUTCOMES, widen_to_days
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, State
-from handoffaudit.handoffs.periods import DAY, HOUR, TENANT, TEXT, TIME, CompiledQuery, Parameter, Statement, sum_rows
+from handoffaudit.handoffs.periods import HOUR
 from handoffaudit.validation.times import hour_of
 
 _DAY: Final = timedelta(days=1)

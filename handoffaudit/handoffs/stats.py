@@ -13,21 +13,19 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db
-from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
-from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
-from handoffaudit.handoffs.periods import (
-    HOUR,
+from handoffaudit.handoffs.compiled_queries import (
     TENANT,
     TIME,
     CompiledQuery,
     Parameter,
-    TimeBucket,
-    TimeScale,
     convert_time,
     count_rows,
     sum_rows,
 )
+from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
 from handoffaudit.validation.times import hour_of
 
 BEGINNING, END = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)

@@ -17,10 +17,10 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import counts, queries
+from handoffaudit.handoffs.compiled_queries import NUMBER, TENANT, TEXT, TIME, CompiledQuery, Parameter, count_rows
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import CURSOR_REMEDY, Filters, parse_cursor
 from handoffaudit.handoffs.models import Event, Handoff, State
-from handoffaudit.handoffs.periods import NUMBER, TENANT, TEXT, TIME, CompiledQuery, Parameter, count_rows
 from handoffaudit.handoffs.queries import EVERYTHING, Page, decided_handoffs, decision_events, exclude_undone
 from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor

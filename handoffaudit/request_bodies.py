@@ -279,7 +279,7 @@ def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = Fal
 
 
 def begin_read(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> None:
-    """Take a place for a sender whose body is read, and watch slow connections until `end_read`."""
+    """Take a place for a sender while its body is read, and watch slow connections until `end_read`."""
     _places.take(sender, MOST_FOR_FORMS if is_form else MOST_READING)
     port = str(environ.get("SERVER_PORT", ""))
     try:

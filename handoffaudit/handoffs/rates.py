@@ -109,7 +109,7 @@ def sum_outcomes(
 def _list_parts(
     tenant: Tenant, split: PeriodSplit, columns: Names, codes: Sequence[str], narrowed: Q
 ) -> Iterator[Statement]:
-    """Yield the statements whose rows are to be summed: the columns and the numbers of each outcome."""
+    """Yield the statements to sum. Their rows have the columns and the numbers of each outcome."""
     values = {"tenant": tenant.pk} | {f"code_{place}": code for place, code in enumerate(codes)}
     if split.first < split.after:
         days = {"since": split.first, "until": split.after}

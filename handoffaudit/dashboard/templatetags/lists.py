@@ -303,7 +303,7 @@ def _render_row(row: Row, slug: str, query: str, opened: UUID | None, *, may_rev
 
 @register.simple_tag
 def queue_hold(row: Row) -> SafeString:
-    """Render who has the handoff open; the element is empty if nobody else has."""
+    """Render who has the handoff open; the element is empty if nobody else has it open."""
     place = f'<span class="queue-hold" id="hold-{row.handoff.pk}"'
     if not row.hold:
         return mark_safe(f"\n\n\n{place}></span>\n\n\n")  # noqa: S308

@@ -56,7 +56,7 @@ def find(document: Document) -> NativeHandoff | None:
 
 
 def find_resembling(document: Document) -> Framework | None:
-    """Return the framework whose record a document resembles, if the record is not a handoff that can be read."""
+    """Return the framework whose record a document resembles, if the record cannot be read as a handoff."""
     if _OF_A_HOST in document or find(document):
         return None
     return next((framework for framework in FRAMEWORKS if framework.resembles(document)), None)

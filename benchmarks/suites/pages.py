@@ -51,6 +51,8 @@ PLAIN = {
     "a rule code, 30 days": "diagnostics/codes/chain.circular/?period=30d",
     "agents, 30 days": "agents/?period=30d",
     "agents, 30 days, by rate": "agents/?period=30d&sort=accepted",
+    "agents, the map": "agents/?period=30d&show=map",
+    "agents, the matrix": "agents/?period=30d&show=matrix",
     "one agent, 30 days": "agents/agent-10/?period=30d",
     "declared routes": "declared/",
     "roles": "roles/",
@@ -68,12 +70,12 @@ PLAIN = {
     "rules": "rules/",
     "schemas": "schemas/",
     "prompts": "prompts/",
+    "versions of policies": "policies/history/",
     "cases": "cases/",
     "people": "settings/",
     "API keys": "settings/keys/",
     "webhooks": "settings/webhooks/",
     "alerts": "diagnostics/alerts/",
-    "alert rules": "settings/alerts/",
     "LLM": "diagnostics/model/",
     "retention": "settings/retention/",
     "audit log": "settings/audit/",
@@ -114,7 +116,8 @@ class Filled:
 
 def pages(options: Options) -> Iterator[Row]:
     if "postgresql" in options.databases:
-        yield from _compared(places.postgresql("few"), places.postgresql("many"), options)
+        kept = options.filled and f"{options.filled}_few"
+        yield from _compared(places.postgresql("few", kept), places.postgresql("many", options.filled), options)
     if "sqlite" in options.databases and not options.by_server:
         yield from _compared(places.sqlite(), places.sqlite(), options)
 

@@ -79,9 +79,7 @@ def is_plain(handoff: PreparedHandoff) -> bool:
     return db.is_postgresql() or not connection.in_atomic_block
 
 
-def store_one(
-    handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True, tries: int = 2
-) -> ExistingHandoff | None:
+def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True, tries: int = 2) -> ExistingHandoff | None:
     """Store a plain handoff and return None. If a stored handoff already has the id, return that handoff instead.
 
     With `wakes`, a worker is notified.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.json_text import canonical, compact
-from handoffaudit.validation.layers.grounding.records import leaves
+from handoffaudit.validation.layers.grounding.records import MAX_LEAVES, leaves
 from handoffaudit.validation.layers.grounding.sources import plain_words
 from handoffaudit.validation.layers.grounding.values import (
     TextValue,
@@ -29,7 +29,7 @@ from handoffaudit.validation.prompts.secrets import mask_text
 
 MOST_TEXT: Final = 16 * 1024
 # The characters of a result from which values are taken. What follows them is only part of the hash. A call with more
-# characters in its arguments gives no evidence.
+# characters in its arguments gives no evidence, and neither does a call with `MAX_LEAVES` texts and numbers.
 MOST_READ: Final = 64 * 1024
 
 _MOST_VALUES: Final = 2_000
@@ -43,6 +43,8 @@ _LONGEST_LABEL: Final = 60
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1000,}={0,2}")
 _FILE: Final = "…"
 _NO_LABEL: Final = re.compile(r"[^\w@/+-]+")
+# A key such as `order_id` or `orderId` is the name of a field. All other keys of arguments can have values.
+_FIELD: Final = re.compile(r"[a-z_][A-Za-z_]*")
 
 
 class Grade(StrEnum):
@@ -152,10 +154,12 @@ def sources_of(label: str, evidence: Any, values: Iterable[str]) -> Iterator[Sou
 
 
 class _Echo:
-    """The values of a call's arguments, in the normal forms that two spellings of one value share."""
+    """The values and keys of a call's arguments, in the normal forms that two spellings of one value share."""
 
     def __init__(self, arguments: Any) -> None:
-        texts = [source.text for source in leaves(arguments, "")]
+        found = leaves(arguments, "")
+        # A list or a dictionary often repeats a text, which is read once.
+        texts = list(dict.fromkeys([*(source.text for source in found), *_keys_with_values(arguments)]))
         self.numbers: set[float] = set()
         self.days: set[Day] = set()
         self.minutes: set[int | None] = set()
@@ -167,7 +171,7 @@ class _Echo:
         for text in texts:
             self._add(text[: max(MOST_READ - read, 0)])
             read += len(text)
-        self.is_cut = read > MOST_READ
+        self.is_cut = read > MOST_READ or len(found) >= MAX_LEAVES
 
     def _add(self, text: str) -> None:
         self.words.update(plain_words(text))
@@ -241,6 +245,18 @@ class _Echo:
                 return minutes_of(value.text) in self.minutes
             case _:
                 return _identifier(value) in self.texts
+
+
+def _keys_with_values(arguments: Any) -> Iterator[str]:
+    """Yield the keys of a JSON value that are not only names of fields."""
+    waiting = [arguments]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            yield from (key for key in map(str, item) if not _FIELD.fullmatch(key))
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
 
 
 def _identifier(value: TextValue) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate, islice
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from django.conf import settings
@@ -36,10 +36,11 @@ from handoffaudit.validation.formats.telemetry import make_document, moment_of
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.telemetry import outputs
-from handoffaudit.validation.telemetry.facts import Span
+from handoffaudit.validation.telemetry.facts import Facts, Span
 from handoffaudit.validation.telemetry.handoff_rules import Found, acting_agent, find_in
 from handoffaudit.validation.telemetry.trees import Tree
 from handoffaudit.validation.text import trace_name
+from handoffaudit.validation.tool_results import TOO_LONG
 
 # The newest results of a trace are taken, because masking them takes longer than storing handoffs.
 _MOST_RESULTS: Final = 200
@@ -99,12 +100,20 @@ def _read_result(span: Span, agent: str) -> ToolResultIn | None:
             call_id=facts.call_id or f"{span.trace_id}-{span.span_id}",
             agent=agent,
             at=moment_of(span.ended),
-            arguments=outputs.parse(facts.arguments) or facts.arguments or None,
+            arguments=_read_arguments(facts),
             result=facts.result if result is None else result,
         )
     except ValidationError:
         # A tool without a usable name cannot be cited.
         return None
+
+
+def _read_arguments(facts: Facts) -> Any:
+    """Return all that a span says about the arguments of a tool, with and without the wrapping of frameworks."""
+    if facts.is_cut:
+        return TOO_LONG
+    bare = outputs.parse(facts.arguments) or facts.arguments or None
+    return [outputs.parse(facts.stated) or facts.stated, bare] if facts.stated else bare
 
 
 log = structlog.get_logger(__name__)

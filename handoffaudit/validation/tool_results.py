@@ -32,6 +32,9 @@ MOST_TEXT: Final = 16 * 1024
 # characters in its arguments gives no evidence, and neither does a call with `MAX_LEAVES` texts and numbers.
 MOST_READ: Final = 64 * 1024
 
+# Stands for the arguments of a call that are too long to be read.
+TOO_LONG: Final = object()
+
 _MOST_VALUES: Final = 2_000
 # Every value of a text of `MOST_READ` characters, so that no value hides behind others.
 _ALL_VALUES: Final = MOST_READ
@@ -80,7 +83,10 @@ class Capture:
 
 
 def capture(result: Any, arguments: Any = None) -> Capture:
-    """Return what to store of a result, which is any JSON value. The arguments of the call are not stored."""
+    """Return what to store of a result, which is any JSON value.
+
+    The arguments of the call, or `TOO_LONG`, are not stored.
+    """
     content, rest = _mask(_drop_files(result))
     echo = _Echo(arguments)
     digest = sha256(canonical(result)).hexdigest()
@@ -171,7 +177,7 @@ class _Echo:
         for text in texts:
             self._add(text[: max(MOST_READ - read, 0)])
             read += len(text)
-        self.is_cut = read > MOST_READ or len(found) >= MAX_LEAVES
+        self.is_cut = arguments is TOO_LONG or read > MOST_READ or len(found) >= MAX_LEAVES
 
     def _add(self, text: str) -> None:
         self.words.update(plain_words(text))

@@ -217,6 +217,42 @@ def test_results_of_tools_become_tool_results_with_the_grade_of_the_key(tenant: 
     assert ToolResult.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"input__value": "x" * 65_536 + " 4711.50"},
+        {"gen_ai__tool__call__arguments": {"text": "x " * 40_000}, "input__value": "4711.50"},
+        {"input__value": {"type": "Order", "properties": {"total": "4711.50"}}},
+        {"gen_ai__tool__call__arguments": {"type": "object", "properties": {"total": {"is": "4711.50"}}}},
+        {"input__value": {"input": {"a": 1}, "metadata": {"total": "4711.50"}}},
+        {"input__value": {"inputs": {}, "name": "4711.50"}},
+        {"input__value": {"input_str": "{}", "total": "4711.50"}},
+        {"input__value": {"args": {}, "ctx": "<a.b object>", "metadata": {"4711.50": 1}}},
+        {"input__value": "{'total': '4711.50'}"},
+        {"input__value": '{"a": ' * 70 + '"4711.50"' + "}" * 70},
+        {"gen_ai__tool__call__arguments": "a", "input__value": {"total": "4711.50"}},
+    ],
+)
+def test_nothing_that_a_span_says_about_the_arguments_is_evidence(tenant: Tenant, stated: dict[str, Any]) -> None:
+    with client(make_key(tenant, "ingest", "observe")) as api:
+        send_spans(api, agent(1, "triage"), tool(2, "echo", 1, output__value="It is 4711.50.", **stated))
+    wait(11)
+    assert "4711" not in ToolResult.objects.get().evidence != ""
+
+
+def test_what_frameworks_add_to_the_arguments_leaves_the_result_as_it_is(tenant: Tenant) -> None:
+    metadata = {"langgraph_step": 2, "langgraph_path": ["__pregel_push", 0, False]}
+    schema = {"type": "object", "properties": {"days": {"type": "integer", "maximum": 30}}}
+    wrapped = {"input_str": "{}", "tags": [], "metadata": metadata, "inputs": {}}
+    result = {"found": 2, "missing": 0}
+    with client(make_key(tenant, "ingest", "observe")) as api:
+        given = {"gen_ai__tool__call__arguments": wrapped, "output__value": result}
+        bare = {"input__value": {"days": 7}, "tool__parameters": schema, "output__value": {"most": 30}}
+        send_spans(api, agent(1, "triage"), tool(2, "count", 1, **given), tool(3, "look", 1, at=2, **bare))
+    wait(11)
+    assert set(ToolResult.objects.values_list("evidence", flat=True)) == {""}
+
+
 def test_a_rejected_span_is_named_in_the_answer(api: httpx.Client) -> None:
     answered = send_spans(api, agent(1, "x" * 1000), agent(2, "writer"))
     assert answered["partialSuccess"]["rejectedSpans"] == "1"

@@ -199,12 +199,9 @@ def store(rows: Sequence[ToolResult], sender: str, grade: Grade, now: datetime) 
 def _compare(row: ToolResult, before: ToolResult | None) -> Storage:
     if before is None:
         return Storage.STORED
-    if _RANK[row.grade] < _RANK[before.grade]:
+    if Grade(row.grade).rank < Grade(before.grade).rank:
         return Storage.REPLACED
     return Storage.KNOWN if row.sha256 == before.sha256 else Storage.CONFLICT
-
-
-_RANK: Final[dict[str, int]] = {grade.value: rank for rank, grade in enumerate(Grade)}
 
 
 def _trim(of_trace: "QuerySet[ToolResult]") -> None:

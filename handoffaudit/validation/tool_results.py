@@ -61,7 +61,18 @@ class Grade(StrEnum):
     def is_evidence(self) -> bool:
         return self is not Grade.SAID
 
+    @property
+    def rank(self) -> int:
+        """Return the place of the grade, 0 for the best."""
+        return _GRADES.index(self)
 
+    @property
+    def as_good(self) -> "tuple[Grade, ...]":
+        """Return this grade and all better ones."""
+        return _GRADES[: self.rank + 1]
+
+
+_GRADES: Final = tuple(Grade)
 # The best grade first.
 EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
 

@@ -271,8 +271,9 @@ class TelemetryTrace(Leased):
 
 
 class TelemetrySpan(models.Model):
-    """The facts of one span that the rules need, as JSON. A span that is sent twice is stored once.
+    """The facts of one span that the rules need, as JSON.
 
+    A span that is sent twice is stored once, and once more if a key of a better grade sends it.
     `key` is the number of the key that sent the span. `started` and `ended` are nanoseconds since 1970. Rows are
     removed with their trace.
     """

@@ -78,7 +78,7 @@ class Capture:
 
 
 def capture(result: Any, arguments: Any = None) -> Capture:
-    """Return what to store of a result, which is any JSON value. The arguments of the call are not stored."""
+    """Return the parts of a result to store. The result is any JSON value. The arguments of the call are not stored."""
     content, rest = _mask(_drop_files(result))
     echo = _Echo(arguments)
     digest = sha256(canonical(result)).hexdigest()

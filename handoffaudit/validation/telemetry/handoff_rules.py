@@ -190,7 +190,7 @@ def find_in(tree: Tree) -> list[Found]:
 
 
 def _first(tree: Tree, span: Span) -> list[Found]:
-    """Return what the first rule that applies to a span finds there."""
+    """Return the handoffs that the first rule that applies to a span finds there."""
     return next((found for rule in RULES if (found := list(rule.find(tree, span)))), [])
 
 

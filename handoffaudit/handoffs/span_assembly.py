@@ -115,7 +115,7 @@ _MOST_TRIES: Final = 5
 # The newest traces of a conversation.
 _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
-# A handoff with an inferred part waits so many times longer while a span that the trace names as a parent is missing.
+# The wait of a handoff with an inferred part is multiplied by this while a span that others name as parent is missing.
 _PATIENCE: Final = 30
 # More refused handoffs of a trace are offered again at its next look.
 _MOST_REFUSED: Final = 1_000
@@ -304,7 +304,7 @@ def _submit(key: KeyIdentity, offers: Sequence[_Offer]) -> None:
 
 
 def _refusal_of(found: Found) -> tuple[str, str, str]:
-    """Return what identifies a refused handoff of a trace. With another source, its key may be allowed to send it."""
+    """Return the identity of a refused handoff of a trace. Its key may be allowed to send it with another source."""
     return found.span.span_id, found.source, found.target
 
 

@@ -86,7 +86,7 @@ class WrongToolResults(Exception):
 
 
 class Storage(StrEnum):
-    """What became of a result that was sent."""
+    """The outcome of storing a result."""
 
     STORED = "stored"
     KNOWN = "known"
@@ -242,7 +242,7 @@ class TraceEvidence:
     _loaded: "OrderedDict[str, list[tuple[datetime, tuple[Source, ...]]]]"
 
     def of(self, handoff: Handoff) -> tuple[Source, ...]:
-        """Return what the tools of the trace had returned by the time of the handoff, the newest result first."""
+        """Return the results that the tools of the trace had returned by the time of the handoff, newest first."""
         trace_id = trace_name(handoff.trace_id)
         if trace_id not in self.traces:
             return ()

@@ -94,7 +94,7 @@ class Capture:
 
 
 def capture(result: Any, arguments: Any = None) -> Capture:
-    """Return what to store of a result, which is any JSON value.
+    """Return the parts of a result to store. The result is any JSON value.
 
     The arguments of the call, or `TOO_LONG`, are not stored.
     """

@@ -223,7 +223,7 @@ def _calls_in(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:
 
 
 def _first(tree: Tree, span: Span) -> list[Found]:
-    """Return what the first rule that applies to a span finds there."""
+    """Return the handoffs that the first rule that applies to a span finds there."""
     return next((found for rule in RULES if (found := list(rule.find(tree, span)))), [])
 
 

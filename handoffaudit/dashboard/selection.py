@@ -54,7 +54,7 @@ MOST_SELECTED: Final = 100
 
 _FILTERS: Final[dict[str, type[FilterSet]]] = {"handoffs": Filters, "groups": GroupFilters, "traces": TraceFilters}
 
-# What the rows of each list are, and its title.
+# The noun for the rows of each list, and its title.
 _NOUNS: Final = {"handoffs": "handoff", "groups": "finding group", "traces": "trace", "agents": "agent"}
 _TITLES: Final = {"handoffs": "Handoffs", "groups": "Findings", "traces": "Traces", "agents": "Agents"}
 

@@ -1,4 +1,4 @@
-"""What the agents of a trace brought into it, and the roles of sources, for the judging of later handoffs."""
+"""Facts of a trace, which its agents brought into it, and roles of sources, for the judging of later handoffs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _NO_LABEL: Final = re.compile(r"[\[\].:\s]+")
 
 
 class Known(NamedTuple):
-    """What is known before a handoff is judged: the role of its source, and the facts of its trace."""
+    """The knowledge before a handoff is judged: the role of its source, and the facts of its trace."""
 
     role: SourceRole
     reported: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class TraceFacts:
     _keys: dict[UUID, list[str]] = field(default_factory=dict)
 
     def known_to(self, handoff: Handoff, record: Record, declared: Mapping[str, AgentRole]) -> Known:
-        """Return what is known to the judges of a handoff. Facts of later handoffs do not count.
+        """Return the role and the facts for the judging of a handoff. Facts of later handoffs do not count.
 
         A handoff counts once for the behaviour of its source, even if its repaired candidates are judged as well.
         """
@@ -84,7 +84,7 @@ class TraceFacts:
         return known
 
     def snapshot(self, handoff: Handoff) -> "Snapshot":
-        """Return what is known before a handoff is judged, to judge a copy of it later."""
+        """Return the knowledge before a handoff is judged, to judge a copy of the handoff later."""
         found = self._list_earlier(handoff)[::-1]
         return Snapshot(
             self._behaviour.get(handoff.source_agent_id, ""), tuple((one.kind, one.label, one.content) for one in found)
@@ -123,7 +123,7 @@ class TraceFacts:
         return role
 
     def learn(self, handoff: Handoff, record: Record, known: Known, claims: Iterable[Claim]) -> None:
-        """Keep what a judged handoff brought into its trace, once."""
+        """Keep the facts that a judged handoff brought into its trace, once."""
         if not handoff.trace_id or handoff.pk in self._new:
             return
         if known.role.is_evidence:
@@ -143,7 +143,7 @@ class TraceFacts:
         self._new[handoff.pk] = self._facts.setdefault(handoff.trace_id, {})[handoff.pk] = fact
 
     def fact_of(self, handoff: UUID) -> TraceFact | None:
-        """Return what a handoff brought into its trace, or None."""
+        """Return the facts that a handoff brought into its trace, or None."""
         return self._new.get(handoff)
 
     def store_behaviour(self) -> None:
@@ -217,9 +217,10 @@ def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[st
 
 
 def _list_wanted(handoffs: Sequence[Handoff]) -> list[tuple[str, UUID, UUID]]:
-    """Return the trace of each handoff, the handoff before it in the batch and the trace (or the least id), and itself.
+    """Return the ranges of handoffs whose newest facts the handoffs know, so that no fact is read twice.
 
-    The newest facts of each of these ranges are all that the handoffs know, and none of them is read twice.
+    For each handoff, the range has the trace, the id of the handoff before it in the batch and the trace, or the least
+    id, and the id of the handoff itself.
     """
     wanted: list[tuple[str, UUID, UUID]] = []
     for trace, pk in sorted({(handoff.trace_id, handoff.pk) for handoff in handoffs if handoff.trace_id}):
@@ -256,7 +257,7 @@ _BEHAVIOURS: Final = f"""
 
 
 def store(facts: Iterable[TraceFact]) -> None:
-    """Store what judged handoffs brought into their traces; call inside a transaction."""
+    """Store the facts that judged handoffs brought into their traces; call inside a transaction."""
     rows = list(facts)
     if rows:
         TraceFact.objects.bulk_create(

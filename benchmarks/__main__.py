@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="the larger number of handoffs for the pages")
     parser.add_argument("--by-server", action="store_true", help="let PostgreSQL make the rows of `pages`: 10 million")
     parser.add_argument("--database", choices=["postgresql", "sqlite"], action="append", help="only this one")
-    parser.add_argument("--filled", metavar="NAME", default="", help="database that `browser` and `pages` fill once and keep")
+    parser.add_argument("--filled", metavar="NAME", default="", help="database that `browser` and `pages` keep")
     asked = parser.parse_args()
     if asked.names == [ALL]:
         asked.names, asked.write = [], True

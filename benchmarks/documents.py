@@ -120,6 +120,6 @@ def _spans() -> bytes:
 
 
 def exports(traces: int) -> Iterator[bytes]:
-    """Yield exports of so many traces without end. Messages of the protocol can be joined as they are."""
+    """Yield exports with this number of traces, without end. Messages of the protocol can be joined as they are."""
     while True:
         yield b"".join(_spans().replace(_TRACE, os.urandom(16)) for _ in range(traces))

@@ -123,7 +123,7 @@ def timed_recount() -> dict[str, Any]:
 
 
 def remove_handoffs(seconds: float) -> dict[str, Any]:
-    """Remove the handoffs that are older than 60 days, for at most so many seconds, as a worker does."""
+    """Remove the handoffs that are older than 60 days, for at most this number of seconds, as a worker does."""
     import time
     from datetime import timedelta
 

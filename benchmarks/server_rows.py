@@ -16,7 +16,7 @@ from benchmarks.filling import _samples
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import partitions, recount
 
-# One handoff in so many has a document and a verdict.
+# One of this number of handoffs has a document and a verdict.
 WITH_DOCUMENT: Final = 1
 # The newest handoffs have documents in any case, because the pages show these.
 NEWEST: Final = 500

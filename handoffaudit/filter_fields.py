@@ -93,7 +93,7 @@ class FilterField(forms.Field):
             raise FilterError(name, (bad.params or {}).get("value", text)[:40], self.remedy) from None
 
     def given(self, name: str, params: Params) -> Any:
-        """Return what the address gives, unchecked."""
+        """Return the value in the address, unchecked."""
         return params.get(name, "").strip()
 
     def read(self, name: str, attribute: str, params: Params) -> dict[str, Any]:

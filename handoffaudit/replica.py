@@ -22,7 +22,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 log = structlog.get_logger(__name__)
 
 ALIAS: Final = "replica"
-# Who is signed in, and where that person is a member, may not lag: a person who was removed must not read on.
+# Sessions and memberships are not read from the replica: a person who was removed must not read on.
 _IDENTITY: Final = frozenset({"sessions.session", "accounts.person", "accounts.membership"})
 COOKIE: Final = "handoffaudit_written"
 # No replica may lag for longer than a browser carries its position.

@@ -168,7 +168,7 @@ OIDC_VERIFIED_CLAIM = env.str("HANDOFFAUDIT_OIDC_VERIFIED_CLAIM", "email_verifie
 OIDC_ROLE_CLAIM = env.str("HANDOFFAUDIT_OIDC_ROLE_CLAIM", "")
 OIDC_ROLES = lists_by_name("HANDOFFAUDIT_OIDC_ROLES")
 OIDC_DEFAULT_ROLE = env.str("HANDOFFAUDIT_OIDC_DEFAULT_ROLE", "")
-# Who signs in through the provider does so again after so many seconds, and then gets the role that the provider gives.
+# Seconds until a person must sign in through the provider again, and then gets the role that the provider gives.
 OIDC_SESSION_SECONDS = 12 * 3600
 PASSWORD_SIGN_IN = env.bool("HANDOFFAUDIT_PASSWORD_SIGN_IN", True)
 ADMIN_SECOND_FACTOR = env.bool("HANDOFFAUDIT_ADMIN_SECOND_FACTOR", False)
@@ -243,7 +243,7 @@ LEASE_SIZE = positive("HANDOFFAUDIT_CLAIM_SIZE", 200)
 LEASE_SECONDS = positive("HANDOFFAUDIT_CLAIM_SECONDS", 60)
 LEASE_TRIES = positive("HANDOFFAUDIT_CLAIM_TRIES", 3)
 SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
-# What each worker does every SWEEP_SECONDS, in this order.
+# The jobs of each worker every SWEEP_SECONDS, in this order.
 PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
     "handoffaudit.handoffs.span_assembly.look_for_traces",
@@ -261,8 +261,8 @@ PERIODIC_JOBS = (
     "handoffaudit.trust.seals.seal_due",
     "handoffaudit.trust.checkpoints.write_due",
 )
-# Traces of OpenTelemetry: handoffs are made after so many seconds without a new span. Spans are removed later, because
-# the spans of agents that are still at work come last.
+# Seconds without a new span after which the handoffs of an OpenTelemetry trace are made, and after which its spans are
+# removed. Spans are kept longer, because the spans of agents that are still at work come last.
 TELEMETRY_QUIET_SECONDS = positive("HANDOFFAUDIT_TELEMETRY_QUIET_SECONDS", 10)
 TELEMETRY_KEEP_SECONDS = positive("HANDOFFAUDIT_TELEMETRY_KEEP_SECONDS", 3600)
 # The filters of handoffs find the members of a finding group with this function.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from handoffaudit_client.notices import Notices
     from handoffaudit_client.transport import Answer, Server
 
-# The server waits at most so long in one request.
+# The most seconds that the server waits in one request.
 _LONGEST_WAIT = 60
 
 # Ask again after this time, if the server does not wait by itself.

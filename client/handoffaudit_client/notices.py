@@ -16,7 +16,7 @@ PAUSE_SECONDS = 600.0
 
 
 class Notices:
-    """What the client tells its user; the clock is for tests."""
+    """The notices of the client to its user; the clock is for tests."""
 
     def __init__(self, *, debug: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._debug = debug

@@ -62,6 +62,6 @@ class PluginGate:
 
 
 def show(question: Mapping[str, Any], verdict: Verdict) -> dict[str, str]:
-    """Return what a program needs to know about a handoff that waits for a person."""
+    """Return the facts that a program needs about a handoff that waits for a person."""
     names = {name: str(question[name]) for name in ("handoff_id", "source", "target")}
     return {**names, "state": verdict.state, "why": verdict.why, "url": verdict.url}

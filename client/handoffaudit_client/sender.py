@@ -33,7 +33,7 @@ _MOST_RESULTS = 100
 
 _LONGEST_TRACE = 4 * LONGEST_NAME
 
-# Wait so long for further handoffs after the first one: fewer requests disturb the threads of the user less often.
+# The wait for further handoffs after the first one: fewer requests disturb the threads of the user less often.
 _GATHER_SECONDS = 0.2
 
 _SHORTEST_PAUSE = 0.5

@@ -57,7 +57,7 @@ class SpoolFile:
             chunk = file.read(min(most_bytes, self.size - self.sent))
             if b"\n" not in chunk:
                 chunk += file.readline()
-        # What follows the last end of a line is torn: the process was killed before `send` returned.
+        # A rest after the last end of a line is incomplete: the process was killed before `send` returned.
         return chunk.split(b"\n")[:-1][:most_lines]
 
 

@@ -110,7 +110,7 @@ class FakeServer:
         self._failures += [_Stop(status, "The fake server fails", **headers) for _ in range(times)]
 
     def wait_for(self, number: int, timeout: float = 10.0) -> list[dict[str, Any]]:
-        """Wait until so many handoffs have arrived, and return them. Raises `AssertionError` after the time."""
+        """Return the handoffs once `number` of them have arrived. Raises `AssertionError` after `timeout` seconds."""
         until = time.monotonic() + timeout
         with self._changed:
             while len(self.handoffs) < number:
@@ -214,7 +214,7 @@ class FakeServer:
 
 
 def _content(submission: dict[str, Any]) -> dict[str, Any]:
-    # What is sent again may have a time of its own.
+    # A submission that is sent again may have another time.
     return {name: value for name, value in submission.items() if name != "sent_at"}
 
 

@@ -28,7 +28,7 @@ class ToolCall:
 
     @property
     def result(self) -> Any:
-        """Return what the tool returned."""
+        """Return the result of the tool."""
         return self._result
 
     @result.setter

@@ -38,10 +38,10 @@ MOST_BYTES: Final = 1024 * 1024
 
 MOST_SECONDS: Final = 10.0
 
-# The clocks of provider and server may differ by so many seconds.
+# The most seconds by which the clocks of provider and server may differ.
 LEEWAY: Final = 60
 
-# For so many seconds the provider's addresses and keys are not read again.
+# Seconds before the addresses and keys of the provider are read again.
 CACHE_SECONDS: Final = 300
 
 ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")

@@ -84,7 +84,7 @@ def make_operator_link(*, person: Person, actor: str, drop_factors: bool) -> str
 
     With `drop_factors`, also remove the person's second factors.
     """
-    found = list(person.tenants.order_by("pk"))
+    found = _lock_tenants(person)
     dropped = remove_factors(person) if drop_factors else 0
     for tenant in found:
         detail = {"second_factors_removed": dropped}
@@ -230,11 +230,14 @@ def use_link(*, uid: str, token: str) -> Person | None:
 
 
 def _lock_by_link(uid: str, token: str) -> Person | None:
-    found = find_by_link(uid, token)
-    # Every change locks tenants before people, so that two changes cannot deadlock.
-    for tenant in found.tenants.order_by("pk") if found else ():
-        lock_tenant(tenant)
+    if found := find_by_link(uid, token):
+        _lock_tenants(found)
     return find_by_link(uid, token, lock=True)
+
+
+def _lock_tenants(person: Person) -> list[Tenant]:
+    """Lock and return the person's tenants. Every change locks tenants before people, so that none can deadlock."""
+    return [lock_tenant(tenant) for tenant in person.tenants.order_by("pk")]
 
 
 @transaction.atomic
@@ -247,9 +250,10 @@ def set_password(*, person: Person, password: str, action: str = "person.passwor
         validate_password(password, person)
     except ValidationError as error:
         raise Refused(" ".join(error.messages), "password") from error
+    tenants_of_person = _lock_tenants(person)
     person.set_password(password)
     _save(person)
-    for tenant in person.tenants.order_by("pk"):
+    for tenant in tenants_of_person:
         audit.record(tenant=tenant, actor=person.username, action=action, target=person.username, detail=detail)
 
 

@@ -69,7 +69,7 @@ def rename(*, member: Membership, pk: int, name: str) -> SavedView:
 
     Raise `Refused` for a name that cannot be used, and `SavedView.DoesNotExist` if the member may not change the view.
     """
-    view = _get_own(member, pk)
+    view = _get_changeable(member, pk)
     before, view.name = view.name, _check_name(name)
     _store(view)
     _record(view, member, "view.rename", before=before)
@@ -82,7 +82,7 @@ def update(*, member: Membership, pk: int, query: str) -> SavedView:
 
     Raise `Refused` for a query that is too long, and `SavedView.DoesNotExist` if the member may not change the view.
     """
-    view = _get_own(member, pk)
+    view = _get_changeable(member, pk)
     before, view.query = view.query, _check_query(query)
     _store(view)
     _record(view, member, "view.change", before=before)
@@ -92,13 +92,15 @@ def update(*, member: Membership, pk: int, query: str) -> SavedView:
 @transaction.atomic
 def delete(*, member: Membership, pk: int) -> SavedView:
     """Delete a view. Raise `SavedView.DoesNotExist` if the member may not change the view."""
-    view = _get_own(member, pk)
+    view = _get_changeable(member, pk)
     _record(view, member, "view.delete")
     SavedView.objects.filter(pk=view.pk).delete()
     return view
 
 
-def _get_own(member: Membership, pk: int) -> SavedView:
+def _get_changeable(member: Membership, pk: int) -> SavedView:
+    # Like `save`, lock the tenant before the view, so that two changes cannot deadlock.
+    lock_tenant(member.tenant)
     view = SavedView.objects.select_for_update().get(pk=pk, tenant=member.tenant_id)
     if not may_change(view, member):
         raise SavedView.DoesNotExist("There is no such view, or it is somebody else's.")

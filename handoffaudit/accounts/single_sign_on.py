@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ ACTOR: Final = "OpenID Connect"
 
 LONGEST_EMAIL: Final = 254
 
-# A claim may have so many values; further values are ignored.
+# Further values of a claim are ignored.
 MOST_VALUES: Final = 1000
 
 MOST_PEOPLE_OF_A_NAME: Final = 50
@@ -55,7 +55,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The person who signs in. `kept` has the tenants whose last administrator keeps the role against the claim."""
+    """The person who signs in. `kept` has the tenants that keep the person as their last administrator."""
 
     person: Person
     kept: list[Tenant]
@@ -97,7 +97,11 @@ def find_roles(claims: Mapping[str, Any]) -> dict[str, Role]:
     """Return the role in each tenant, by the short name of the tenant: of several roles, the one with most rights."""
     granted: list[str] = []
     if settings.OIDC_ROLE_CLAIM:
-        granted = [text for value in read_values(claims, settings.OIDC_ROLE_CLAIM) for text in _grants_of(value)]
+        granted = [
+            text
+            for value in read_values(claims, settings.OIDC_ROLE_CLAIM)
+            for text in settings.OIDC_ROLES.get(value, [])
+        ]
     if not granted and settings.OIDC_DEFAULT_ROLE:
         granted = [settings.OIDC_DEFAULT_ROLE]
     found: dict[str, Role] = {}
@@ -106,13 +110,8 @@ def find_roles(claims: Mapping[str, Any]) -> dict[str, Role]:
     return found
 
 
-def _grants_of(value: str) -> Iterable[str]:
-    grants: list[str] = settings.OIDC_ROLES.get(value, [])
-    return grants
-
-
 def managed_slugs() -> set[str]:
-    """Return the tenants whose members the provider decides: all that the settings name."""
+    """Return the short names of the tenants whose members the provider manages: all tenants that the settings name."""
     return {parse_grant(text)[0] for text in list_grants()}
 
 
@@ -130,7 +129,7 @@ def admit(identity: Identity) -> Admission:
     _check_email(identity.email)
     with transaction.atomic():
         admission = _apply(identity, find_roles(identity.claims))
-    # The roles that the provider has withdrawn are gone even if the sign-in is refused.
+    # This check comes after the transaction, so that withdrawn roles stay withdrawn even if the sign-in is refused.
     if not Membership.objects.filter(person=admission.person).exists():
         raise _no_role(identity)
     return admission
@@ -174,7 +173,7 @@ def _apply(identity: Identity, roles: dict[str, Role]) -> Admission:
 
 
 def _lock_tenants(identity: Identity) -> list[Tenant]:
-    """Lock the tenants that the sign-in can change or record, and return those whose members the provider decides.
+    """Lock the tenants that the sign-in can change or record, and return those whose members the provider manages.
 
     Every change locks tenants before people, in the order of their keys, so that two changes cannot deadlock.
     """
@@ -202,9 +201,10 @@ def _follow(tenant: Tenant, membership: Membership, role: Role | None) -> bool:
 
 
 def _find_by_email(email: str) -> Person | None:
-    """Return the one existing person with a verified address of an allowed domain.
+    """Return the person with this e-mail address who has no account at the provider yet, or None.
 
-    Without allowed domains nobody is taken over: any provider can verify addresses of its own domains only.
+    Without a list of allowed domains, return None: a provider could then claim an address of a foreign domain, and
+    take over the person.
     """
     if not settings.OIDC_ALLOWED_DOMAINS:
         return None

@@ -69,7 +69,7 @@ class BatchItemOut(Answer):
     )
     issues: list[IssueOut] = Field([], description="Why the document is unreadable, if the status is 422.")
     title: str = Field("", description="Title of the problem, if the item was refused (403, 409, 413).")
-    detail: str = Field("", description="What to do about the problem.")
+    detail: str = Field("", description="How to solve the problem.")
 
 
 class BatchOut(Answer):

@@ -133,7 +133,7 @@ BODY_OF_A_SUBMISSION: dict[str, Any] = {
             "type": "array",
             "maxItems": 200,
             "items": {"$ref": "#/components/schemas/ToolResultIn"},
-            "description": "What the tools of the trace returned. They are evidence if the key has the scope "
+            "description": "The results of the tools of the trace. They are evidence if the key has the scope "
             "`observe`; the key sets their grade.",
         },
         "trace_id": {
@@ -163,14 +163,14 @@ BODY_OF_A_SUBMISSION: dict[str, Any] = {
             "type": "string",
             "format": "date-time",
             "description": "When the handoff happened, if you send it late (RFC 3339 with an offset). Lists, traces "
-            "and rates use the time within the 7 days before receipt; a later or an earlier time is not used.",
+            "and rates use this time if it is within the 7 days before receipt, and else the time of receipt.",
         },
         "reason": {
             "type": "string",
             "description": "The reason of the handoff, if the document has no `handoff_reason`; at most "
             "2,000 characters are kept.",
         },
-        "step": {"type": "integer", "description": "The step in the trace, as you number the steps."},
+        "step": {"type": "integer", "description": "The number of the step in the trace, by your own numbering."},
         "adapt": {
             "type": "boolean",
             "default": False,

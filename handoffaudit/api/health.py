@@ -126,7 +126,7 @@ def _disk() -> str:
 
 
 def _migrations() -> str:
-    global _migrated  # noqa: PLW0603 -- once they are there they stay
+    global _migrated  # noqa: PLW0603 -- applied migrations stay applied
     if not _migrated:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
@@ -155,7 +155,7 @@ _LIMIT: Final = f" Counted up to {COUNTED_LIVE:,}."
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answer with the metrics if the request has the token. Without a token in the settings, there is no such page."""
+    """Return the metrics if the request has the token. Return 404 if the settings have no token."""
     token: str = settings.METRICS_TOKEN
     if not token:
         return HttpResponseNotFound("Set HANDOFFAUDIT_METRICS_TOKEN to have metrics.\n", content_type="text/plain")
@@ -197,9 +197,9 @@ def _read() -> Iterator[Metric]:
     try:
         found = [metric for part in _PARTS for metric in part()]
     except DatabaseError as error:
-        log.warning("the metrics lack the database", error=str(error))
+        log.warning("metrics could not be read from the database", error=str(error))
         found = []
-    yield _gauge("database_up", "1 if the metrics could be read from the database. Without it, they are missing.", {
+    yield _gauge("database_up", "1 if the metrics could be read from the database; at 0, they are missing.", {
         (): float(bool(found))
     })  # fmt: skip
     yield from found

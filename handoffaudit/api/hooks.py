@@ -52,7 +52,7 @@ class RuleResultOut(Answer):
     rule_type: str = Field(description="The kind of the rule.", examples=["semantic"])
     validated_at: str = Field(description="When the rule was evaluated.")
     status: str = Field(description="passed, failed or skipped.")
-    message: str = Field(description="What was found, in words.")
+    message: str = Field(description="The result of the rule, as a sentence.")
     details: dict[str, Any] = Field(description="Details that depend on the kind of rule.")
 
 

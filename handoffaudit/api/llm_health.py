@@ -63,7 +63,7 @@ class FailureOut(Answer):
     number: int = Field(description="Number of failures.")
     last_at: Moment = Field(description="When the last failure occurred.")
     detail: str = Field(description="The error message.")
-    cure: str = Field(description="What to do.")
+    cure: str = Field(description="The remedy.")
 
 
 class BreakerOut(Answer):
@@ -187,8 +187,8 @@ class AlertOut(Answer):
     id: int = Field(description="The alert's id.")
     kind: str = Field(description="The kind of alert; at most one alert of a kind is active.")
     level: str = Field(description="alert or warning.")
-    text: str = Field(description="What happened, in one line.")
-    meaning: str = Field(validation_alias=at("about.meaning"), description="What it means and what to do.")
+    text: str = Field(description="The reason of the alert, in one line.")
+    meaning: str = Field(validation_alias=at("about.meaning"), description="The meaning of the alert, and the remedy.")
     value: float = Field(description="The last measured value in the unit of the alert rule; otherwise the count.")
     number: int = Field(description="The number of handoffs or events counted.")
     opened_at: Moment = Field(description="When the alert opened.")

@@ -94,13 +94,13 @@ class ImportOut(TakenOut):
 
 class BadOut(Answer):
     number: int = Field(description="The line number in the log, from 1.")
-    why: str = Field(description="What is wrong with the line.")
+    why: str = Field(description="The reason why the line is in no known format.")
     text: str = Field(description="The line.")
 
 
 class OneImportOut(ImportOut):
     bad_lines: list[BadOut] = Field(description="The lines in no known format.")
-    next: str | None = Field(description="The cursor of the next bad lines.")
+    next: str | None = Field(description="The cursor of the next page of bad lines; null on the last page.")
 
 
 class ImportsOut(Answer):
@@ -119,17 +119,15 @@ class LineOut(Answer):
     at: Moment | None = Field(description="The time in the line; null if the line has none.")
     kind: str = Field(description=f"{', '.join(Kind)}.", examples=["gate"])
     fields: Annotated[dict[str, Any], BeforeValidator(_fields)] = Field(
-        validation_alias="line", description="The message of the line."
+        validation_alias="line", description="The fields of the line, by name."
     )
     text: str = Field(description="The raw line.")
-    why: Nullable = Field(description="For bad lines: what is wrong.")
+    why: Nullable = Field(description="For a line in no known format, the reason; otherwise null.")
 
 
 class LinesOut(Answer):
     items: list[LineOut] = Field(description="The lines, newest first.")
-    next: str | None = Field(
-        description="A page can be short or empty and still have a next page, from where the search continues."
-    )
+    next: str | None = Field(description=f"{NEXT} A page can be short or empty, and still have a next page.")
     reached: Moment | None = Field(description="The time back to which lines were searched, if more lines remain.")
 
 
@@ -150,10 +148,9 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
     """Store a log; its lines are read soon after the answer.
 
     The body has lines in any of the known formats, as text. gzip is unpacked with or without `Content-Encoding`, zstd
-    only with it. The body is durable before the call is answered. For a log of more than 9 MiB or
-    250,000 lines, the lines are counted after the answer: poll the link until `stored` equals `size`. A line that was
-    sent before under this name is not counted again, so a log that grew can be sent whole, and a request can be
-    repeated.
+    only with it. The body is durable before the call is answered. For a log of more than 9 MiB or 250,000 lines, the
+    lines are counted after the answer: poll the link until `stored` equals `size`. A line that was sent before under
+    this name is not counted again, so a log that grew can be sent whole, and a request can be repeated.
     """
     who = caller(request)
     if who.key.agents.patterns:
@@ -228,6 +225,7 @@ def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpRes
 )
 def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[PageQuery]) -> HttpResponse:
     """Return how much of a log is read, and which of its new lines are in no known format, with the reason."""
+    check_names(request, PageQuery)
     found = LogImport.objects.filter(tenant=caller(request).tenant, pk=import_id).first()
     if found is None:
         raise Http404(f"There is no import {import_id}.")

@@ -46,12 +46,12 @@ class PolicySetIn(Schema):
     )
     base_versions: dict[str, Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
         {},
-        description="The `version` of each kind that you compared with; answered 409 with the changes since if "
-        "somebody saved a kind that would change. Not needed for a dry run.",
+        description="The `version` of each kind that you compared with. If somebody saved one of the changed "
+        "kinds since then, the answer is 409 with the newer changes. Not needed for a dry run.",
         examples=[{"handoff_files": 0, "roles": 3}],
     )
     dry_run: bool = Field(default=False, description="Only compare, and save nothing.")
-    note: str = Field("", description="Why you save the versions, for the history.")
+    note: str = Field("", description="The reason for the change, for the history.")
     commit: Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]*$", max_length=LONGEST_COMMIT)] = Field(
         "", description="The commit that the policies come from; the note of each version begins with it."
     )
@@ -68,7 +68,7 @@ class KindOut(Answer):
 
 
 class PolicySetSavedOut(Answer):
-    dry_run: bool = Field(description="Whether nothing was saved because of `dry_run`.")
+    dry_run: bool = Field(description="true: the policies were only compared, and nothing was saved.")
     items: list[KindOut] = Field(description="The kinds that were sent, with their differences.")
 
 
@@ -114,12 +114,12 @@ def put_policies(request: HttpRequest, given: PolicySetIn) -> HttpResponse:
 
 
 def _refuse(invalid: InvalidSet) -> HttpResponse:
-    errors = [
+    described = [
         describe_value(one.error.field, one.error.value, one.error.message, one.error.remedy, kind=one.kind)
         | {"row": one.error.row}
         for one in invalid.errors
     ]
-    return problem_response(422, "The table can't be saved", str(invalid), **error_members(errors))
+    return problem_response(422, "The table can't be saved", str(invalid), **error_members(described))
 
 
 RESULT: dict[str, Any] = {
@@ -144,7 +144,7 @@ CASE: dict[str, Any] = {
     "beside": "{}",
     "basis": "{}",
 }
-# A page of cases ends when it has this many characters of documents.
+# The most characters of documents in a page of cases, unless the page has a single case.
 PAGE_CHARACTERS = 2 * 1024 * 1024
 
 CaseId = Annotated[uuid.UUID, Path(description="The `id` of the case.")]
@@ -157,9 +157,9 @@ class CaseResultOut(Answer):
     expected: str = Field(description="The expected verdict.")
     outcome: str = Field(description="The verdict without the LLM, and without shadow mode.")
     codes: list[str] = Field(description="The rule codes that were found, at most 50.")
-    differs: list[str] = Field(description="What is not as expected.")
-    fixes: list[str] = Field(description="What would make the case pass.")
-    notes: list[str] = Field(description="What limits the result, such as that the LLM was not asked.")
+    differs: list[str] = Field(description="Each difference from the expected result.")
+    fixes: list[str] = Field(description="Changes that would make the case pass.")
+    notes: list[str] = Field(description="Limits of the result, such as that the LLM was not asked.")
 
     model_config = ConfigDict(json_schema_extra={"examples": [RESULT]})
 
@@ -172,7 +172,7 @@ class CaseOut(Answer):
     created_at: Moment = Field(description="When the case was kept.")
     result: dict[str, Any] = Field(description="The last result with the policies in force.", examples=[RESULT])
     tested_at: Moment | None = Field(description="When the last result was made.")
-    case: dict[str, Any] = Field(description="The case as a file of cases has it.", examples=[CASE])
+    case: dict[str, Any] = Field(description="The case in the form that a file of cases has.", examples=[CASE])
 
 
 class CasesOut(Answer):
@@ -212,7 +212,7 @@ class PolicyTestIn(Schema):
 class PolicyTestOut(Answer):
     items: list[CaseResultOut] = Field(
         description="The results in the order of the cases. A call ends after about a second, so there may be fewer "
-        "results than cases: send the others again."
+        "results than cases: send the remaining cases in another call."
     )
     next: str | None = Field(description="The value of `after` for more stored cases; null if all were tested.")
 

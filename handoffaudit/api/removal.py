@@ -23,7 +23,6 @@ from handoffaudit.handoffs.models import HoldScope, LegalHold
 
 router = Router(tags=["Retention"])
 
-NOT_STORED = "The hold can't be placed"
 HOLD: dict[str, Any] = {
     "id": 7,
     "scope": "trace",
@@ -113,7 +112,8 @@ def place(request: HttpRequest, asked: HoldIn) -> HttpResponse:
             tenant=who.tenant, scope=asked.scope.value, key=asked.key, reason=asked.reason, actor=who.named
         )
     except Refused as refused:
-        raise Problem(422, NOT_STORED, refused.message, **errors.change_members(request, refused)) from None
+        members = errors.change_members(request, refused)
+        raise Problem(422, "The hold can't be placed", refused.message, **members) from None
     return answer(HoldOut, made, 201)
 
 
@@ -126,7 +126,7 @@ def place(request: HttpRequest, asked: HoldIn) -> HttpResponse:
     openapi_extra=examples.body_example("The case is over.", {"reason": "The case is closed."}),
 )
 def lift(request: HttpRequest, hold: HoldId, asked: LiftIn) -> HttpResponse:
-    """Lift a hold. The next deletion removes the data that the hold kept, if its term has passed.
+    """Lift a hold. The next deletion removes the data that the hold kept, if the retention of the data has passed.
 
     A hold that is already lifted does not change.
     """
@@ -138,9 +138,8 @@ def lift(request: HttpRequest, hold: HoldId, asked: LiftIn) -> HttpResponse:
     except LegalHold.DoesNotExist:
         raise Http404(f"There is no legal hold {hold}.") from None
     except Refused as refused:
-        raise Problem(
-            422, "The hold can't be lifted", refused.message, **errors.change_members(request, refused)
-        ) from None
+        members = errors.change_members(request, refused)
+        raise Problem(422, "The hold can't be lifted", refused.message, **members) from None
 
 
 COUNTS = {"documents": 3, "verdicts": 3, "names": 1}
@@ -252,7 +251,7 @@ def get_erasure(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
     response={202: ErasureOut, 404: ProblemOut, 409: ProblemOut},
 )
 def confirm(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
-    """Replace the value in every row. The replacement can't be undone. A confirmed erasure does not change."""
+    """Replace the value in every row. The replacement can't be undone. Confirming again changes nothing."""
     return answer(ErasureOut, _change(request, erasure_id, erasure.confirm), 202)
 
 

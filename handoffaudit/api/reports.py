@@ -48,7 +48,9 @@ class Form(StrEnum):
 
 
 class WindowQuery(Schema):
-    period: str = Field("", description="A number of hours or days (24h, 7d, 30d), or monday. Default: 7d.")
+    period: str = Field(
+        "", description="A number of hours or days (24h, 7d, 30d), or `monday` (since Monday). Default: 7d."
+    )
     since: str = Field("", description="Start, instead of `period`: a date, or a date and time; in whole hours, UTC.")
     until: str = Field("", description="End (exclusive). Default: now.")
 
@@ -134,7 +136,7 @@ class NoiseOut(Answer):
     codes: list[CodeNoiseOut] = Field(
         description="Noisy rule codes first, then those with the most overturned decisions."
     )
-    sampled: bool = Field(description="Only the newest decisions are covered.")
+    sampled: bool = Field(description="true: only the newest decisions are counted.")
 
 
 class DiagnosticsOut(WindowOut):
@@ -184,7 +186,7 @@ class WeekRateOut(Answer):
 
 class WeekRatesOut(Answer):
     items: list[WeekRateOut] = Field(
-        description="The current week and the 11 before it, of up to 100 agents a rate. Weeks without handoffs or "
+        description="The current week and the 11 before it, for up to 100 agents per rate. Weeks without handoffs or "
         "files are left out."
     )
     next: str | None = Field(description="Always null: the list has one page.")

@@ -229,7 +229,7 @@ def seconds_to_wait(request: HttpRequest) -> int:
 
 LIMIT: Final = "Maximum number of items per page."
 
-NEXT: Final = "The cursor of the next page; null for the last page."
+NEXT: Final = "The cursor of the next page; null on the last page."
 
 LINKS: Final = (
     "Addresses on this server. `page` is the web page. `codes` is a URI template: replace `{code}` "

@@ -27,7 +27,7 @@ ROWS = [{"name": "logs", "days": 90}, {"name": "model_calls", "days": None}]
 
 class CountOut(Answer):
     number: int = Field(description="Number of items.")
-    more: bool = Field(description="The count is a minimum; counting stopped here.")
+    more: bool = Field(description="true: counting stopped at `number`, and there may be more.")
 
 
 def _least_days(kind: Data) -> int:
@@ -84,7 +84,7 @@ class RetentionRunsOut(Answer):
 
 class RunsQuery(Schema):
     before: int | None = Field(None, ge=1, le=2**31 - 1, description="Only entries of the audit log before this one.")
-    limit: int = Field(50, ge=1, le=100, description="Number of entries of the audit log to look through.")
+    limit: int = Field(50, ge=1, le=100, description="Number of entries of the audit log to search.")
 
 
 RetentionJson = Annotated[dict[str, Any], WithJsonSchema(RetentionModel.model_json_schema())]
@@ -162,7 +162,7 @@ def preview_retention(request: HttpRequest, asked: RetentionPreviewIn) -> HttpRe
     response={200: RetentionRunsOut, 400: ProblemOut},
 )
 def list_runs(request: HttpRequest, query: Query[RunsQuery]) -> HttpResponse:
-    """List the reports of runs that deleted something, from the audit log. A page can have fewer items than asked."""
+    """List the reports of runs that deleted something, from the audit log. A page can have fewer items than `limit`."""
     check_names(request, RunsQuery)
     found = audit.list_entries(caller(request).tenant, kind="retention", before=query.before, limit=query.limit)
     runs = [entry for entry in found.items if entry.action == retention_run.REMOVED]

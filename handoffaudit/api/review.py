@@ -12,7 +12,7 @@ from handoffaudit.accounts.models import Person, Scope, Tenant
 from handoffaudit.api import examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.handoffs import router
-from handoffaudit.api.requests import HandoffsQuery, Reference, check_names
+from handoffaudit.api.requests import NEXT, HandoffsQuery, Reference, check_names
 from handoffaudit.api.schemas import HandoffOut, PassedOnOut, ProblemOut, ProposalOut, ReviewedOut, SummaryOut, is_there
 from handoffaudit.api.serializers import Answer, Extended, Moment, Text, answer, at
 from handoffaudit.diagnostics import group_members
@@ -104,9 +104,12 @@ def review(request: HttpRequest, reference: Reference, asked: ReviewIn) -> HttpR
     `awaits_second` is true. The same decision by another key or person takes effect.
     """
     who = caller(request)
-    handoff = _decide(who.tenant, reference, asked, who.actor)
+    return _answer_reviewed(_decide(who.tenant, reference, asked, who.actor), who.tenant)
+
+
+def _answer_reviewed(handoff: Handoff, tenant: Tenant) -> HttpResponse:
     proposal, passed_on = decisions.find_proposal(handoff), activity.reassignment_of(handoff)
-    return answer(ReviewedOut, Extended(handoff, proposal=proposal, passed_on=passed_on), context=who.tenant)
+    return answer(ReviewedOut, Extended(handoff, proposal=proposal, passed_on=passed_on), context=tenant)
 
 
 def _decide(tenant: Tenant, reference: str, asked: ReviewIn, actor: Actor) -> Handoff:
@@ -154,7 +157,7 @@ class AssignmentIn(Schema):
         examples=["ada"],
         max_length=150,
     )
-    note: str = Field("", description="Why. Optional.", examples=["You know this customer."])
+    note: str = Field("", description="The reason. Optional.", examples=["You know this customer."])
     seen_version: int | None = Field(
         None, description="The `version` that you saw; an assignment of an older version is answered 409.", examples=[3]
     )
@@ -182,8 +185,7 @@ def assign(request: HttpRequest, reference: Reference, asked: AssignmentIn) -> H
         to=_reviewer(who.tenant, asked.to),
         seen_version=asked.seen_version,
     )
-    proposal, passed_on = decisions.find_proposal(handoff), activity.reassignment_of(handoff)
-    return answer(ReviewedOut, Extended(handoff, proposal=proposal, passed_on=passed_on), context=who.tenant)
+    return _answer_reviewed(handoff, who.tenant)
 
 
 class CommentIn(Schema):
@@ -204,17 +206,17 @@ class CommentOut(Answer):
     text: str = Field(description="The comment as plain text; empty if it was removed.")
     at: Moment = Field(description="When the comment was added.", examples=["2026-02-15T00:20:00Z"])
     edited_at: Moment | None = Field(description="When the author last changed the text; null if never.")
-    removed_at: Moment | None = Field(description="When the author removed the text; null if it is there.")
+    removed_at: Moment | None = Field(description="When the author removed the text; null if the text is still there.")
 
 
 class CommentsOut(Answer):
     items: list[CommentOut] = Field(description="The comments, newest first.")
-    next: str | None = Field(description="The cursor of the next page; null on the last page.")
+    next: str | None = Field(description=NEXT)
 
 
 class CommentsQuery(Schema):
     cursor: str = Field("", description="`next` of the page before.", examples=["019c5f1e-6f2f-7a77-9f3a-0123456789ab"])
-    limit: int = Field(50, ge=1, le=100, description="The number of comments of a page.", examples=[50])
+    limit: int = Field(50, ge=1, le=100, description="The number of comments on a page.", examples=[50])
 
 
 @router.get(
@@ -262,7 +264,7 @@ class QueueQuery(HandoffsQuery):
         "a second reviewer. muted: handoffs with only muted findings, which `all` leaves out.",
         examples=["second"],
     )
-    state: str = Field("", description="held, rejected or both.", examples=["held"])
+    state: str = Field("", description="held or rejected; default: both.", examples=["held"])
 
 
 class HeldByOut(Answer):
@@ -285,7 +287,7 @@ class WaitingOut(SummaryOut):
 
 class QueueOut(Answer):
     items: list[WaitingOut] = Field(description="The handoffs in the order of review.")
-    next: str | None = Field(description="The cursor of the next page; null on the last page.")
+    next: str | None = Field(description=NEXT)
 
 
 @queue_router.get(

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo, WrapValidator
 
 from handoffaudit.accounts.models import Person
-from handoffaudit.api.requests import CODES, LINKS
+from handoffaudit.api.requests import CODES, LINKS, NEXT
 from handoffaudit.api.serializers import Answer, Moment, Nullable, Stored, Text, links
 from handoffaudit.handoffs.approvals import ApprovalStatus
 from handoffaudit.validation.formats import describe_names
@@ -394,4 +394,4 @@ class ChangeOut(Answer):
 
 class HandoffsOut(Answer):
     items: list[SummaryOut] = Field(description="The handoffs in the order of `sort`, by default the newest first.")
-    next: str | None = Field(description="The cursor of the next page; null for the last page.")
+    next: str | None = Field(description=NEXT)

@@ -68,7 +68,7 @@ class PartialSuccessOut(Answer):
 
 class ExportOut(Answer):
     partialSuccess: PartialSuccessOut | None = Field(  # noqa: N815 -- a name of the protocol
-        None, description="What was rejected, if anything was."
+        None, description="The number of rejected spans and the reasons; null if none was rejected."
     )
 
 

@@ -151,8 +151,8 @@ class ToolResultsOut(Answer):
 class StoredResultOut(Answer):
     call_id: str = Field(description="The id of the call.")
     status: Storage = Field(
-        description="`stored`; `known`: the same result was stored before; `replaced`: the result took the place of "
-        "one of a lower grade; `conflict`: the call has another result, which stays."
+        description="`stored`; `known`: the same result was stored before; `replaced`: the result replaced "
+        "a result of a lower grade; `conflict`: the call has another result, which stays."
     )
 
 
@@ -179,9 +179,10 @@ def send_tool_results(
 ) -> HttpResponse:
     """Store up to 200 tool results of a trace, at any time: before, with or after its handoffs.
 
-    The key sets the grade. Results sent with a key that has the scope `observe` are evidence: handoffs of the trace are
-    judged against the results up to their time. If evidence arrives after such a handoff, and the verdict has values in
-    no source, the handoff is judged again. A trace keeps the newest 1 MiB.
+    The key sets the grade. Results sent with a key that has the scope `observe` are evidence: each handoff of the
+    trace is judged against the results that tools returned before it. If evidence arrives after the handoff, and the
+    verdict reports values that are in no source, the handoff is judged again. A trace keeps its newest results, up to
+    1 MiB.
     """
     who, now = caller(request), timezone.now()
     try:

@@ -208,7 +208,7 @@ def _describe_open(path: Path) -> Result | None:
 def _stored_files(folder: Path) -> list[Path]:
     files = [folder / "secret-key", folder / signatures.KEY_FILE]
     if connection.vendor == "sqlite":
-        # SQLite gives its log the mode of the database.
+        # The write-ahead log needs no check, because SQLite gives it the mode of the database.
         files.append(Path(connection.settings_dict["NAME"]))
     return [file for file in files if file.is_file()]
 
@@ -224,7 +224,7 @@ def check_seal_key(_: Installation) -> Iterator[Result]:
     try:
         key = signatures.find_key(settings.DATA_FOLDER)
     except signatures.WrongKey as error:
-        # A wrong key of the environment is a finding of the settings.
+        # `check_settings` reports a wrong key in the environment.
         if not signatures.is_set():
             fix = "Restore the file from a backup. If the key is lost, run handoffaudit seal-key rotate --lost."
             yield Result("seal key", Level.ERROR, str(error), fix)

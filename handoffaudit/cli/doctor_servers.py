@@ -64,7 +64,7 @@ def _check_file(installation: Installation) -> Result:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         fix = f"Install a Python with SQLite {OLDEST_SQLITE[0]}.{OLDEST_SQLITE[1]} or later."
         return Result("database", Level.ERROR, f"SQLite is {sqlite3.sqlite_version}.", fix)
-    # These checks only read. The search for a fault writes to an empty file, which would hide that it was emptied.
+    # The first two checks only read. `find_fault` writes to an empty file, which would hide that the file was emptied.
     try:
         database.refuse_emptied()
         database.refuse_damaged()
@@ -72,7 +72,7 @@ def _check_file(installation: Installation) -> Result:
         what, _, more = error.message.partition(f": {REMEDY}")
         return Result("database", Level.ERROR, f"{what}.", _to_sentence(REMEDY + more))
     if not file.stat().st_size:
-        fix = "Start the server with handoffaudit up, which makes the tables."
+        fix = "Start the server with handoffaudit up, which creates the tables."
         return Result("database", Level.ERROR, f"The database {file} has no tables.", fix)
     if fault := find_fault():
         what, _, fix = fault.detail.partition(": ")
@@ -103,7 +103,7 @@ _CONNECTIONS: Final = """
 
 
 def _connect(alias: str = DEFAULT_DB_ALIAS) -> "psycopg.Connection[tuple[Any, ...]]":
-    """Connect without the pool, which would try for half a minute to reach a server that is away."""
+    """Connect without the pool, which would try for half a minute to reach a server that does not answer."""
     parameters = {name: value for name, value in connections[alias].get_connection_params().items() if name != "pool"}
     parameters.pop("cursor_factory", None)
     parameters.pop("context", None)
@@ -141,7 +141,7 @@ def _check_server(installation: Installation) -> Iterator[Result]:
         yield Result("database", Level.OK, text)
 
 
-# Without writes on the primary, the last replayed transaction grows old, and the replica lags by nothing.
+# While nothing writes to the primary, the last replayed transaction grows old although the replica does not lag.
 _REPLICA: Final = """
     SELECT pg_is_in_recovery(), CASE WHEN pg_last_wal_replay_lsn() >= %s::pg_lsn THEN 0.0 ELSE
         COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8, 0.0) END
@@ -150,7 +150,7 @@ _REPLICA: Final = """
 
 @needs_database
 def check_replica(_: Installation) -> Iterator[Result]:
-    """Check that the replica answers and lags little, if there is one. Pages read from the primary otherwise."""
+    """Check that the replica answers and lags little, if there is a replica. Otherwise, pages read from the primary."""
     if ALIAS not in settings.DATABASES:
         return
     try:
@@ -207,14 +207,14 @@ def check_migrations(installation: Installation) -> Iterator[Result]:
 
 @needs_database
 def check_partitions(_: Installation) -> Iterator[Result]:
-    """Check that the tables have partitions for the next days. The default partition takes the rows otherwise."""
+    """Check that the tables have partitions for the next week. Otherwise, the default partition would take the rows."""
     if connection.vendor == "sqlite":
         return
     if shortage := partitions.describe_shortage():
         what, fix = shortage.split(": ", 1)
         yield Result("partitions", Level.WARNING, _to_sentence(what), _to_sentence(fix))
     else:
-        yield Result("partitions", Level.OK, "The tables have partitions for the next weeks.")
+        yield Result("partitions", Level.OK, "The tables have partitions for the next week and longer.")
 
 
 @needs_database
@@ -237,7 +237,7 @@ def compare_clocks(here: datetime, server: datetime) -> Result:
     level = Level.ERROR if abs(difference) >= CLOCK_ERROR.total_seconds() else Level.WARNING
     direction = "ahead of" if difference > 0 else "behind"
     message = f"The clock of this machine is {abs(difference):,.1f} s {direction} the clock of the database server."
-    return Result("clock", level, message, "Synchronize the clocks of both machines with NTP.")
+    return Result("clock", level, message, "Synchronise the clocks of both machines with NTP.")
 
 
 def check_broker(installation: Installation) -> Iterator[Result]:

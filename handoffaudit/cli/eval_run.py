@@ -287,7 +287,7 @@ class Run:
             self._breaker = self._breaker.record_failure(datetime.now(UTC), error.reason.value)
         is_down = self._breaker.open_until or self._failures_in_a_row >= MOST_FAILURES_IN_A_ROW
         if error and not self.stopped and (is_down or error.status in _AT_ONCE):
-            self.stopped = f"the model can't be asked: {error.detail.rstrip('.')}"
+            self.stopped = f"the LLM can't be asked: {error.detail.rstrip('.')}"
 
     def _score(self, waiting: _Waiting, line: AnswerLine) -> bool:
         """Score an item; return False if the answer can't be read, for example an answer of another version."""

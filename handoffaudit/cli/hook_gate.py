@@ -139,7 +139,7 @@ class Gate:
                 self._spool, self._server, before=held.path if held else None, seconds=CATCH_UP_SECONDS
             )
         except OSError as error:
-            self._warn(f"What waits in {self._spool.folder} was not sent: {error}.")
+            self._warn(f"The records in {self._spool.folder} were not sent: {error}.")
             return
         for path in report.aside:
             self._warn(f"An event from before was set aside: {path} says why.")

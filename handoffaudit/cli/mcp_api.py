@@ -104,7 +104,7 @@ def _to_json(body: Any) -> bytes:
 
 
 def _explain(url: str, status: int, retry_after: str, answer: Mapping[str, Any]) -> str:
-    """Return what is wrong with a request and what to do, as a text for an LLM."""
+    """Return the fault of a request and its remedy, as a text for an LLM."""
     said = ": ".join(str(answer[name]).rstrip(".") for name in ("title", "detail") if answer.get(name)) or str(status)
     if status == 401:
         return (

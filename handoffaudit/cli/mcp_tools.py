@@ -237,7 +237,7 @@ class Tools:
         )
 
     async def _reference(self, handoff_id: str) -> str:
-        """Return what names the handoff in an address: the server's id, if an address can't hold the sender's."""
+        """Return the id of the handoff for an address: the sender's id, or the server's if an address can't hold it."""
         if "/" not in handoff_id and handoff_id.strip("."):
             return handoff_id
         _, found = await self._api.call("GET", "/handoffs", params={"handoff_id": handoff_id, "limit": "1"})

@@ -32,7 +32,7 @@ LATELY: Final = timedelta(hours=24)
 
 _LONGEST_NUMBER: Final = 14
 
-# What the verdict means for the agents, by the state of the handoff.
+# The meaning of the verdict for the agents, by the state of the handoff.
 MEANING: Final = {
     State.ACCEPTED: "Accepted: the next agent may start.",
     State.APPROVED: "A person approved it: the next agent may start.",
@@ -81,10 +81,10 @@ class Watch:
 
 
 def watch(request: HttpRequest, who: TenantMembership) -> Watch:
-    """Return what the page of this address waits for.
+    """Return the first handoff that the page waits for, as the key and the time in the address say.
 
-    Without a key in the address, it is the newest key of the last `LATELY`, if there is one. Without a time, it is the
-    first handoff of that key, or the next handoff of any sender.
+    Without a key in the address, use the newest key of the last `LATELY`. Without a time, wait for the first handoff of
+    that key, or if there is no key, for the next handoff of any sender.
     """
     key = _key_of(request, who.tenant)
     since = _time_of(request) or (key.created_at if key else timezone.now())

@@ -74,7 +74,7 @@ class Way:
 
     @property
     def from_checkout(self) -> str:
-        """Return what pip installs of this way from a checkout of handoffaudit."""
+        """Return the argument of `pip install` for this way in a checkout of handoffaudit."""
         return "./client" if CLIENT in self.packages else "".join(self.packages).replace("handoffaudit", ".")
 
     @property

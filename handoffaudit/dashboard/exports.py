@@ -36,8 +36,8 @@ from handoffaudit.diagnostics.logs import search
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.filter_set import FilterSet
+from handoffaudit.handoffs import db, queries
 from handoffaudit.handoffs import export as handoffs_export
-from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.export import ExportRow, Form
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
@@ -112,10 +112,12 @@ class Parts:
     def __next__(self) -> bytes:
         self._taken_at = time.monotonic()
         try:
-            return next(self._parts)
+            part = next(self._parts)
         except BaseException:
             self.close()
             raise
+        db.release_connection()
+        return part
 
     def close(self) -> None:
         with _lock:

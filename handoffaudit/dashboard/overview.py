@@ -181,7 +181,7 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
 
 
 def _attention(who: TenantMembership, waits: stats.Waiting, since: datetime) -> dict[str, Any]:
-    """Return what needs attention now. The `waits` of the context joins the numbers that decisions change."""
+    """Return the items that need attention now. The `waits` of the context joins the numbers that decisions change."""
     for_review, model = waiting(who.tenant, MOST_COUNTED), status.load_status(who.tenant)
     # Without a key nothing is checked, and the page shows neither number.
     is_checked = model.standing is not status.Standing.NO_KEY

@@ -61,7 +61,7 @@ _FILTERS: Final[dict[str, type[FilterSet]]] = {
     "logs": LogQuery,
 }
 
-# What the rows of each list are, and its title.
+# The noun for the rows of each list, and its title.
 _NOUNS: Final = {
     "handoffs": "handoff",
     "groups": "finding group",

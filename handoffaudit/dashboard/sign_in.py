@@ -176,7 +176,7 @@ def welcome(request: HttpRequest, uidb64: str, token: str) -> Any:
 @require_http_methods(["GET", "HEAD", "POST"])
 def password(request: HttpRequest) -> HttpResponse:
     person = request.user
-    assert isinstance(person, Person)  # noqa: S101 - login_required saw to it
+    assert isinstance(person, Person)  # noqa: S101 - login_required ensures it
     if not settings.PASSWORD_SIGN_IN:
         raise PermissionDenied("Sign-in with a password is switched off.")
     form = ChangePasswordForm(request.POST or None)

@@ -373,7 +373,7 @@ def recount_days(*, repair: bool = True) -> Difference:
 
 
 def _find_differences(aggregate: Aggregate[Any]) -> recount.Found:
-    """Return what is missing in each wrong count, from one snapshot."""
+    """Return the true numbers minus the stored numbers of each wrong count, from one snapshot."""
     by, numbers = ("tenant_id", *aggregate.key[1:]), aggregate.numbers
     true: QuerySet[Any] = HealthCount.objects.order_by()
     if aggregate is DAILY_FILES:

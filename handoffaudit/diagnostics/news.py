@@ -50,7 +50,7 @@ class MovedRate:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What changed since `since`: numbers of handoffs by new rule code and by new route, moved rates, saved policies.
+    """The changes since `since`: numbers of handoffs by new rule code and by new route, moved rates, saved policies.
 
     Each kind has at most `MOST_OF_A_KIND` entries, the most important first. `is_comparable` is false if the tenant has
     no handoffs from before.
@@ -68,7 +68,7 @@ class News:
 
 
 def load_news(tenant: Tenant, now: datetime) -> News:
-    """Return what changed since the beginning of yesterday (UTC), from the stored counts."""
+    """Return the changes since the beginning of yesterday (UTC), from the stored counts."""
     day = now.astimezone(UTC).date() - timedelta(days=1)
     since = datetime.combine(day, time(), UTC)
     is_comparable = bool(_EARLIER.rows(tenant=tenant.pk, until=since))

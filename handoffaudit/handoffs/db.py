@@ -320,9 +320,11 @@ def _as_out_of_time() -> Generator[None]:
 
 
 def release_connection() -> None:
-    """Return the connection to the pool; call before a wait, so that waiting threads do not use up the pool."""
-    if is_postgresql() and (used := connections[DEFAULT_DB_ALIAS]).connection is not None and not used.in_atomic_block:
-        used.close()
+    """Return the connections to their pools; call before a wait, so that waiting threads do not use up the pools."""
+    if is_postgresql():
+        for used in connections.all(initialized_only=True):
+            if used.connection is not None and not used.in_atomic_block:
+                used.close()
 
 
 _Row = TypeVar("_Row", bound=Model)

@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import db, queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import Page
@@ -260,6 +260,7 @@ class Download:
         except BaseException:
             self.close()
             raise
+        db.release_connection()
         self._last = len(part)
         self._sent += self._last
         self._handed_at = time.monotonic()

@@ -64,7 +64,7 @@ def is_exhausted(tries: int | None = None) -> Q:
 
 
 def compute_expiry(seconds: float | None = None) -> datetime:
-    """Return the end of a lease that begins now and lasts so many seconds (default: `LEASE_SECONDS`)."""
+    """Return the end of a lease that begins now and lasts `seconds` (default: `LEASE_SECONDS`)."""
     return timezone.now() + timedelta(seconds=settings.LEASE_SECONDS if seconds is None else seconds)
 
 

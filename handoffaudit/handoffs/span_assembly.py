@@ -6,11 +6,11 @@ Each look finds everything again. What is stored already stays as it is.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate, islice
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from django.conf import settings
@@ -36,58 +36,47 @@ from handoffaudit.validation.formats.telemetry import make_document, moment_of
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.telemetry import outputs
-from handoffaudit.validation.telemetry.facts import Span
-from handoffaudit.validation.telemetry.handoff_rules import Found, acting_agent, find_in
+from handoffaudit.validation.telemetry.facts import Facts, Span
+from handoffaudit.validation.telemetry.handoff_rules import Found, acting_agent, find_in, list_calls
 from handoffaudit.validation.telemetry.trees import Tree
 from handoffaudit.validation.text import trace_name
+from handoffaudit.validation.tool_results import TOO_LONG, Grade
 
-# The newest results of a trace are taken, because masking them takes longer than storing handoffs.
+# The newest results of a trace are taken, those of the best grade first: masking them takes longer than storing
+# handoffs.
 _MOST_RESULTS: Final = 200
 _MOST_CHARACTERS: Final = 2 * 1024 * 1024
 
 
 def store_results(
-    tenant_id: int, tree: Tree, found: Iterable[Found], traces: set[str], keys: dict[int, KeyIdentity]
+    tenant_id: int, tree: Tree, found: Sequence[Found], traces: set[str], keys: dict[int, KeyIdentity]
 ) -> None:
     """Store the results of the tools in some traces that are new."""
     by_sender: dict[tuple[str, int], list[ToolResultIn]] = defaultdict(list)
-    spans = [span for span in _list_calls(tree, found) if span.trace_id in traces and span.sender in keys]
+    spans = [span for span in list_calls(tree, found, _ranks_of(keys)) if span.trace_id in traces]
     for span in _take_newest(spans):
         agent = acting_agent(tree, span)
         if keys[span.sender].agents.allows(agent) and (result := _read_result(span, agent)):
             by_sender[(trace_name(tree.conversation_of(span)), span.sender)].append(result)
     now = timezone.now()
     for (trace_id, sender), some in sorted(by_sender.items()):
-        stored = ToolResult.objects.filter(tenant=tenant_id, trace_id=trace_id)
-        known = set(stored.filter(call_id__in=[one.call_id for one in some]).values_list("call_id", flat=True))
         key = keys[sender]
+        stored = ToolResult.objects.filter(tenant=tenant_id, trace_id=trace_id, grade__in=key.grade.as_good)
+        known = set(stored.filter(call_id__in=[one.call_id for one in some]).values_list("call_id", flat=True))
         rows = tool_results.make_rows(tenant_id, trace_id, [one for one in some if one.call_id not in known], now)
         if rows:
             with write_turn(), transaction.atomic():
                 tool_results.store(sorted(rows, key=lambda row: row.call_id), key.name, key.grade, now)
 
 
+def _ranks_of(keys: Mapping[int, KeyIdentity]) -> dict[int, int]:
+    return {number: key.grade.rank for number, key in keys.items()}
+
+
 def _take_newest(spans: list[Span]) -> list[Span]:
     sizes = accumulate(len(span.facts.result) for span in reversed(spans))
     number = sum(size <= _MOST_CHARACTERS for size in islice(sizes, _MOST_RESULTS))
     return spans[len(spans) - number :]
-
-
-def _list_calls(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:
-    """Yield the spans of tools that returned something.
-
-    Handoffs are not tool calls, and what an LLM or an agent below a tool says is not evidence.
-    """
-    left_out = {(one.span.trace_id, one.span.span_id) for one in found}
-    for span in tree.spans:
-        if span.facts.kind in ("llm", "agent"):
-            left_out.update((above.trace_id, above.span_id) for above in tree.ancestors_of(span))
-    below = {(one.trace_id, one.parent_id) for one in tree.spans if one.facts.kind == "tool"}
-    for span in tree.spans:
-        key = span.trace_id, span.span_id
-        # Two instrumentations may write one call: the inner span is nearest to the tool.
-        if span.facts.kind == "tool" and span.facts.result and key not in left_out and key not in below:
-            yield span
 
 
 def _read_result(span: Span, agent: str) -> ToolResultIn | None:
@@ -99,12 +88,20 @@ def _read_result(span: Span, agent: str) -> ToolResultIn | None:
             call_id=facts.call_id or f"{span.trace_id}-{span.span_id}",
             agent=agent,
             at=moment_of(span.ended),
-            arguments=outputs.parse(facts.arguments) or facts.arguments or None,
+            arguments=_read_arguments(facts),
             result=facts.result if result is None else result,
         )
     except ValidationError:
         # A tool without a usable name cannot be cited.
         return None
+
+
+def _read_arguments(facts: Facts) -> Any:
+    """Return all that a span says about the arguments of a tool, with and without the wrapping of frameworks."""
+    if facts.is_cut:
+        return TOO_LONG
+    bare = outputs.parse(facts.arguments) or facts.arguments or None
+    return [outputs.parse(facts.stated) or facts.stated, bare] if facts.stated else bare
 
 
 log = structlog.get_logger(__name__)
@@ -118,7 +115,7 @@ _MOST_TRIES: Final = 5
 # The newest traces of a conversation.
 _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
-# A handoff with an inferred part waits so many times longer while a span that the trace names as a parent is missing.
+# The wait of a handoff with an inferred part is multiplied by this while a span that others name as parent is missing.
 _PATIENCE: Final = 30
 # More refused handoffs of a trace are offered again at its next look.
 _MOST_REFUSED: Final = 1_000
@@ -252,7 +249,9 @@ def _look(
     spans += load_spans(tenant_id, [one.trace_id for one in joined])
     if unknown := {span.sender for span in spans} - keys.keys():
         keys |= _load_keys(tenant_id, unknown)
-    tree = Tree(spans)
+    ranks = _ranks_of(keys)
+    # Of a span that two keys sent, the one of the better grade counts.
+    tree = Tree(sorted(spans, key=lambda span: ranks.get(span.sender, len(Grade))))
     found = find_in(tree)
     quiet = {trace_id for trace_id, stage in stages.items() if stage.is_quiet}
     # Results come before the handoffs that rest on them.
@@ -305,7 +304,7 @@ def _submit(key: KeyIdentity, offers: Sequence[_Offer]) -> None:
 
 
 def _refusal_of(found: Found) -> tuple[str, str, str]:
-    """Return what identifies a refused handoff of a trace. With another source, its key may be allowed to send it."""
+    """Return the identity of a refused handoff of a trace. Its key may be allowed to send it with another source."""
     return found.span.span_id, found.source, found.target
 
 

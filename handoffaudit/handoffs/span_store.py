@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.keys import KeyIdentity, record_refusal
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import Key, Tenant
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.models import TelemetrySpan, TelemetryTrace, new_id
@@ -44,7 +44,7 @@ def store_export(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
     # The facts are written before the transaction begins, and their real size counts.
     written = [_WrittenSpan(span, _write_facts(span.facts).decode()) for span in export.spans]
     with write_turn(), transaction.atomic():
-        traces, kept = _make_room(tenant, export, written, timezone.now())
+        traces, kept = _make_room(tenant, key, export, written, timezone.now())
         TelemetryTrace.objects.bulk_create(
             [traces[trace_id] for trace_id in sorted(traces)],
             update_conflicts=True,
@@ -95,14 +95,14 @@ def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> 
 
 
 def _make_room(
-    tenant: Tenant, export: Export, written: Sequence[_WrittenSpan], now: datetime
+    tenant: Tenant, sender: KeyIdentity, export: Export, written: Sequence[_WrittenSpan], now: datetime
 ) -> tuple[dict[str, TelemetryTrace], list[_WrittenSpan]]:
     """Lock the traces. Return those that change, with the counts after this export, and the spans to store.
 
     Spans that are stored already change nothing, and the spans beyond the limits of a trace are rejected.
     """
     locked = _lock_traces(tenant, {one.span.trace_id for one in written}, now)
-    known = _list_known(tenant, [one.span for one in written if locked[one.span.trace_id].spans])
+    known = _list_known(tenant, sender, [one.span for one in written if locked[one.span.trace_id].spans])
     by_trace: dict[str, list[_WrittenSpan]] = defaultdict(list)
     for one in written:
         key = one.span.trace_id, one.span.span_id
@@ -141,18 +141,24 @@ def _lock_traces(tenant: Tenant, trace_ids: set[str], now: datetime) -> dict[str
     return rows
 
 
-def _list_known(tenant: Tenant, spans: Sequence[Span]) -> set[tuple[str, str]]:
-    """Return the traces and ids of those spans that are stored already."""
+def _list_known(tenant: Tenant, sender: KeyIdentity, spans: Sequence[Span]) -> set[tuple[str, str]]:
+    """Return the traces and ids of those spans that are stored already, by a key whose grade is not worse."""
     if not spans:
         return set()
     pairs = "json_array_elements(%s::json)" if db.is_postgresql() else "json_each(%s)"
     sql = f"""
-        SELECT trace_id, span_id FROM "{_SPAN.table}"
+        SELECT trace_id, span_id, key FROM "{_SPAN.table}"
         WHERE tenant_id = %s AND (trace_id, span_id) IN (SELECT value->>0, value->>1 FROM {pairs})
     """  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(sql, [tenant.pk, orjson.dumps([(span.trace_id, span.span_id) for span in spans]).decode()])
-        return set(cursor.fetchall())
+        found = cursor.fetchall()
+    worse: set[int] = set()
+    others = {number for *_, number in found} - {sender.key_id}
+    if others and sender.grade.is_evidence:
+        keys = Key.objects.filter(tenant=tenant, pk__in=others)
+        worse = {key.pk for key in keys if key.grade not in sender.grade.as_good}
+    return {(trace_id, span_id) for trace_id, span_id, number in found if number not in worse}
 
 
 def _set_due(row: TelemetryTrace, spans: Sequence[Span], now: datetime) -> None:

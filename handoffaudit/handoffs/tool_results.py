@@ -86,7 +86,7 @@ class WrongToolResults(Exception):
 
 
 class Storage(StrEnum):
-    """What became of a result that was sent."""
+    """The outcome of storing a result."""
 
     STORED = "stored"
     KNOWN = "known"
@@ -199,12 +199,9 @@ def store(rows: Sequence[ToolResult], sender: str, grade: Grade, now: datetime) 
 def _compare(row: ToolResult, before: ToolResult | None) -> Storage:
     if before is None:
         return Storage.STORED
-    if _RANK[row.grade] < _RANK[before.grade]:
+    if Grade(row.grade).rank < Grade(before.grade).rank:
         return Storage.REPLACED
     return Storage.KNOWN if row.sha256 == before.sha256 else Storage.CONFLICT
-
-
-_RANK: Final[dict[str, int]] = {grade.value: rank for rank, grade in enumerate(Grade)}
 
 
 def _trim(of_trace: "QuerySet[ToolResult]") -> None:
@@ -245,7 +242,7 @@ class TraceEvidence:
     _loaded: "OrderedDict[str, list[tuple[datetime, tuple[Source, ...]]]]"
 
     def of(self, handoff: Handoff) -> tuple[Source, ...]:
-        """Return what the tools of the trace had returned by the time of the handoff, the newest result first."""
+        """Return the results that the tools of the trace had returned by the time of the handoff, newest first."""
         trace_id = trace_name(handoff.trace_id)
         if trace_id not in self.traces:
             return ()

@@ -1,4 +1,4 @@
-"""What the agents of a trace brought into it, and the roles of sources, for the judging of later handoffs."""
+"""Facts of a trace, which its agents brought into it, and roles of sources, for the judging of later handoffs."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _NO_LABEL: Final = re.compile(r"[\[\].:\s]+")
 
 
 class Known(NamedTuple):
-    """What is known before a handoff is judged: the role of its source, and the facts of its trace."""
+    """The knowledge before a handoff is judged: the role of its source, and the facts of its trace."""
 
     role: SourceRole
     reported: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class TraceFacts:
     _keys: dict[UUID, list[str]] = field(default_factory=dict)
 
     def known_to(self, handoff: Handoff, record: Record, declared: Mapping[str, AgentRole]) -> Known:
-        """Return what is known to the judges of a handoff. Facts of later handoffs do not count.
+        """Return the role and the facts for the judging of a handoff. Facts of later handoffs do not count.
 
         A handoff counts once for the behaviour of its source, even if its repaired candidates are judged as well.
         """
@@ -81,7 +81,7 @@ class TraceFacts:
         return known
 
     def snapshot(self, handoff: Handoff) -> "Snapshot":
-        """Return what is known before a handoff is judged, to judge a copy of it later."""
+        """Return the knowledge before a handoff is judged, to judge a copy of the handoff later."""
         earlier = sorted(pk for pk in self._facts.get(handoff.trace_id, {}) if pk < handoff.pk)
         found = (self._facts[handoff.trace_id][pk] for pk in earlier)
         return Snapshot(
@@ -114,7 +114,7 @@ class TraceFacts:
         return role
 
     def learn(self, handoff: Handoff, record: Record, known: Known, claims: Iterable[Claim]) -> None:
-        """Keep what a judged handoff brought into its trace, once."""
+        """Keep the facts that a judged handoff brought into its trace, once."""
         if not handoff.trace_id or handoff.pk in self._new:
             return
         if known.role.is_evidence:
@@ -134,7 +134,7 @@ class TraceFacts:
         self._new[handoff.pk] = self._facts.setdefault(handoff.trace_id, {})[handoff.pk] = fact
 
     def fact_of(self, handoff: UUID) -> TraceFact | None:
-        """Return what a handoff brought into its trace, or None."""
+        """Return the facts that a handoff brought into its trace, or None."""
         return self._new.get(handoff)
 
     def store_behaviour(self) -> None:
@@ -202,7 +202,7 @@ _FACTS: Final = _facts_statement()
 
 
 def store(facts: Iterable[TraceFact]) -> None:
-    """Store what judged handoffs brought into their traces; call inside a transaction."""
+    """Store the facts that judged handoffs brought into their traces; call inside a transaction."""
     rows = list(facts)
     if rows:
         TraceFact.objects.bulk_create(

@@ -244,7 +244,7 @@ def _add_correction(malformed: MalformedAnswer, reply: Reply, state: _CallState)
     state.malformed += 1
     if state.malformed > 1:
         raise Unavailable(
-            Reason.MALFORMED_ANSWER, f"The model's answer could not be read, even after a retry: {malformed}"
+            Reason.MALFORMED_ANSWER, f"The answer of the LLM could not be read, even after a retry: {malformed}"
         )
     if reply.text.strip():
         state.messages.append({"role": "assistant", "content": cut_part(reply.text, _LONGEST_SHOWN_ANSWER).rstrip()})

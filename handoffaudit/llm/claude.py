@@ -284,7 +284,7 @@ class ClaudeClient:
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001  (any other failure of the SDK is an outage, too)
-            logger.warning("The model's SDK failed: %s", type(error).__name__)
+            logger.warning("The SDK of the LLM failed: %s", type(error).__name__)
             raise self._sdk_error(error) from None
 
     def _client_of_loop(self) -> Any:

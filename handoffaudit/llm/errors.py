@@ -25,15 +25,15 @@ class _Row:
 _BY_STATUS: Final[Mapping[int, _Row]] = {
     400: _Row(
         Reason.REFUSED,
-        "The model's service refused the request (400): check the names in HANDOFFAUDIT_MODEL_FAST and "
+        "The LLM service refused the request (400): check the names in HANDOFFAUDIT_MODEL_FAST and "
         "HANDOFFAUDIT_MODEL_CAREFUL, and that the account has credit",
     ),
     401: _Row(
         Reason.REFUSED,
-        "The model's service refused the key (401): set ANTHROPIC_API_KEY (or the credentials of AWS or Google Cloud) "
+        "The LLM service refused the key (401): set ANTHROPIC_API_KEY (or the credentials of AWS or Google Cloud) "
         "to a valid one",
     ),
-    402: _Row(Reason.REFUSED, "The model's service asks for payment (402): add credit to the account"),
+    402: _Row(Reason.REFUSED, "The LLM service asks for payment (402): add credit to the account"),
     403: _Row(
         Reason.REFUSED,
         "The key has no access to the model (403): give its account access, or set ANTHROPIC_API_KEY (or the "
@@ -41,18 +41,18 @@ _BY_STATUS: Final[Mapping[int, _Row]] = {
     ),
     404: _Row(
         Reason.REFUSED,
-        "The model's service knows no such model or address (404): check HANDOFFAUDIT_MODEL_FAST, "
+        "The LLM service does not know the model or the address (404): check HANDOFFAUDIT_MODEL_FAST, "
         "HANDOFFAUDIT_MODEL_CAREFUL and ANTHROPIC_BASE_URL",
     ),
-    408: _Row(Reason.TIMEOUT, "The model's service waited too long for the request (408)"),
-    413: _Row(Reason.REFUSED, "The request is too large for the model's service (413): shorten the prompt"),
+    408: _Row(Reason.TIMEOUT, "The LLM service did not get the request in time (408)"),
+    413: _Row(Reason.REFUSED, "The request is too large for the LLM service (413): shorten the prompt"),
     429: _Row(
         Reason.RATE_LIMIT,
-        "The model's service takes no more requests for now (429): raise the account's limits or lower "
+        "The LLM service accepts no more requests for now (429): raise the account's limits or lower "
         "HANDOFFAUDIT_MODEL_CONCURRENCY",
     ),
-    504: _Row(Reason.TIMEOUT, "The model's service did not finish in time (504)"),
-    529: _Row(Reason.OVERLOADED, "The model's service is overloaded (529)"),
+    504: _Row(Reason.TIMEOUT, "The LLM service did not finish in time (504)"),
+    529: _Row(Reason.OVERLOADED, "The LLM service is overloaded (529)"),
 }
 RETRYABLE: Final = frozenset(
     {Reason.TIMEOUT, Reason.RATE_LIMIT, Reason.OVERLOADED, Reason.SERVER_ERROR, Reason.CONNECTION}
@@ -76,41 +76,40 @@ def error_of_status(status: int, *, retry_after: str | None, message: str | None
 
 def _row_of_class(status: int) -> _Row:
     if status >= 500:
-        return _Row(Reason.SERVER_ERROR, f"The model's service failed ({status})")
+        return _Row(Reason.SERVER_ERROR, f"The LLM service failed ({status})")
     if status >= 400:
-        return _Row(Reason.REFUSED, f"The model's service refused the request ({status})")
+        return _Row(Reason.REFUSED, f"The LLM service refused the request ({status})")
     return _Row(Reason.REFUSED, f"The address answers {status}, not a message: check ANTHROPIC_BASE_URL")
 
 
 def timeout_error(seconds: float) -> Unavailable:
-    return Unavailable(Reason.TIMEOUT, f"The model did not answer within {seconds:.3g} seconds.")
+    return Unavailable(Reason.TIMEOUT, f"The LLM did not answer within {seconds:.3g} seconds.")
 
 
 def connection_error() -> Unavailable:
     return Unavailable(
         Reason.CONNECTION,
-        "The model's service could not be reached, or the connection broke: check the network and ANTHROPIC_BASE_URL.",
+        "The LLM service could not be reached, or the connection broke: check the network and ANTHROPIC_BASE_URL.",
     )
 
 
 def invalid_message_error() -> Unavailable:
     return Unavailable(
-        Reason.SERVER_ERROR, "The model's service sent an answer that is not a message: check ANTHROPIC_BASE_URL."
+        Reason.SERVER_ERROR, "The LLM service sent an answer that is not a message: check ANTHROPIC_BASE_URL."
     )
 
 
 def too_long_error(most: int) -> Unavailable:
     return Unavailable(
         Reason.SERVER_ERROR,
-        f"The model's service sent more than {most // 1024**2} MiB, which cannot be a message: check "
-        "ANTHROPIC_BASE_URL.",
+        f"The LLM service sent more than {most // 1024**2} MiB, which cannot be a message: check ANTHROPIC_BASE_URL.",
     )
 
 
 def connect_timeout_error(seconds: float) -> Unavailable:
     return Unavailable(
         Reason.TIMEOUT,
-        f"The connection to the model's service took longer than {seconds:.3g} seconds: check the network and "
+        f"The connection to the LLM service took longer than {seconds:.3g} seconds: check the network and "
         "ANTHROPIC_BASE_URL.",
     )
 
@@ -132,7 +131,7 @@ def setup_error(provider: str, error: Exception) -> Unavailable:
 
 def sdk_error(error: Exception) -> Unavailable:
     """Return the error for an unknown failure of the SDK. Leave out its text, which may hold the request."""
-    return Unavailable(Reason.CONNECTION, f"The model's SDK failed ({type(error).__name__}).")
+    return Unavailable(Reason.CONNECTION, f"The SDK of the LLM failed ({type(error).__name__}).")
 
 
 def stopped_error() -> Unavailable:

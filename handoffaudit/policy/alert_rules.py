@@ -28,7 +28,7 @@ class Watched(StrEnum):
 
 
 class NoData(StrEnum):
-    """What it means that no handoff, or too few, came within the window of an alert rule.
+    """The effect of a window of an alert rule in which no handoff came, or too few.
 
     `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: people are alerted that no handoff came; too few
     handoffs are then treated as `keep`.

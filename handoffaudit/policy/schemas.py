@@ -69,7 +69,7 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypeSchema, ...]:
 
 
 def check_rows(rows: Iterable[TypeSchema]) -> tuple[TypeSchema, ...]:
-    """Return the rows by type. Raise `InvalidPolicy` for repeated types, too many rows, or too much data."""
+    """Return the rows sorted by type. Raise `InvalidPolicy` for repeated types, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: row.handoff_type)
     return values.check_table(table, "type", MOST_ROWS, attrgetter("handoff_type"), to_plain)
 

@@ -81,8 +81,7 @@ MOST_CHANGES = 100
 
 LONGEST_VALUE = 2000
 
-# For larger numbers, a JSON column of PostgreSQL may return another number, and the hash in the audit log would be
-# wrong.
+# A JSON column of PostgreSQL may change larger numbers, and the hash in the audit log would be wrong.
 LARGEST = 2**53
 
 
@@ -99,16 +98,17 @@ def _shorten_change(change: dict[str, Any]) -> dict[str, Any]:
 
 def _shorten_value(value: Any) -> Any:
     text = orjson.dumps(value).decode()
-    if len(text) <= LONGEST_VALUE and _is_short(value):
+    if len(text) <= LONGEST_VALUE and _is_storable(value):
         return value
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
-def _is_short(value: Any) -> bool:
+def _is_storable(value: Any) -> bool:
+    """Return whether a JSON column returns the value exactly as it was stored."""
     if isinstance(value, Mapping):
-        return all(_is_short(key) and _is_short(inner) for key, inner in value.items())
+        return all(_is_storable(key) and _is_storable(inner) for key, inner in value.items())
     if isinstance(value, list):
-        return all(_is_short(inner) for inner in value)
+        return all(_is_storable(inner) for inner in value)
     if isinstance(value, str):
         return "\0" not in value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Evidence bundles: a signed ZIP file about a handoff, a trace or a period, made while it is sent.
+"""Evidence bundles: a signed ZIP file about a handoff, a trace or a period, written while it is sent.
 
 `docs/evidence-bundle.md` describes the files inside. `trust/bundle_check.py` checks a bundle without a database.
 """
@@ -40,6 +40,7 @@ MOST_SECONDS: Final = 120.0
 MOST_ENTRIES: Final = 5000
 MOST_PER_HANDOFF: Final = 500
 _PART: Final = 50
+_SEALS_AT_ONCE: Final = 20
 
 _Row = TypeVar("_Row", bound=Model)
 
@@ -73,7 +74,7 @@ class Subject:
 
 
 def find_subject(tenant: Tenant, asked: Mapping[str, str]) -> Subject:
-    """Return what `handoff`, `trace`, or else `period`, `since` and `until` name. A period is in whole hours.
+    """Return the subject that `handoff`, `trace`, or else `period`, `since` and `until` name, in whole hours.
 
     Raise `FilterError` for a period that cannot be read, `Handoff.DoesNotExist`, `NothingFound` or `TooLarge`.
     """
@@ -113,13 +114,13 @@ def _bounded(subject: Subject) -> Subject:
         raise NothingFound(f"There is no handoff in this {subject.kind}.")
     if len(subject.handoffs) > MOST_HANDOFFS:
         raise TooLarge(
-            f"The {subject.kind} has more than {MOST_HANDOFFS:,} handoffs, and a bundle takes at most so many: choose a"
-            " shorter period or single traces."
+            f"The {subject.kind} has more than {MOST_HANDOFFS:,} handoffs, the limit of a bundle: choose a shorter"
+            " period, single traces or single handoffs."
         )
     stored = sum(one.size_bytes for one in subject.handoffs)
     if stored > MOST_BYTES // 4:
         raise TooLarge(
-            f"The documents have {stored:,} bytes, and a bundle takes at most {MOST_BYTES // 4:,}: choose a shorter"
+            f"The documents have {stored:,} bytes, over the limit of {MOST_BYTES // 4:,}: choose a shorter"
             " period or single handoffs."
         )
     return subject
@@ -229,7 +230,9 @@ def _plain(value: Any) -> Any:
 
 
 def _handoff_lines(handoffs: Sequence[Handoff]) -> Iterator[bytes]:
-    approvals = {one.pk: one for one in Approval.objects.filter(handoff__in=[one.pk for one in handoffs])}
+    pks, tenant = [one.pk for one in handoffs], handoffs[0].tenant_id
+    approvals = {one.pk: one for one in Approval.objects.filter(handoff__in=pks)}
+    removals = {one.pk: one for one in RemovedDocument.objects.filter(handoff__in=pks, tenant=tenant)}
     for handoff in handoffs:
         facts = {
             name: _plain(getattr(handoff, name))
@@ -239,8 +242,7 @@ def _handoff_lines(handoffs: Sequence[Handoff]) -> Iterator[bytes]:
                 *("judged_at", "sent_at", "size_bytes", "content_hash", "data_hash", "verdict", "codes"),
             )
         }
-        removed = RemovedDocument.objects.filter(pk=handoff.pk, tenant=handoff.tenant_id).first()
-        if removed is not None:
+        if (removed := removals.get(handoff.pk)) is not None:
             facts["document_removed"] = {"at": utc(removed.at), "kept_days": removed.days, "sha256": removed.sha256}
         if (approval := approvals.get(handoff.pk)) is not None:
             facts["approval"] = {
@@ -305,19 +307,23 @@ class _SealedRows:
 
 
 def _seal_lines(tenant: Tenant, sealed: _SealedRows) -> Iterator[bytes]:
-    """Yield the seals that have the rows, and the seals that change the key, so that each key leads to the newest."""
+    """Yield the seals that cover the rows, and the seals that changed the key, which link all keys to the newest."""
     numbers = set(Seal.objects.filter(tenant=tenant, kind=SealKind.KEY).values_list("number", flat=True))
     numbers |= _find_seals(tenant, EVENT, sorted(sealed.events))
     numbers |= _find_seals(tenant, VERDICT, sorted(sealed.verdicts))
     for one in sealed.policies:
         having = Seal.objects.filter(tenant=tenant, last_policy__gte=one).aggregate(first=Min("number"))["first"]
         numbers |= {having} if having else set()
-    for seal in Seal.objects.filter(tenant=tenant, number__in=numbers).order_by("number").iterator(chunk_size=20):
-        yield _line(seals.seal_facts(seal) | {"list": base64.b64encode(bytes(seal.rows)).decode()})
+    ordered = sorted(numbers)
+    # A cursor of the server would end when a download gives its connection back between two parts.
+    for start in range(0, len(ordered), _SEALS_AT_ONCE):
+        part = ordered[start : start + _SEALS_AT_ONCE]
+        for seal in Seal.objects.filter(tenant=tenant, number__in=part).order_by("number"):
+            yield _line(seals.seal_facts(seal) | {"list": base64.b64encode(bytes(seal.rows)).decode()})
 
 
 def _find_seals(tenant: Tenant, kind: int, wanted: Sequence[Any]) -> set[int]:
-    """Return the numbers of the seals whose range of ids has one of the wanted ids."""
+    """Return the numbers of the seals whose range of ids contains one of the wanted ids."""
     if not wanted:
         return set()
     first, last = ("first_event", "last_event") if kind == EVENT else ("first_verdict", "last_verdict")

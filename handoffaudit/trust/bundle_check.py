@@ -40,7 +40,7 @@ LONGEST_LINE: Final = 16 * 1024 * 1024
 MOST_PROBLEMS: Final = 50
 _PIECE: Final = 1 << 20
 
-# What a bundle can leave out, by the name in its manifest.
+# The parts that a bundle can leave out, by their names in its manifest.
 LEFT_OUT: Final[Mapping[str, str]] = {
     "attempts": "older attempts of the handoff",
     "events": "later events of its handoffs",
@@ -56,7 +56,7 @@ class WrongBundle(Exception):
 
 @dataclass(slots=True)
 class Result:
-    """What a check found. `problems` mean that something was changed; `notes` are for the reader to judge."""
+    """The result of a check. `problems` mean that something was changed; `notes` are for the reader to judge."""
 
     manifest: dict[str, Any]
     files: int = 0
@@ -233,7 +233,7 @@ def _key_of(facts: dict[str, Any]) -> tuple[int, str]:
 def _read_seals(
     archive: zipfile.ZipFile, digests: dict[tuple[int, str], bytes], result: Result
 ) -> Iterator[dict[str, Any]]:
-    """Yield what a chain of keys needs of the seals whose hash and signatures are right, and fill in the digests."""
+    """Yield the facts for the chain of keys from each seal with the right hash and signatures. Fill in the digests."""
     for facts, _ in _read_lines(archive, "seals.jsonl", MOST_SEALS):
         result.seals += 1
         name = f"seal {facts.get('number')}"

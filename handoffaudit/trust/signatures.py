@@ -232,7 +232,7 @@ def hash_seal(facts: dict[str, Any]) -> str:
 
 
 def find_wrong_signature(facts: dict[str, Any], key: str | None) -> str:
-    """Return what is wrong with the key and the signatures of a seal, or an empty text.
+    """Return the fault of the key or the signatures of a seal, or an empty text.
 
     `key` is the public key that must have signed the seal, or None if any key may have. A seal that changes the key is
     also signed with the new key. If only the new key has signed it, the old key was lost.

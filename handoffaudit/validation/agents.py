@@ -16,9 +16,8 @@ from handoffaudit.validation.text import clean, either, nearest, show
 
 SKILL_FILE: Final = "SKILL.md"
 
+# Targets that a format fills in if the document names no target. They need no skill.
 ALWAYS_KNOWN: Final = frozenset({"orchestrator", "end"})
-
-"""Targets that a format fills in if the sender names none."""
 
 _FENCE = "---"
 
@@ -41,10 +40,7 @@ _NO_PLAIN_TEXT = tuple("[{\"'|>&*!%@`")
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The names of the known agents.
-
-    `warnings` has one line for each skipped skill.
-    """
+    """The names of the known agents. `warnings` has one line for each skipped skill."""
 
     names: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
@@ -181,7 +177,7 @@ class SourceRole(NamedTuple):
 
     @property
     def is_evidence(self) -> bool:
-        """Return whether what the source brings is evidence of the trace."""
+        """Return whether data from the source counts as evidence in the trace."""
         return self.is_declared and not self.is_worker
 
 
@@ -213,8 +209,8 @@ def guess_role(record: Record, behaviour: str = "") -> Guess:
     """Return the role that the name, the form and the earlier handoffs of the source suggest.
 
     `behaviour` holds the forms of the source's newest handoffs before this one. An agent that mostly writes texts of
-    its own stays a worker where it writes like a program. A handoff without this form is a worker's, because many
-    agents with a browser also write answers of their own.
+    its own stays a worker even in a handoff that looks like the output of a program. A handoff that does not look like
+    the output of a program is a worker's, because many agents with a browser also write answers of their own.
     """
     was_called = record.data.get("role") == "tool" or _was_called(record)
     has_form = was_called or looks_observed(record)
@@ -227,7 +223,7 @@ def guess_role(record: Record, behaviour: str = "") -> Guess:
     return Guess(role or WORKER, newest)
 
 
-# The same agents hand over again and again.
+# Cached, because the same agents hand over again and again.
 @lru_cache(maxsize=1024)
 def guess_by_name(agent: str) -> SourceRole | None:
     """Return the role that the name of an agent suggests, or None."""

@@ -74,7 +74,6 @@ When = Annotated[
     Annotated[Condition, Tag("one")] | Annotated[AllConditions, Tag("all")] | Annotated[AnyCondition, Tag("any")],
     Discriminator(_kind),
 ]
-
 """The condition of a rule. Lists hold plain conditions, so that the form of the page can show every `when`."""
 
 

@@ -83,7 +83,6 @@ SHIPPED_FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "Signal": ("rationale", "stop_loss", "take_profit", "confidence"),
 }
-
 """The claim fields that the library ships, by output type."""
 
 _MOST_IDS = 20

@@ -26,7 +26,6 @@ FORMAT_ASSERTION = "https://json-schema.org/draft/2020-12/vocab/format-assertion
 LARGEST = 256 * 1024
 
 MOST_STEPS = 100_000_000
-
 """A step takes some 10 ns, so a check takes a second at most."""
 
 MOST_STEPS_OF_A_VALUE = 1_000_000
@@ -34,7 +33,6 @@ MOST_STEPS_OF_A_VALUE = 1_000_000
 LARGEST_PATTERN = 256 * 1024
 
 _FORMAT_STEPS = 600
-
 """The slowest formats, `idn-hostname` and `regex`, took 6 microseconds for 16 characters in a measurement."""
 
 # Maps the compiled size of a pattern to the most steps that the pattern was measured to cost for 16 characters.

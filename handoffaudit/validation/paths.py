@@ -90,7 +90,6 @@ def at(document: Any, location: Location, default: Any = None) -> Any:
 
 
 MOST_STEPS = 300_000
-
 """The most steps that the rules, or the claim fields, of one handoff may take. They take at most a second.
 
 An ordinary handoff takes some hundreds of steps.
@@ -122,11 +121,9 @@ class _Mark(Enum):
 
 
 ANY: Final = _Mark.ANY
-
 """The part of a path that matches any item of a list and any value of an object."""
 
 MISSING: Final = _Mark.MISSING
-
 """The value that `select` yields if a path does not exist in the document."""
 
 Path = tuple[str | int | _Mark, ...]

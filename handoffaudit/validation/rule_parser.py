@@ -41,7 +41,7 @@ _WHEN = (
     ' under "all" or "any".'
 )
 
-# What each family of pydantic's errors expects, and the remedy.
+# The expected value for each family of pydantic's errors, and the remedy.
 _WANTED = {
     "model_": ("an object", "Give an object with its fields."),
     "dict_": ("an object", "Give an object."),

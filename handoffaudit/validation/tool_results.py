@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.json_text import canonical, compact
-from handoffaudit.validation.layers.grounding.records import leaves
+from handoffaudit.validation.layers.grounding.records import MAX_LEAVES, leaves
 from handoffaudit.validation.layers.grounding.sources import plain_words
 from handoffaudit.validation.layers.grounding.values import (
     TextValue,
@@ -29,8 +29,11 @@ from handoffaudit.validation.prompts.secrets import mask_text
 
 MOST_TEXT: Final = 16 * 1024
 # The characters of a result from which values are taken. What follows them is only part of the hash. A call with more
-# characters in its arguments gives no evidence.
+# characters in its arguments gives no evidence, and neither does a call with `MAX_LEAVES` texts and numbers.
 MOST_READ: Final = 64 * 1024
+
+# Stands for the arguments of a call that are too long to be read.
+TOO_LONG: Final = object()
 
 _MOST_VALUES: Final = 2_000
 # Every value of a text of `MOST_READ` characters, so that no value hides behind others.
@@ -43,6 +46,8 @@ _LONGEST_LABEL: Final = 60
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1000,}={0,2}")
 _FILE: Final = "…"
 _NO_LABEL: Final = re.compile(r"[^\w@/+-]+")
+# A key such as `order_id` or `orderId` is the name of a field. All other keys of arguments can have values.
+_FIELD: Final = re.compile(r"[a-z_][A-Za-z_]*")
 
 
 class Grade(StrEnum):
@@ -56,7 +61,18 @@ class Grade(StrEnum):
     def is_evidence(self) -> bool:
         return self is not Grade.SAID
 
+    @property
+    def rank(self) -> int:
+        """Return the place of the grade, 0 for the best."""
+        return _GRADES.index(self)
 
+    @property
+    def as_good(self) -> "tuple[Grade, ...]":
+        """Return this grade and all better ones."""
+        return _GRADES[: self.rank + 1]
+
+
+_GRADES: Final = tuple(Grade)
 # The best grade first.
 EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
 
@@ -78,7 +94,10 @@ class Capture:
 
 
 def capture(result: Any, arguments: Any = None) -> Capture:
-    """Return what to store of a result, which is any JSON value. The arguments of the call are not stored."""
+    """Return the parts of a result to store. The result is any JSON value.
+
+    The arguments of the call, or `TOO_LONG`, are not stored.
+    """
     content, rest = _mask(_drop_files(result))
     echo = _Echo(arguments)
     digest = sha256(canonical(result)).hexdigest()
@@ -152,10 +171,12 @@ def sources_of(label: str, evidence: Any, values: Iterable[str]) -> Iterator[Sou
 
 
 class _Echo:
-    """The values of a call's arguments, in the normal forms that two spellings of one value share."""
+    """The values and keys of a call's arguments, in the normal forms that two spellings of one value share."""
 
     def __init__(self, arguments: Any) -> None:
-        texts = [source.text for source in leaves(arguments, "")]
+        found = leaves(arguments, "")
+        # A list or a dictionary often repeats a text, which is read once.
+        texts = list(dict.fromkeys([*(source.text for source in found), *_keys_with_values(arguments)]))
         self.numbers: set[float] = set()
         self.days: set[Day] = set()
         self.minutes: set[int | None] = set()
@@ -167,7 +188,7 @@ class _Echo:
         for text in texts:
             self._add(text[: max(MOST_READ - read, 0)])
             read += len(text)
-        self.is_cut = read > MOST_READ
+        self.is_cut = arguments is TOO_LONG or read > MOST_READ or len(found) >= MAX_LEAVES
 
     def _add(self, text: str) -> None:
         self.words.update(plain_words(text))
@@ -241,6 +262,18 @@ class _Echo:
                 return minutes_of(value.text) in self.minutes
             case _:
                 return _identifier(value) in self.texts
+
+
+def _keys_with_values(arguments: Any) -> Iterator[str]:
+    """Yield the keys of a JSON value that are not only names of fields."""
+    waiting = [arguments]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            yield from (key for key in map(str, item) if not _FIELD.fullmatch(key))
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
 
 
 def _identifier(value: TextValue) -> str:

@@ -2,7 +2,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import IntegrityError, connections
+from django.db import IntegrityError, connection, connections
+from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts import Refused, audit, people, tenants
 from handoffaudit.accounts.models import AuditEntry, Membership, Person, Role, Tenant
@@ -182,6 +183,15 @@ def test_a_name_that_is_taken_leaves_the_link_working(tenant: Tenant, viewer: Pe
     with pytest.raises(Refused, match="taken"):
         people.accept(**token_of(invitation.path), name="Viewer", password="a long pass phrase 42")
     assert people.accept(**token_of(invitation.path), name="new", password="a long pass phrase 42") is not None
+
+
+def test_a_change_of_the_password_locks_the_tenant_before_the_person(tenant: Tenant, viewer: Person) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        people.set_password(person=viewer, password="correct horse battery", detail={})
+    statements = [query["sql"] for query in queries]
+    [change] = [at for at, sql in enumerate(statements) if sql.startswith('UPDATE "accounts_person"')]
+    # The first query finds the tenants, and the second locks the only one.
+    assert sum(sql.startswith('SELECT "accounts_tenant"') for sql in statements[:change]) == 2
 
 
 @pytest.mark.django_db(transaction=True)

@@ -117,6 +117,12 @@ def test_a_filter_that_can_not_be_read_is_refused(api: httpx.Client, asked: dict
     assert problem(api.get("/logs", params=asked), 400)["field"] == field
 
 
+def test_an_unknown_parameter_of_an_import_is_refused(api: httpx.Client) -> None:
+    taken = api.post("/logs", params={"source": "gates"}, content=b"a line").json()
+    refused = problem(api.get(f"/logs/imports/{taken['id']}", params={"curser": "x"}), 400)
+    assert (refused["field"], "did you mean cursor?" in refused["detail"]) == ("curser", True)
+
+
 def test_a_large_log_is_taken_in_and_stored_by_a_worker(api: httpx.Client, tenant: Tenant, monkeypatch) -> None:
     monkeypatch.setattr(upload, "INLINE_LINES", 100)
     data = gate_lines(1, 500)

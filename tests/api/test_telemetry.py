@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from handoffaudit import database_faults, request_bodies
+from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.api import auth
 from handoffaudit.handoffs import judge, span_assembly, span_store
@@ -215,6 +216,94 @@ def test_results_of_tools_become_tool_results_with_the_grade_of_the_key(tenant: 
     assert (result.grade, result.content) == ("in_process", '{"total":54.2}')
     wait(3601)
     assert ToolResult.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"input__value": "x" * 65_536 + " 4711.50"},
+        {"gen_ai__tool__call__arguments": {"text": "x " * 40_000}, "input__value": "4711.50"},
+        {"input__value": {"type": "Order", "properties": {"total": "4711.50"}}},
+        {"gen_ai__tool__call__arguments": {"type": "object", "properties": {"total": {"is": "4711.50"}}}},
+        {"input__value": {"input": {"a": 1}, "metadata": {"total": "4711.50"}}},
+        {"input__value": {"inputs": {}, "name": "4711.50"}},
+        {"input__value": {"input_str": "{}", "total": "4711.50"}},
+        {"input__value": {"args": {}, "ctx": "<a.b object>", "metadata": {"4711.50": 1}}},
+        {"input__value": "{'total': '4711.50'}"},
+        {"input__value": '{"a": ' * 70 + '"4711.50"' + "}" * 70},
+        {"gen_ai__tool__call__arguments": "a", "input__value": {"total": "4711.50"}},
+    ],
+)
+def test_nothing_that_a_span_says_about_the_arguments_is_evidence(tenant: Tenant, stated: dict[str, Any]) -> None:
+    with client(make_key(tenant, "ingest", "observe")) as api:
+        send_spans(api, agent(1, "triage"), tool(2, "echo", 1, output__value="It is 4711.50.", **stated))
+    wait(11)
+    assert "4711" not in ToolResult.objects.get().evidence != ""
+
+
+def test_what_frameworks_add_to_the_arguments_leaves_the_result_as_it_is(tenant: Tenant) -> None:
+    metadata = {"langgraph_step": 2, "langgraph_path": ["__pregel_push", 0, False]}
+    schema = {"type": "object", "properties": {"days": {"type": "integer", "maximum": 30}}}
+    wrapped = {"input_str": "{}", "tags": [], "metadata": metadata, "inputs": {}}
+    result = {"found": 2, "missing": 0}
+    with client(make_key(tenant, "ingest", "observe")) as api:
+        given = {"gen_ai__tool__call__arguments": wrapped, "output__value": result}
+        bare = {"input__value": {"days": 7}, "tool__parameters": schema, "output__value": {"most": 30}}
+        send_spans(api, agent(1, "triage"), tool(2, "count", 1, **given), tool(3, "look", 1, at=2, **bare))
+    wait(11)
+    assert set(ToolResult.objects.values_list("evidence", flat=True)) == {""}
+
+
+ORDER = {"gen_ai__tool__call__id": "call_7", "gen_ai__tool__call__result": {"total": 54.2}}
+CAPTURED = tool(2, "transfer_to_savings", 1, at=5, **ORDER)
+OUTSIDE, INSIDE, SAID = ("outside", ("observe", "ingest")), ("in_process", ("observe", "ingest")), ("", ("ingest",))
+
+
+@pytest.mark.parametrize(("weak", "strong"), [(SAID, INSIDE), (INSIDE, OUTSIDE)])
+@pytest.mark.parametrize(
+    "first",
+    [
+        CAPTURED | {"spanId": "9" * 16},
+        tool(2, "get_order", 1, at=5, **ORDER | {"gen_ai__tool__call__result": {"total": 1}}),
+        tool(2, "get_order", 1, at=5),
+        tool(9, "inner", 2, at=6, gen_ai__tool__call__result="x"),
+        agent(9, "writer", 2, at=6),
+        one(9, "chat", 2, at=6, gen_ai__operation__name="chat"),
+        agent(9, "savings", 1, at=6),
+        transfer(2, "writer", 1, at=5),
+    ],
+    ids=["call", "span", "empty", "tool", "agent", "llm", "target", "handoff"],
+)
+def test_no_key_of_a_lower_grade_takes_a_result_out_of_the_evidence(
+    tenant: Tenant, first: dict[str, Any], weak: tuple[str, Any], strong: tuple[str, Any]
+) -> None:
+    secrets = [
+        keys.create(tenant=tenant, name=f"k{number}", scopes=scopes, expires_at=None, actor="tests", seam=seam)[1]
+        for number, (seam, scopes) in enumerate((weak, strong))
+    ]
+    for secret, span in zip(secrets, (first, CAPTURED), strict=True):
+        with client(secret) as api:
+            assert send_spans(api, span) == {}
+        wait(11)
+    result = ToolResult.objects.get(call_id="call_7")
+    assert (result.grade, result.content) == (strong[0], '{"total":54.2}')
+    with client(secrets[0]) as api:
+        before = TelemetrySpan.objects.count()
+        send_spans(api, first)
+    wait(11)
+    assert TelemetrySpan.objects.count() == before
+
+
+def test_what_a_lower_grade_sends_takes_no_place_of_a_better_result(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_assembly, "_MOST_RESULTS", 2)
+    with client(make_key(tenant, "observe", "ingest")) as api:
+        send_spans(api, CAPTURED)
+    with client(make_key(tenant, "ingest", name="said")) as api:
+        send_spans(api, *(tool(number, "get", 1, at=number, output__value="x") for number in range(10, 15)))
+    wait(11)
+    assert sorted(ToolResult.objects.values_list("grade", flat=True)) == ["in_process", "said"]
 
 
 def test_a_rejected_span_is_named_in_the_answer(api: httpx.Client) -> None:

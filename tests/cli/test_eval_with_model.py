@@ -223,7 +223,7 @@ def test_an_outage_ends_it_with_what_there_is(tmp_path: Path, server: MessagesSe
     assert (file["model"]["items"], file["unanswered"]) == (3, 37)
     assert file["failures"] == {"overloaded": len(server.requests) - 3}
     assert len(server.requests) <= 3 + 5 + 2
-    assert "the model can't be asked: The model's service is overloaded (529)" in done.stderr
+    assert "the LLM can't be asked: The LLM service is overloaded (529)" in done.stderr
     server.respond = careful
     again = json.loads(run(server, tmp_path, path, "--yes", "--json").stdout)
     assert (again["complete"], again["files"][0]["answered_before"], again["calls"]) == (True, 3, 37)

@@ -21,7 +21,7 @@ RUI = Actor(ActorKind.PERSON, "rui")
 
 
 def window_then(params: dict[str, str]) -> Window:
-    """Return a window as it was at `NOW`, which is so long ago today that its hours count as whole days."""
+    """Return a window as it was at `NOW`, long enough ago that its hours count as whole days."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("counts", "periods"):
             patch.setattr(f"handoffaudit.handoffs.{module}.HOURS_KEPT", timedelta(days=3650))

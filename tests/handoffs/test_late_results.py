@@ -26,7 +26,7 @@ def handoff(tenant: Tenant, text: str = "The order costs 54.20.", trace: str = "
 def captured(
     tenant: Tenant, *, grade: Grade = Grade.OUTSIDE, trace: str = "t-1", total: float = 54.2, hours: float = 1
 ) -> None:
-    """Store a result that the tool gave so many hours ago."""
+    """Store a result that the tool gave this number of hours ago."""
     now = timezone.now()
     sent = ToolResultIn(tool="get_order", call_id=f"c{total}", at=now - timedelta(hours=hours), result={"total": total})
     tool_results.store(tool_results.make_rows(tenant.pk, trace, [sent], now), "collector", grade, now)

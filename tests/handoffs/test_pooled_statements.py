@@ -1,11 +1,13 @@
-"""Tests of statements on a connection of the pool (PostgreSQL)."""
+"""Tests of the pool of connections: statements, and downloads that wait for their readers (PostgreSQL)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection
 
+from handoffaudit.dashboard.exports import Parts
 from handoffaudit.handoffs import db
+from handoffaudit.handoffs.export import Download
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -41,3 +43,19 @@ def test_a_connection_that_the_server_closed_is_replaced() -> None:
     assert closed.info.backend_pid not in [row[0] for row in found if row]
     assert [row[1] for row in found if row] == ["value", "value"]
     assert not db.is_open(closed)
+
+
+@pytest.mark.parametrize("begin", [Download, lambda parts: Parts.begun(1, 1, parts)], ids=["bundle", "list"])
+def test_no_connection_is_held_while_a_reader_takes_a_part(begin: Callable[[Iterator[bytes]], Iterator[bytes]]) -> None:
+    def parts() -> Iterator[bytes]:
+        for number in range(2):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT %s", [number])
+                row = cursor.fetchone()
+            yield b"%d" % row[0]
+
+    read = begin(parts())
+    for expected in (b"0", b"1"):
+        assert next(read) == expected
+        assert connection.connection is None
+    assert not list(read)

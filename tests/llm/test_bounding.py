@@ -27,7 +27,7 @@ def test_a_body_that_is_too_long_is_an_outage_that_says_so(api, caller_of, answe
     api.script(answer, answer)
     call = caller_of(tries=2).call(question())
     assert (call.error.reason, call.tries) == (Reason.SERVER_ERROR, 2)
-    assert call.error.detail.startswith("The model's service sent more than 4 MiB")
+    assert call.error.detail.startswith("The LLM service sent more than 4 MiB")
 
 
 def test_a_compressed_answer_is_read(api, caller_of):

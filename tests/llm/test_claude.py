@@ -157,7 +157,7 @@ def test_no_answer_takes_longer_than_the_limit_however_it_drips(api, caller_of, 
     started = time.monotonic()
     call = caller_of(seconds=0.4).call(question())
     assert (call.error.reason, call.tries) == (Reason.TIMEOUT, 1)
-    assert call.error.detail == "The model did not answer within 0.4 seconds."
+    assert call.error.detail == "The LLM did not answer within 0.4 seconds."
     assert 0.35 < time.monotonic() - started < 60
 
 

@@ -33,7 +33,7 @@ def test_the_services_words_are_told_where_something_is_to_be_fixed():
     refused = errors.error_of_status(400, retry_after=None, message="Your credit\nis low.", now=NOW)
     assert refused.detail.endswith('; it says "Your credit is low.".')
     overloaded = errors.error_of_status(529, retry_after=None, message="Overloaded", now=NOW)
-    assert overloaded.detail == "The model's service is overloaded (529)."
+    assert overloaded.detail == "The LLM service is overloaded (529)."
 
 
 def test_what_looks_like_a_secret_is_not_told():

@@ -121,3 +121,29 @@ def test_a_file_in_base64_takes_no_space_and_has_no_values() -> None:
 
 def test_a_value_far_behind_in_the_arguments_is_no_evidence() -> None:
     assert capture("It costs 99.10.", {"command": f"{'word ' * 20_000} 99.10"}).evidence == "…"
+
+
+@pytest.mark.parametrize(
+    ("result", "key"),
+    [
+        ("It costs 4,711.50 EUR.", "4711.50"),
+        ({"4711.50": True}, "4711.50"),
+        ("The order is W4711.", "W4711"),
+        ("Mia Garcia paid.", "Mia Garcia"),
+        ({"Garcia": {"paid": True}}, "Garcia"),
+        ("It said that nothing was missing at all.", "nothing was missing at all"),
+    ],
+)
+def test_a_key_of_the_arguments_is_no_evidence(result: Any, key: str) -> None:
+    found = capture(result, {"lines": [{key: 1}]})
+    assert key.casefold() not in orjson.dumps(found.evidence).decode().replace(",", "").casefold()
+
+
+def test_names_of_fields_stay_in_a_result() -> None:
+    result = {"order_id": 7, "orderId": "status", "status": "The Status is new."}
+    assert capture(result, {"order_id": None, "orderId": True, "status": False}).evidence == result
+
+
+def test_a_value_behind_many_others_in_the_arguments_is_no_evidence() -> None:
+    assert capture("It costs 99.10.", {"a": [1] * 20_000, "b": 99.1}).evidence == "…"
+    assert capture("It costs 99.10.", {"a": [1] * 19_998, "b": 99.1}).evidence == "It costs …."

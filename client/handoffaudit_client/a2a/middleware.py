@@ -59,7 +59,7 @@ class HandoffMiddleware:
             return event
 
         async def answer(event: Any) -> None:
-            # What the server refuses did not happen.
+            # A message that the server refuses is not a handoff.
             if event["type"] == "http.response.start" and event["status"] < 400 and len(body) <= _LONGEST_BODY:
                 self._send(scope, bytes(body))
             await send(event)

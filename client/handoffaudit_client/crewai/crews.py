@@ -49,7 +49,7 @@ def data_of(output: Any) -> Any:
 
 
 def result_of(call: Any) -> Any:
-    """Return what a tool returned, or how it failed."""
+    """Return the result of a tool, or its failure."""
     is_failed = isinstance(call.tool_result, str) and call.tool_result.startswith(_FAILED)
     return {"error": call.tool_result} if is_failed else call.raw_tool_result
 

@@ -47,7 +47,7 @@ def hand_back_of(output: Any) -> tuple[str, str] | None:
 
 
 def result_of(output: Any) -> Any:
-    """Return what a tool returned, without the message or the command around it."""
+    """Return the result of a tool, without the message or the command around it."""
     if hasattr(output, "update") and hasattr(output, "goto"):
         output = next(iter(reversed(messages_of(output.update))), output.update)
     return output.content if getattr(output, "type", "") == "tool" else output

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-# What langgraph-supervisor puts on the messages of a worker that hands back.
+# The mark that langgraph-supervisor puts on the messages of a worker that hands back.
 HANDED_BACK = "__is_handoff_back"
 
 _TRANSFERRED = "Successfully transferred"
@@ -19,7 +19,7 @@ _BOOKKEEPING = {"messages", "active_agent", "remaining_steps", "is_last_step", "
 
 
 def lift(arguments: Any, state: Any) -> Any:
-    """Return what a handoff hands over.
+    """Return the data of a handoff.
 
     These are the arguments of its tool. If there are none: the last text of the messages, beside the other fields of
     the state if there are any.

@@ -34,7 +34,7 @@ why: ContextVar[str] = ContextVar("handoffauditwhy", default="")
 
 
 def run_of(context: RunContextWrapper[Any]) -> Run:
-    """Return what is known of the run with this context."""
+    """Return the known facts of the run with this context."""
     found: Run = _runs.setdefault(context, Run())
     return found
 

@@ -25,7 +25,7 @@ class Turn:
     calls: dict[str, str] = field(default_factory=dict)
 
     def data_for(self, target: str) -> Any:
-        """Return what the turn hands over to an agent: the arguments of the call, else the text, else {}."""
+        """Return the data that the turn hands over to an agent: the arguments of the call, else the text, else {}."""
         wanted = _simplify(target)
         named = [name for name in self.calls if wanted in _simplify(name)]
         named = named or [name for name in self.calls if name.startswith("transfer_to_")]

@@ -20,7 +20,7 @@ def read_handoff(event: Any, arguments: Mapping[str, Any]) -> tuple[str | None, 
 
 
 def read_result(result: Mapping[str, Any]) -> Any:
-    """Return what a tool returned: its single text or JSON, else the list of them."""
+    """Return the result of a tool: its single text or JSON, else the list of them."""
     parts = [part.get("json", part.get("text")) for part in result["content"]]
     found = parts[0] if len(parts) == 1 else parts
     return found if result["status"] == "success" else {"error": found}

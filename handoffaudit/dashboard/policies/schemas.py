@@ -49,11 +49,11 @@ HELP = {
     "schema": "JSON Schema, draft 2020-12; empty: any data passes",
     "assert_formats": "whether format (date-time, email, uri and others) is checked; off: it is an annotation",
     "claim_fields": "one path per line, e.g. layers.*.findings; empty: every text and number at the top of the data",
-    "claims_nothing": "handoffs of this type need no sources",
+    "claims_nothing": "the data of this type makes no claims, so it needs no sources",
 }
 
 
-def asks(schema: Any) -> list[str]:
+def summarize_schema(schema: Any) -> list[str]:
     """Summarize a schema in a few parts: its type, its required fields, and its number of properties."""
     if isinstance(schema, bool):
         return ["any data" if schema else "no data passes"]
@@ -78,7 +78,7 @@ def join_fields(names: Iterable[object]) -> str:
     return shown + (f" and {more} more" if more > 0 else "")
 
 
-def claims(fields: tuple[str, ...] | None) -> str:
+def describe_claims(fields: tuple[str, ...] | None) -> str:
     if fields is None:
         return "every text and number at the top"
     return join_fields(fields) if fields else "none"
@@ -100,7 +100,7 @@ def _change_line(change: Change) -> Line:
 def _row_text(plain: Any) -> str | None:
     if not isinstance(plain, Mapping):
         return format_optional(plain)
-    parts = asks(plain["schema"])
+    parts = summarize_schema(plain["schema"])
     if plain.get("assert_formats"):
         parts.append("formats checked")
     if plain["claim_fields"] is not None:
@@ -110,7 +110,7 @@ def _row_text(plain: Any) -> str | None:
 
 def _claims(plain: Any) -> str:
     if plain is None or isinstance(plain, list):
-        return claims(None if plain is None else tuple(plain))
+        return describe_claims(None if plain is None else tuple(plain))
     return format_value(plain)
 
 
@@ -156,7 +156,7 @@ class Editor(Draft[TypeSchema]):
     def nothing_field(self) -> Field:
         return Field(
             name="claims_nothing",
-            label="It claims nothing",
+            label="No claims",
             help=HELP["claims_nothing"],
             value=self.claims_nothing,
             is_switch=True,
@@ -176,7 +176,7 @@ class Editor(Draft[TypeSchema]):
         paths = lines_of(self.claim_fields)
         if self.claims_nothing and paths:
             remedy = "Remove the paths, or untick the box."
-            message = "The type has claim fields, and the box says that it claims nothing."
+            message = "The type has claim fields, but the box No claims is ticked."
             raise InvalidPolicy([PolicyError(handoff_type, "claim_fields", None, message, remedy)])
         if paths or self.claims_nothing:
             given["claim_fields"] = paths
@@ -248,11 +248,11 @@ PAGE = PolicyPage(kinds.schemas, "Schemas", "A new tenant has no schema.", lines
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the page in words; `editor` replaces the row while it is edited."""
+    """A row of the page as texts. While the row is edited, the page shows `editor` in its place."""
 
     handoff_type: str
     name: str
-    asks: list[str]
+    summary: list[str]
     claims: str
     editor: Editor | None
 
@@ -290,14 +290,14 @@ def _page(request: HttpRequest, now: Rows, editor: Editor | None, status: int = 
 
 def _row(row: TypeSchema, editor: Editor | None) -> Row:
     mine = editor if editor and editor.row == row.handoff_type else None
-    parts = asks(row.schema.source) if row.schema else []
+    parts = summarize_schema(row.schema.source) if row.schema else []
     if row.schema and row.schema.assert_formats:
         parts.append("formats checked")
-    return Row(row.handoff_type, cut(row.handoff_type, LONGEST_NAME), parts, claims(row.claim_fields), mine)
+    return Row(row.handoff_type, cut(row.handoff_type, LONGEST_NAME), parts, describe_claims(row.claim_fields), mine)
 
 
 def _deleting(editor: Editor) -> Deleting:
-    return Deleting(editor.row, cut(editor.row, LONGEST_NAME), ": its data may look as it likes")
+    return Deleting(editor.row, cut(editor.row, LONGEST_NAME), ": any data of this type passes")
 
 
 EDITING = Editing(PAGE, editor_from, _page, deleting=_deleting)

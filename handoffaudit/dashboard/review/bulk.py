@@ -245,7 +245,7 @@ def _lacks_number(request: HttpRequest, who: TenantMembership, chosen: Selected)
     number, typed = len(_found(who, chosen).ids), request.POST.get("typed", "")
     if number <= MOST_UNTYPED or "".join(sign for sign in typed if sign not in ",. ") == str(number):
         return {}
-    error = f"Type {number:,} to decide so many at once; {typed[:40]!r} was typed. Nothing was decided yet."
+    error = f"Type {number:,} to confirm the number; {typed[:40]!r} was typed. Nothing was decided yet."
     return {"wrong_number": error}
 
 

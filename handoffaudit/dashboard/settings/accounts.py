@@ -47,7 +47,7 @@ def redirect_with_secret(
 
 
 def take_secret(request: HttpRequest, who: TenantMembership, what: str) -> tuple[str, str]:
-    """Return what the secret belongs to, and the secret; two empty strings if there is none to show."""
+    """Return the owner of the secret, and the secret; two empty strings if there is none to show."""
     if request.method != "GET":
         return "", ""
     about, half = request.session.pop(_name(who, what), ("", ""))

@@ -20,7 +20,7 @@ from handoffaudit.handoffs.filters import CURSOR_REMEDY
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line
 from handoffaudit.validation.logs.reader import read_bytes
 
-# The lines of a page have at most so many stored bytes. Rendered lines take about twenty times as much memory.
+# The most stored bytes of the lines of a page. Rendered lines take about twenty times as much memory.
 PAGE_BYTES: Final = 1024 * 1024
 
 LAST: Final = (1 << 128) - 1
@@ -164,7 +164,7 @@ MOST_BLOCKS = 80
 # A search skips at most this many blocks by their facets.
 MOST_PASSED = 4_000
 
-# At most this many blocks that contain the same moment are opened. Only logs with erratic times have so many.
+# The most blocks with the same moment that are opened. Only a log with erratic times has more.
 MOST_AT_ONCE = 200
 
 # A line is known to be the newest only after all blocks that contain its time were opened, so this takes more time.

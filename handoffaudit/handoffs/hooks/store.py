@@ -291,7 +291,7 @@ _RESULT: Final = "tool_response"
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What became of a result: a `Storage`, or `skipped` for the reason `why`; empty if there is nothing to store."""
+    """The outcome of storing a result: a `Storage`, or `skipped` for the reason `why`; empty if nothing is stored."""
 
     status: str = ""
     why: str = ""

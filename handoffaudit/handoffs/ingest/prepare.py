@@ -163,7 +163,7 @@ class PreparedHandoff:
 
     @property
     def names(self) -> tuple[str, str, str, int]:
-        """Return what a try to store the handoff may change."""
+        """Return the fields that a try to store the handoff may change."""
         return self.handoff_id, self.retry_of, self.lineage, self.attempt
 
     @names.setter

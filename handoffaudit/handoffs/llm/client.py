@@ -41,7 +41,7 @@ def find_answer(tenant_id: int, key: str, question: Question) -> Answer | None:
     try:
         row = ModelAnswer.objects.filter(tenant=tenant_id, key=key, at__gte=_find_oldest_valid_time()).first()
     except Error as error:
-        log.warning("kept answers of the model can't be read", error=str(error))
+        log.warning("kept answers of the LLM can't be read", error=str(error))
         return None
     if row is None:
         return None

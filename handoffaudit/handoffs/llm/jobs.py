@@ -29,7 +29,7 @@ LATEST_AGAIN = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A lease of one thread on one check. `alone` says that the previous worker died during this check."""
+    """A lease of one thread on one check. `alone` is True if the previous worker died during this check."""
 
     token: uuid.UUID
     handoff: Handoff
@@ -37,7 +37,7 @@ class Job:
     alone: bool = False
 
     def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
-        """Lock the handoff and its lineage; return the judged handoff if the lease is still held."""
+        """Lock the handoff and its lineage. Return `judged` if the lease is still held, else an empty list."""
         return list(judged) if lock_if_held(self) else []
 
     def end(self) -> None:

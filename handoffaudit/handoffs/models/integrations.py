@@ -189,7 +189,7 @@ GRADES: Final = {
 
 
 class ToolResult(models.Model):
-    """What a tool returned to a call of a trace, masked and cut at 16 KiB.
+    """The result of a tool call in a trace, masked and cut at 16 KiB.
 
     `at` is the time of the result, never later than its arrival. `sender` is the name of the key that sent it.
     `content` is JSON. `evidence` is `content` without the values of the call's own arguments, and empty if that is the
@@ -271,8 +271,9 @@ class TelemetryTrace(Leased):
 
 
 class TelemetrySpan(models.Model):
-    """The facts of one span that the rules need, as JSON. A span that is sent twice is stored once.
+    """The facts of one span that the rules need, as JSON.
 
+    A span that is sent twice is stored once, and once more if a key of a better grade sends it.
     `key` is the number of the key that sent the span. `started` and `ended` are nanoseconds since 1970. Rows are
     removed with their trace.
     """
@@ -304,7 +305,7 @@ class FactKind(models.TextChoices):
 
 
 class TraceFact(models.Model):
-    """What one handoff brought into its trace: evidence, or the keys of reported values, one in each line."""
+    """The facts that one handoff brought into its trace: evidence, or the keys of reported values, one in each line."""
 
     handoff = models.OneToOneField(
         Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="trace_fact"

@@ -165,7 +165,7 @@ class ReviewHold(models.Model):
 
 
 class Approval(models.Model):
-    """What the approval of a handoff lets the sender do: go on once, with this document, under this policy.
+    """The permission of an approval: the sender may go on once, with this document, under this policy.
 
     `document_hash` is the hash of the document with its context and evidence. `used_by` is the key that used the
     approval, or the `handoff_id` of the retry that it was carried to. `use_key` is the hash of the sender's key of the
@@ -213,7 +213,7 @@ class PassedOn(models.Model):
 
 
 class Comment(models.Model):
-    """What a person or a key wrote about a handoff, as plain text. A comment changes nothing else about the handoff.
+    """A comment of a person or a key on a handoff, as plain text. A comment changes nothing else about the handoff.
 
     The row of a removed comment stays without its text, so that the activity still shows that there was a comment.
     """

@@ -141,7 +141,7 @@ def _list_formats() -> str:
 
 
 def _describe_fields() -> str:
-    """Return in a sentence the fields that each format is recognised by."""
+    """Return a sentence that names the fields by which each format is recognised."""
     # A clause without a verb takes the verb of the clause before it.
     clues = sorted((form.clue for form in FORMATS if form.clue), key=lambda clue: " has " not in clue)
     sentence = "; ".join(clues)

@@ -23,7 +23,7 @@ HANDOFF: Final = "handoff"
 DELEGATION: Final = "delegation"
 MESSAGE: Final = "message"
 
-# Arguments of tools that are longer are not parsed again.
+# Longer texts of JSON, such as the arguments of a tool, are not parsed (in characters).
 _LONGEST_JSON: Final = 1_000_000
 
 
@@ -148,9 +148,9 @@ class Format:
     - `seal` returns the part of a document that the sender hashed or measured, or None if there is none.
     - `workflow` returns the id of the workflow that a document names, or None.
 
-    `clue` tells senders the fields by which documents are recognised, as a clause of a sentence in which the verb `has`
-    may be left out. `demands_z` is True if times must be written with `Z`. `source_leads_chain` is True if the source
-    is the first entry of the chain.
+    `clue` names the fields by which documents are recognised, for an error message that joins the clues of all formats:
+    `a payload has "a" and "b"; an output "c"`. A clue that follows another may leave out `has`. `demands_z` is True if
+    times must be written with `Z`. `source_leads_chain` is True if the source is the first entry of the chain.
     """
 
     name: str
@@ -292,7 +292,7 @@ def _id_issue(place: Location, value: str) -> Iterable[Issue]:
 class NativeHandoff:
     """A handoff as a framework wrote it. Texts are as they arrived, and empty if the record has none.
 
-    `source_at` and `target_at` are the places of the agents in the document, also if the agents are missing there.
+    `source_at` and `target_at` are the places of the agents in the document, even if the agents are missing there.
     """
 
     source: Any
@@ -311,8 +311,8 @@ class Framework:
     """An agent framework, and how to read its records.
 
     `find` returns the handoff of a record, or None. `resembles` returns whether a document looks like a record of the
-    framework that is not a handoff. `name` completes "The document resembles …", and `wanted` says which records are
-    handoffs. Neither function raises for any JSON object.
+    framework that is not a handoff. Neither function raises for any JSON object. `name` completes "The document
+    resembles …", and `wanted` says which records are handoffs.
     """
 
     name: str
@@ -338,7 +338,7 @@ def time_of(value: object) -> datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         found = moment(value)
         return found.at if found else None
-    # Other numbers are not times of a handoff, and some of them are beyond the calendar.
+    # A number outside the years 1970 to 2099 is not the time of a handoff, and may be beyond the calendar.
     return datetime.fromtimestamp(value, UTC) if 0 < value < 4_102_444_800 else None
 
 

@@ -1,8 +1,8 @@
 """The layers in the order they run, and the catalogue of the rule codes that layers and formats declare.
 
-A new layer is one module and one line here. An example of a code is a document with the finding and a fixed version of
-the document. The examples are data files (`examples/`), one per family, which are read at the first request. A test
-judges both documents of every example.
+To add a layer, write a module and name it in `LAYERS`. Each code has an example: a document with the finding, and a
+fixed version of the document. The examples are in data files (`examples/`), one per family, which are read at the first
+request. A test judges both documents of every example.
 """
 
 import json

@@ -316,7 +316,7 @@ def _confidence(subject: Subject, places: Places) -> Iterable[Issue]:
 def _assumed_data(subject: Subject) -> Iterable[Issue]:
     """Yield a finding if this is the first handoff of its trace, as far as the context shows, with assumed data.
 
-    People and tools bring facts, and an order says what to assume.
+    People and tools are not checked, because they bring facts, and neither is an order, which says what to assume.
     """
     found = first_assumption(subject.record)
     if found is None or not subject.role.is_worker or is_order(subject.record):

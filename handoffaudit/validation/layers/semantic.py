@@ -160,7 +160,7 @@ def _role(characters: int, careful_above: int) -> Role:
 
 
 def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
-    """Yield what the handoff lacks.
+    """Yield the finding that the LLM check was not made, and if the type fails closed, the finding that holds.
 
     A missing key is not a finding of a handoff, because it concerns all handoffs: the pages say once that no key is
     set. A handoff that is held for the check still needs the finding that holds it.

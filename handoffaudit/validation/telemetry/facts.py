@@ -25,10 +25,11 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     `kind` is agent, tool, llm, handoff or node. `agent` is the name that the span gives itself. `source` and `target`
     are stated by attributes of a handoff. `description` is that of a tool. `arguments` and `result` are JSON or text.
-    `said` and `calls` are the output of an LLM: its text, and its tool calls with name and arguments. `actor`,
-    `destination` and `namespace` are LangChain's metadata. `goto` are the nodes that a node goes to. If the output of
-    the node says so (`is_command`), `update` is what it hands them, and `to_parent` says that they are in the graph
-    above. `current` is the agent that the state of the run names as the current one.
+    `stated` is all that the span says about the arguments of a tool, and empty if that is the same or if it is too long
+    to be read (`is_cut`). `said` and `calls` are the output of an LLM: its text, and its tool calls with name and
+    arguments. `actor`, `destination` and `namespace` are LangChain's metadata. `goto` are the nodes that a node goes
+    to. If the output of the node says so (`is_command`), `update` is what it hands them, and `to_parent` says that they
+    are in the graph above. `current` is the agent that the state of the run names as the current one.
     """
 
     kind: str = ""
@@ -42,6 +43,8 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
     call_id: str = ""
     named: str = ""
     arguments: str = ""
+    stated: str = ""
+    is_cut: bool = False
     result: str = ""
     said: str = ""
     calls: list[tuple[str, str]] = []
@@ -283,14 +286,26 @@ def _read_tool(name: str, facts: Facts, roles: Roles, events: list[tuple[str, Ro
     facts.description = _short(roles.text("description"))
     facts.call_id = _short(roles.text("call_id"))
     facts.named = _name(roles.text("named"), "the target of a handoff")
-    facts.arguments = _text(outputs.arguments_of([roles.get(role) for role in ("arguments", "input", "parameters")]))
+    given = [roles.get(role) for role in ("arguments", "input", "parameters")]
+    given += [inside.get("content") for event, inside in events if event == "gen_ai.tool.message"]
+    arguments = outputs.arguments_of(given[:3]) or next(filter(None, given[3:]), None)
+    facts.arguments = _text(arguments)
     facts.result = _text(roles.get("result") if roles.has("result") else roles.get("output"))
     for event, inside in events:
-        if event == "gen_ai.tool.message" and not facts.arguments:
-            facts.arguments = _text(inside.get("content"))
-        elif event == "gen_ai.choice" and not facts.result:
+        if event == "gen_ai.choice" and not facts.result:
             facts.result = _text(inside.get("message"))
+    _set_stated(facts, outputs.list_stated(given), arguments)
     _read_goto(facts, roles)
+
+
+def _set_stated(facts: Facts, stated: list[Any], arguments: object) -> None:
+    """Set what the span says about the arguments, which a result must not repeat to be evidence."""
+    if facts.kind != "tool" or not facts.result or not stated:
+        return
+    is_more = stated != [arguments]
+    text = outputs.text_of(stated if is_more else arguments)
+    facts.is_cut = not 0 < len(text) <= MOST_TEXT
+    facts.stated = clean(text, MOST_TEXT) if is_more and not facts.is_cut else ""
 
 
 def _read_llm(_: str, facts: Facts, roles: Roles, events: list[tuple[str, Roles]]) -> None:

@@ -5,7 +5,7 @@ They know attributes and shapes, and no framework.
 
 import re
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final
@@ -189,8 +189,41 @@ def find_in(tree: Tree) -> list[Found]:
     return [found for found in kept if found.source and found.target]
 
 
+def list_calls(tree: Tree, found: Sequence[Found], ranks: Mapping[int, int]) -> list[Span]:
+    """Return the spans of tools that returned something, those of the worst rank first, and each rank in order of time.
+
+    `ranks` has the rank of each sender, 0 for the best. What senders of a worse rank say leaves out no call of a better
+    one.
+    """
+    used = sorted({ranks[span.sender] for span in tree.spans if span.sender in ranks}, reverse=True)
+    calls: list[Span] = []
+    for rank in used:
+        if rank != used[0]:
+            tree = Tree([span for span in tree.spans if ranks.get(span.sender, used[0]) <= rank])
+            found = find_in(tree)
+        calls += (span for span in _calls_in(tree, found) if ranks.get(span.sender) == rank)
+    return calls
+
+
+def _calls_in(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:
+    """Yield the spans of tools that returned something.
+
+    Handoffs are not tool calls, and what an LLM or an agent below a tool says is not evidence.
+    """
+    left_out = {(one.span.trace_id, one.span.span_id) for one in found}
+    for span in tree.spans:
+        if span.facts.kind in ("llm", "agent"):
+            left_out.update((above.trace_id, above.span_id) for above in tree.ancestors_of(span))
+    below = {(one.trace_id, one.parent_id) for one in tree.spans if one.facts.kind == "tool"}
+    for span in tree.spans:
+        key = span.trace_id, span.span_id
+        # Two instrumentations may write one call: the inner span is nearest to the tool.
+        if span.facts.kind == "tool" and span.facts.result and key not in left_out and key not in below:
+            yield span
+
+
 def _first(tree: Tree, span: Span) -> list[Found]:
-    """Return what the first rule that applies to a span finds there."""
+    """Return the handoffs that the first rule that applies to a span finds there."""
     return next((found for rule in RULES if (found := list(rule.find(tree, span)))), [])
 
 

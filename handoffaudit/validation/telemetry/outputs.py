@@ -32,6 +32,9 @@ _DEEPEST: Final = 64
 _MOST_CALLS: Final = 20
 _MOST_SAID: Final = 16 * 1024
 _WRAPPERS: Final = ("kwargs", "input_str", "inputs", "args", "input", "arguments")
+# The members of LangGraph's metadata with the number of the step, and the place in it.
+_STEPS: Final = ("langgraph_step", "langgraph_path")
+_MOST_STEPS: Final = 1_000
 # Values that a framework puts among the arguments of a tool, as Python writes its objects.
 _OBJECT: Final = re.compile(r"^<[\w.]+ object(?: at 0x[0-9a-f]+)?>$")
 _CALL: Final = re.compile(r"\.tool_calls\.(\d+)\.(?:tool_call\.)?(?:function\.)?(name|arguments)$")
@@ -107,6 +110,36 @@ def arguments_of(stated: Iterable[object]) -> object:
         elif found and kept is None:
             kept = found
     return kept
+
+
+def list_stated(stated: Iterable[object]) -> list[Any]:
+    """Return all that the values say about the arguments of a tool, as it is.
+
+    The schema of a tool is left out if another value has arguments: its numbers are limits of the tool.
+    """
+    found: list[Any] = []
+    for value in stated:
+        parsed = parse(value) if isinstance(value, str) and value[:1] in ("{", "[") else None
+        # A text that only looks like JSON can be the arguments as Python writes them.
+        one = _without_steps(value if parsed is None else parsed)
+        if one not in (None, "", {}, [], *found):
+            found.append(one)
+    return [one for one in found if not (isinstance(one, dict) and _is_schema(one))] or found[:1]
+
+
+def _without_steps(value: Any) -> Any:
+    """Return arguments in the wrapping of LangChain without the numbers of its steps, which no agent chose."""
+    metadata = value.get("metadata") if isinstance(value, dict) and "input_str" in value else None
+    if not isinstance(metadata, dict):
+        return value
+    kept = {name: one for name, one in metadata.items() if name not in _STEPS}
+    return value | {"metadata": kept | {name: _without_counts(metadata[name]) for name in _STEPS if name in metadata}}
+
+
+def _without_counts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [one for one in value if _without_counts(one) is not None]
+    return None if isinstance(value, int) and 0 <= value < _MOST_STEPS else value
 
 
 def _unwrap(value: Any) -> Any:

@@ -359,7 +359,7 @@ def _data_of(content: str) -> dict[str, Any]:
 
 
 def _said(tree: Tree, found: "Found") -> dict[str, Any]:
-    """Return what the LLM said before the handoff, below the same parent: its call of the tool, else its text."""
+    """Return the last output of the LLM before the handoff, below the same parent: a tool call, else a text."""
     spans = [found.span]
     if found.rule == "nesting" and (tool := _tool_between(tree, found)):
         spans = [tool]

@@ -101,7 +101,7 @@ def test_claim_fields_are_a_path_a_line(
     assert as_admin.post(f"{PAGE}save/", sent).status_code == 302
     assert row_of(tenant).claim_fields == kept
     page = as_admin.get(PAGE, {"edit": "deal_data"}).text
-    assert ("It claims nothing" in texts(page, "label:has(input[checked])")) is bool(nothing)
+    assert ("No claims" in texts(page, "label:has(input[checked])")) is bool(nothing)
 
 
 @pytest.mark.parametrize(

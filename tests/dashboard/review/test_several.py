@@ -293,11 +293,11 @@ def test_many_are_decided_only_with_their_number_typed(
     held = [submit(call_chain=LONG_CHAIN) for _ in range(2)]
     client = sign_in(reviewer)
     page = client.get("/t/acme/review/several/all/?state=held")
-    assert "Type 2 to decide so many at once" in page.text
+    assert "Type 2 to confirm the number" in page.text
     wanted = hidden(page, RUN) | {"decision": "approve"}
     refused = client.post(RUN, wanted | {"typed": typed})
     assert refused.status_code == 400
-    assert "Type 2 to decide so many at once; " in refused.text
+    assert "Type 2 to confirm the number; " in refused.text
     assert states_of(*held) == ["held", "held"]
     client.post(RUN, wanted | {"typed": " 2 "})
     assert states_of(*held) == ["approved", "approved"]

@@ -20,7 +20,7 @@ def read(*spans: dict[str, Any]) -> otlp.Export:
 
 
 def request(number: int = 1, **fields: Any) -> bytes:
-    """Return an export with so many spans."""
+    """Return an export with `number` spans."""
     sent = ExportTraceServiceRequest()
     spans = sent.resource_spans.add().scope_spans.add().spans
     given = {"trace_id": b"\1" * 16, "span_id": b"\2" * 8, "name": "x", "start_time_unix_nano": BEGIN} | fields

@@ -91,7 +91,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     if unjudged and subject.record.trace_id:
         claims = _report(subject, claims, unjudged, index)
     most, statements = _affordable(claims, index)
-    # What tools returned in the trace is material for the handoff, which need not restate it.
+    # A result of a tool in the trace is material for the handoff, which need not restate it.
     restates = not subject.trace_evidence
     reported = _reported_of(subject)
     marked = [

@@ -50,9 +50,9 @@ _SCALES: Final = frozenset(
 # A word before the first number that changes what the calculation means.
 _CHANGES: Final = _SCALES - {"and", "or", "per", "to"}
 _SCALED = re.compile(r"\b(?:dozen|hundred|thousand|million|billion|trillion|percent|bn|mio|mod)\b")
-# What may stand before a calculation. After anything else, such as `log(` or `x_`, the figures are part of more.
+# The text that may stand before a calculation. After other text, such as `log(` or `x_`, the figures are part of more.
 _OPENS = re.compile(r"(?:^|[\s=>\u2248&\u2192\"`]|(?<!\d):|\\[\[(])[$\u20ac\u00a3*\s]*$")
-# What shows that the stated number goes on, or has another base or scale.
+# Signs that the stated number goes on, or has another base or scale.
 _GOES_ON = re.compile(
     r"[^\W_]|[.,:'\u2019\u2013-]\d|[_^!+\u00b2\u00b3\u00b9\u2070-\u209c\u2026]|\.\.\.|\s?(?:[/:^]|\*\*)"
     r"|\s\(?(?:[kKmMbB]\b|mod\b|rem|r\s?\d|in (?:base|binary|hex))"
@@ -282,7 +282,7 @@ def _side(tokens: list[_Token], *, is_first: bool, is_last: bool) -> _Side | Non
         if tokens[others[-1]].text.lower() in _CHANGES:
             return None
         tokens = tokens[others[-1] + 1 :]
-        # What the first operator applies to is not a number, so neither is the side.
+        # The first operator applies to something that is not a number, so the side is not a number either.
         if tokens and tokens[0].kind in _OPERATORS - {"fraction", "root"}:
             return None
     elif others and is_last and tokens[others[0]].text.lower() not in _SCALES:

@@ -150,7 +150,7 @@ def _value(mark: Mark) -> dict[str, str | int]:
 
 
 def _state(claim: Claim, same: list[Mark], texts: Sequence[str]) -> str:
-    """Return what the claim gives: `data.text gives 18 numbers ("2000", "35 %", …)`."""
+    """Return a description of the values of the claim: `data.text gives 18 numbers ("2000", "35 %", …)`."""
     claimed, kind = clean(claim.path), same[0].kind
     if kind == "calculation":
         stated = [f"{show(one.where[0])} = {clean(one.text)}" for one in same[:_SHOWN_TEXTS]]

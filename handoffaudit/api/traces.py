@@ -152,7 +152,8 @@ class StoredResultOut(Answer):
     call_id: str = Field(description="The id of the call.")
     status: Storage = Field(
         description="`stored`; `known`: the same result was stored before; `replaced`: the result replaced "
-        "a result of a lower grade; `conflict`: the call has another result, which stays."
+        "a result of a lower grade; `conflict`: the call has another result, which stays; `refused`: a legal hold "
+        "keeps the results of the trace, and the new result does not fit beside them."
     )
 
 

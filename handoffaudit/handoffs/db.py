@@ -319,6 +319,14 @@ def _as_out_of_time() -> Generator[None]:
         raise
 
 
+def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
+    """Take an advisory lock until the transaction ends. SQLite has one writer at a time anyway."""
+    if is_postgresql():
+        function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {function}(%s, %s)", [kind, number])
+
+
 def release_connection() -> None:
     """Return the connections to their pools; call before a wait, so that waiting threads do not use up the pools."""
     if is_postgresql():

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -38,6 +38,9 @@ class Holds:
 
     def __bool__(self) -> bool:
         return bool(self.is_everything or self.handoffs or self.traces)
+
+    def covers_trace(self, trace_id: str) -> bool:
+        return self.is_everything or trace_id in self.traces
 
     def exclude(self, rows: "QuerySet[Any]", handoff: str = "", trace: str = "") -> "QuerySet[Any]":
         """Return the rows without held rows.
@@ -73,7 +76,7 @@ def read(tenant: Tenant) -> Holds:
 
 def share(tenant: Tenant) -> Holds:
     """Return the active holds, which cannot grow before the transaction ends. Call first in a removing transaction."""
-    _lock(tenant, "pg_advisory_xact_lock_shared")
+    db.take_lock(_LOCKS, tenant.pk % 2**31, shared=True)
     return read(tenant)
 
 
@@ -101,7 +104,7 @@ def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> L
     reason = _check_reason(reason)
     key, name = _find(tenant, HoldScope(scope), key.strip())
     with transaction.atomic():
-        _lock(tenant, "pg_advisory_xact_lock")
+        db.take_lock(_LOCKS, tenant.pk % 2**31)
         active = LegalHold.objects.filter(tenant=tenant, lifted_at=None)
         if known := active.filter(scope=scope, key=key).first():
             return known
@@ -162,10 +165,3 @@ def _check_reason(reason: str) -> str:
 def _record(hold: LegalHold, actor: str, action: str, detail: dict[str, Any]) -> None:
     target = f"{hold.scope} {hold.name}"
     audit.record(tenant=hold.tenant, actor=actor, action=action, target=target, detail={"hold": hold.pk, **detail})
-
-
-def _lock(tenant: Tenant, function: str) -> None:
-    """Take the lock of the tenant's holds until the transaction ends. SQLite has one writer at a time anyway."""
-    if db.is_postgresql():
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT {function}(%s, %s)", [_LOCKS, tenant.pk % 2**31])

@@ -8,6 +8,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Annotated, Any, Final
 from uuid import UUID
+from zlib import crc32
 
 import orjson
 from django.conf import settings
@@ -16,6 +17,8 @@ from django.utils import timezone
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import db
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import Handoff, LateResults, State, ToolResult
 from handoffaudit.validation.claims import Source
@@ -27,6 +30,8 @@ MOST_RESULTS: Final = 200
 MOST_OF_A_TRACE: Final = 1024 * 1024
 # Counted for each result, so that many small results are limited, too.
 _ROW_BYTES: Final = 256
+# The first key of the advisory locks of traces.
+_LOCKS: Final = 0x48415452
 _TRACES_IN_MEMORY: Final = 8
 _MOST_ERRORS: Final = 5
 # A burst of late results leads to one new judging.
@@ -92,6 +97,7 @@ class Storage(StrEnum):
     KNOWN = "known"
     REPLACED = "replaced"
     CONFLICT = "conflict"
+    REFUSED = "refused"
 
 
 def read_beside(raw: bytes | None) -> list[ToolResultIn]:
@@ -165,34 +171,39 @@ def store(rows: Sequence[ToolResult], sender: str, grade: Grade, now: datetime) 
     """Store the results of one trace; call inside a transaction.
 
     The first result of a call stays. Only a result of a better grade replaces it, so that no sender can say first what
-    a collector captures later. Handoffs that were judged without the new evidence are queued to be judged again.
+    a collector captures later. Handoffs that were judged without the new evidence are queued to be judged again. Under
+    a legal hold, earlier results stay: see `_make_room_beside`.
     """
     if not rows:
         return []
     tenant_id, trace_id = rows[0].tenant_id, rows[0].trace_id
+    # Otherwise two senders of one call could both be told that their result is stored.
+    db.take_lock(_LOCKS, crc32(f"{tenant_id} {trace_id}".encode()) - 2**31)
     of_trace = ToolResult.objects.filter(tenant=tenant_id, trace_id=trace_id)
     known = {row.call_id: row for row in of_trace.filter(call_id__in=[row.call_id for row in rows])}
-    new: dict[str, ToolResult] = {}
-    better: list[ToolResult] = []
+    taken: dict[str, ToolResult] = {}
+    replaced: dict[str, ToolResult] = {}
     answers = []
     for row in rows:
         row.sender, row.grade = sender[:200], grade
         before = known.get(row.call_id)
         answers.append(_compare(row, before))
-        if answers[-1] is Storage.STORED:
-            known[row.call_id] = new[row.call_id] = row
-        elif answers[-1] is Storage.REPLACED and before is not None:
-            row.pk = before.pk
-            known[row.call_id] = row
-            better.append(row)
-    ToolResult.objects.bulk_create(new.values(), ignore_conflicts=True)
-    for row in better:
-        row.save(force_update=True)
-    changed = [*new.values(), *better]
-    if changed:
+        if answers[-1] in (Storage.STORED, Storage.REPLACED):
+            known[row.call_id] = taken[row.call_id] = row
+            if before is not None:
+                replaced[row.call_id] = before
+    if not taken:
+        return answers
+    is_over = _size_of(of_trace) + _sum(taken) - _sum(replaced) > MOST_OF_A_TRACE
+    is_held = (is_over or replaced) and _is_held(tenant_id, trace_id)
+    if is_held:
+        refused = _make_room_beside(of_trace, taken, replaced, grade)
+        answers = [Storage.REFUSED if row.call_id in refused else one for row, one in zip(rows, answers, strict=True)]
+    _write(taken, replaced)
+    if is_over and not is_held:
         _trim(of_trace)
-    if changed and grade.is_evidence:
-        _queue_judging(tenant_id, trace_id, min(row.at for row in changed), now)
+    if taken and grade.is_evidence:
+        _queue_judging(tenant_id, trace_id, min(row.at for row in taken.values()), now)
     return answers
 
 
@@ -204,11 +215,53 @@ def _compare(row: ToolResult, before: ToolResult | None) -> Storage:
     return Storage.KNOWN if row.sha256 == before.sha256 else Storage.CONFLICT
 
 
+def _write(taken: dict[str, ToolResult], replaced: dict[str, ToolResult]) -> None:
+    """Write the rows, some of them in the place of others, by the ids of their calls."""
+    ToolResult.objects.bulk_create([row for call_id, row in taken.items() if call_id not in replaced])
+    for call_id, before in replaced.items():
+        taken[call_id].pk = before.pk
+        taken[call_id].save(force_update=True)
+
+
+def _is_held(tenant_id: int, trace_id: str) -> bool:
+    """Return whether a legal hold keeps the results of a trace, which cannot change before the transaction ends."""
+    from handoffaudit.handoffs import legal_holds  # noqa: PLC0415 -- its module reads handoffs, which need this module
+
+    return legal_holds.share(Tenant(pk=tenant_id)).covers_trace(trace_id)
+
+
+def _make_room_beside(
+    of_trace: "QuerySet[ToolResult]", taken: dict[str, ToolResult], replaced: dict[str, ToolResult], grade: Grade
+) -> set[str]:
+    """Rename replaced rows so that they stay, and drop rows that do not fit from `taken`. Return the dropped calls.
+
+    Results that are only said take no room from evidence. Otherwise senders could fill a held trace with them.
+    """
+    size = _size_of(of_trace.filter(grade__in=EVIDENCE) if grade.is_evidence else of_trace)
+    refused = set()
+    for call_id, row in list(taken.items()):
+        if size + row.size > MOST_OF_A_TRACE:
+            refused.add(call_id)
+            del taken[call_id]
+        else:
+            size += row.size
+            if call_id in replaced:
+                of_trace.filter(pk=replaced[call_id].pk).update(call_id=f"{call_id[:150]} (replaced {row.pk.hex})")
+    replaced.clear()
+    return refused
+
+
+def _size_of(results: "QuerySet[ToolResult]") -> int:
+    return results.aggregate(bytes=Sum("size"))["bytes"] or 0
+
+
+def _sum(rows: dict[str, ToolResult]) -> int:
+    return sum(row.size for row in rows.values())
+
+
 def _trim(of_trace: "QuerySet[ToolResult]") -> None:
     """Delete the oldest results of a trace that has more than 1 MiB. What senders say goes before evidence."""
-    over = (of_trace.aggregate(bytes=Sum("size"))["bytes"] or 0) - MOST_OF_A_TRACE
-    if over <= 0:
-        return
+    over = _size_of(of_trace) - MOST_OF_A_TRACE
     found = of_trace.values_list("grade", "at", "id", "size")
     gone: list[UUID] = []
     for _, _, pk, size in sorted(found, key=lambda row: (row[0] in EVIDENCE, row[1], row[2])):

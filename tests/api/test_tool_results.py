@@ -8,7 +8,7 @@ import pytest
 
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, tool_results
+from handoffaudit.handoffs import judge, legal_holds, tool_results
 from handoffaudit.handoffs.models import Handoff, LateResults, ToolResult
 from handoffaudit.handoffs.tool_results import MOST_RESULTS
 from tests.api.support import client, make_key, problem
@@ -248,6 +248,33 @@ def test_a_trace_keeps_the_newest_results_and_evidence_longest(tenant: Tenant, m
     assert set(ToolResult.objects.values_list("call_id", flat=True)) == {"e2", "e3", "e4"}
     assert send(outside, result("e1", at="2026-02-01T00:00:00Z")).status_code == 200
     assert not ToolResult.objects.filter(call_id="e1", at__day=1, size__gt=600).exists()
+
+
+@pytest.mark.parametrize("scope", ["trace", "tenant"])
+def test_a_legal_hold_keeps_the_results_of_its_trace(
+    scope: str, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_results, "MOST_OF_A_TRACE", 2_000)
+    outside, said, text = observer(tenant), make_key(tenant, "ingest", "read"), "x" * 500
+    stored = submit(said, document=document(tenant), context={"question": "What does it cost?"}).json()["id"]
+    send(said, result(result={"total": 99}), result("s1", result=text))
+    key = "t-1" if scope == "trace" else ""
+    hold = legal_holds.place(tenant=tenant, scope=scope, key=key, reason="a case", actor="ada")
+    # What is only said takes no room from evidence.
+    assert send(said, result("s2", result=text)).json()["totals"] == {"stored": 1}
+    assert send(said, result("s3", result=text)).json()["totals"] == {"refused": 1}
+    assert send(outside, result(), result("e1", result=text)).json()["totals"] == {"replaced": 1, "stored": 1}
+    answer = send(outside, result("e2", result=text), result("e3", result="y" * 600), result("e4", result=1)).json()
+    assert [one["status"] for one in answer["items"]] == ["stored", "refused", "refused"]
+    names = {one["call_id"].partition(" (")[0]: one for one in listed(said)["items"]}
+    assert names.keys() == {"call_17", "s1", "s2", "e1", "e2"}
+    kept = ToolResult.objects.get(call_id__startswith="call_17 (replaced ")
+    assert (kept.grade, kept.content) == ("said", '{"total":99}')
+    judge.drain()
+    assert values(verdict_of(said, stored))["54.20"] == ("grounded", [WHERE])
+    legal_holds.lift(tenant=tenant, hold=hold.pk, reason="over", actor="ada")
+    assert send(outside, result("e4", result=1)).json()["totals"] == {"stored": 1}
+    assert not ToolResult.objects.filter(grade="said").exists()
 
 
 def test_a_uuid_names_the_same_trace_in_either_case(tenant: Tenant) -> None:

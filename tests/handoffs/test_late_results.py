@@ -1,14 +1,16 @@
 """Late tool results judge again what rested on nothing, and nothing else."""
 
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, late_results, queries, tool_results
-from handoffaudit.handoffs.models import Event, Finding, Handoff, LateResults, State, Verdict
+from handoffaudit.handoffs.models import Event, Finding, Handoff, LateResults, State, ToolResult, Verdict
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.tool_results import ToolResultIn, load_evidence
 from handoffaudit.validation.tool_results import Grade
@@ -188,3 +190,30 @@ def test_waiting_handoffs_need_no_second_judging(tenant: Tenant) -> None:
     assert not LateResults.objects.exists()
     judge.drain()
     assert statuses(Handoff.objects.get()) == ["grounded"]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+@pytest.mark.django_db(transaction=True)
+def test_of_two_results_of_one_call_at_once_the_better_one_is_stored(tenant: Tenant) -> None:
+    now, answers = timezone.now(), []
+
+    def send(grade: Grade, total: int) -> None:
+        sent = ToolResultIn(tool="get_order", call_id="c", at=now, result={"total": total})
+        with transaction.atomic():
+            rows = tool_results.make_rows(tenant.pk, "t-1", [sent], now)
+            answers.extend(tool_results.store(rows, grade, grade, now))
+
+    def collect() -> None:
+        try:
+            send(Grade.OUTSIDE, 2)
+        finally:
+            connection.close()
+
+    collector = threading.Thread(target=collect)
+    with transaction.atomic():
+        send(Grade.SAID, 1)
+        collector.start()
+        collector.join(0.3)
+    collector.join(60)
+    assert answers == ["stored", "replaced"]
+    assert ToolResult.objects.values_list("grade", "content").get() == ("outside", '{"total":2}')

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -46,12 +46,32 @@ def measure(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
 
 def last_received(tenant: Tenant) -> datetime | None:
     """Return the time of receipt of the last handoff, or None without any handoff."""
-    return Handoff.objects.filter(tenant=tenant).order_by("-id").values_list("received_at", flat=True).first()
+    newest = Handoff.objects.filter(tenant=tenant).order_by("-id")
+    last = (rows.values_list("received_at", flat=True).first() for rows in (newest, _filter_sent(tenant)))
+    return max((moment for moment in last if moment), default=None)
+
+
+def _filter_sent(tenant: Tenant) -> "QuerySet[Handoff]":
+    """Return the handoffs whose senders named a time, the last received first."""
+    return Handoff.objects.filter(tenant=tenant, sent_at__isnull=False).order_by("-received_at")
+
+
+def _list_late(tenant: Tenant, since: datetime, first: datetime) -> list[tuple[str, bool]]:
+    """Return the state and `unverified` of handoffs that were received since a moment, with a time before `first`.
+
+    The id has the time of the handoff, so a range of ids leaves them out. They are looked for among the last
+    `COUNTED_AT_MOST` handoffs whose senders named a time.
+    """
+    rows = _filter_sent(tenant).filter(received_at__gte=since).values_list("id", "state", "unverified")
+    first_id = first_id_at(first)
+    return [(state, unverified) for pk, state, unverified in rows[:COUNTED_AT_MOST] if pk < first_id]
 
 
 def _rejection_rate(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
     since = now - timedelta(minutes=row.window_minutes)
-    states = _count_live(tenant, since) if now - since <= LIVE else _count_by_hour(tenant, since)
+    is_live = now - since <= LIVE
+    states = _count_live(tenant, since) if is_live else _count_by_hour(tenant, since)
+    states.update(state for state, _ in _list_late(tenant, since, since if is_live else hour_of(since)))
     rate = rejection_rate(states)
     return Measured(rate.value if rate.total >= row.minimum else None, rate.part)
 
@@ -77,9 +97,10 @@ def _queue_age(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
 
 
 def _fail_open(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
-    since = first_id_at(now - timedelta(minutes=row.window_minutes))
-    passed = Handoff.objects.filter(tenant=tenant, unverified=True, state=State.ACCEPTED, id__gte=since)
-    number = passed[:COUNTED_AT_MOST].count()
+    since = now - timedelta(minutes=row.window_minutes)
+    passed = Handoff.objects.filter(tenant=tenant, unverified=True, state=State.ACCEPTED, id__gte=first_id_at(since))
+    late = _list_late(tenant, since, since).count((State.ACCEPTED, True))
+    number = passed[:COUNTED_AT_MOST].count() + late
     return Measured(float(number), number)
 
 

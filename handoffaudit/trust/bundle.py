@@ -104,7 +104,10 @@ def about_trace(tenant: Tenant, trace_id: str) -> Subject:
 
 
 def about_period(tenant: Tenant, since: datetime, until: datetime) -> Subject:
-    """Return the handoffs received from `since` to `until` (exclusive). Raise `NothingFound` or `TooLarge`."""
+    """Return the handoffs with a time (`Handoff.at`) from `since` to `until`, which is not included.
+
+    Raise `NothingFound` or `TooLarge`.
+    """
     found = queries.of_tenant(tenant).filter(id__gte=first_id_at(since), id__lt=first_id_at(until)).order_by("id")
     return _bounded(Subject(tenant, "period", f"{utc(since)} to {utc(until)}", list(found[: MOST_HANDOFFS + 1])))
 

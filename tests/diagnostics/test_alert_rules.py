@@ -198,6 +198,37 @@ def test_the_queue_is_as_old_as_what_was_received_first(tenant: Tenant, now: dat
     assert measured(tenant, "queue_age", received + timedelta(seconds=90)) == (90.0, 1)
 
 
+@pytest.mark.parametrize("window_minutes", [30, 90])
+def test_late_handoffs_count_in_the_window_of_their_receipt(
+    tenant: Tenant, watch: Set, now: datetime, window_minutes: int
+) -> None:
+    soon = now + MINUTE
+    for document, sent_at in (
+        (payload(), None),
+        (payload(), now - timedelta(hours=5)),
+        (payload(), now - timedelta(minutes=1)),
+        (circular(), now - timedelta(days=2)),
+    ):
+        judged(tenant, document, **({"sent_at": utc_text(sent_at)} if sent_at else {}))
+    watch("rejection_rate", window_minutes=window_minutes, minimum=1)
+    assert measured(tenant, "rejection_rate", soon) == (0.25, 1)
+    Handoff.objects.filter(state=State.ACCEPTED).update(unverified=True)
+    watch("fail_open", window_minutes=window_minutes)
+    assert measured(tenant, "fail_open", soon) == (3.0, 3)
+    Handoff.objects.exclude(sent_at=None).update(received_at=now - timedelta(hours=3))
+    assert measured(tenant, "fail_open", soon) == (2.0, 2)
+
+
+def test_the_last_handoff_may_be_a_late_one(tenant: Tenant, now: datetime) -> None:
+    assert alert_rules.last_received(tenant) is None
+    submit(tenant, payload())
+    submit(tenant, payload(), sent_at=utc_text(now - timedelta(hours=1)))
+    late = Handoff.objects.get(sent_at__isnull=False)
+    assert alert_rules.last_received(tenant) == late.received_at
+    submit(tenant, payload())
+    assert alert_rules.last_received(tenant) == Handoff.objects.latest("id").received_at
+
+
 def test_what_passed_unchecked_is_counted_in_the_window(tenant: Tenant, watch: Set) -> None:
     watch("fail_open", warning=1, alert=2, window_minutes=60)
     judged(tenant, payload())

@@ -157,6 +157,10 @@ class Handoff(Leased):
             models.Index(fields=["tenant", "id"], condition=models.Q(unverified=True), name="handoff_unverified"),
             models.Index(fields=["tenant", "id"], condition=models.Q(flagged=True), name="handoff_flagged"),
             models.Index(fields=["tenant", "id"], condition=models.Q(open=True), name="handoff_open"),
+            # Alert rules count handoffs by receipt. The key of a handoff without `sent_at` has the time of receipt.
+            models.Index(
+                fields=["tenant", "received_at"], condition=models.Q(sent_at__isnull=False), name="handoff_sent"
+            ),
             # The review page shows decided handoffs as precedents: the newest of the type, and the newest of the route.
             models.Index(
                 fields=["tenant", "handoff_type", "id"],

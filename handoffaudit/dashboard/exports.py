@@ -32,6 +32,8 @@ from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics import group_queries
 from handoffaudit.diagnostics.agents import Agent, ShownRole, load_agents, load_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
+from handoffaudit.diagnostics.logs import search
+from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs import db, queries
@@ -43,6 +45,7 @@ from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.queries import Page
 from handoffaudit.trust import bundle, signatures
 from handoffaudit.trust.bundle import Subject
+from handoffaudit.validation.logs.lines import agents_of, events_of, level_of, phase_of, trace_of
 
 F = TypeVar("F", bound=FilterSet)
 
@@ -60,6 +63,8 @@ AGENT_COLUMNS: Final = (
     *("agent", "role", "role_is_declared", "sent", "received", "accepted", "judged", "introduced", "inherited"),
     "median_seconds",
 )
+
+LOG_COLUMNS: Final = ("source", "number", "at", "kind", "agents", "phase", "events", "level", "trace", "text", "why")
 
 # Nobody closes the iterator of a response that was never sent, so the set must drop its entry by itself.
 _under_way: "WeakSet[Parts]" = WeakSet()
@@ -281,6 +286,40 @@ def _agent_row(agent: Agent, role: ShownRole) -> ExportRow:
     }
 
 
+@require_role(Role.VIEWER)
+@require_POST
+def export_logs(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
+    """Send the selected log lines as a file, in the order of the list."""
+    try:
+        selection = Selection.of(request, who, "logs")
+        places, form = selection.places, _form(request.POST)
+    except FilterError as bad:
+        return refuse(request, "logs", bad)
+
+    def parts() -> Iterator[bytes]:
+        rows = [_log_row(one) for one in search.read_lines(who.tenant, places)]
+        yield from handoffs_export.render_rows(LOG_COLUMNS, [rows], form)
+
+    return _file(request, who, "logs", selection.query, form, parts)
+
+
+def _log_row(found: FoundLine) -> ExportRow:
+    line = found.line
+    return {
+        "source": found.source,
+        "number": found.number,
+        "at": found.at,
+        "kind": found.kind.value,
+        "agents": list(agents_of(line)),
+        "phase": phase_of(line),
+        "events": list(events_of(line)),
+        "level": level_of(line),
+        "trace": trace_of(line),
+        "text": found.text,
+        "why": found.why,
+    }
+
+
 def _small_file(who: TenantMembership, name: str, form: Form, content: bytes) -> HttpResponse:
     answer = HttpResponse(content, content_type=handoffs_export.CONTENT_TYPES[form])
     answer["Content-Disposition"] = f'attachment; filename="{who.tenant.slug}-{name}-selected.{form}"'
@@ -296,6 +335,7 @@ urlpatterns = [
     path("groups/selected/export/", export_groups, name="selected_groups_export"),
     path("traces/selected/export/", export_traces, name="selected_traces_export"),
     path("agents/selected/export/", export_agents, name="selected_agents_export"),
+    path("diagnostics/logs/selected/export/", export_logs, name="selected_logs_export"),
 ]
 
 

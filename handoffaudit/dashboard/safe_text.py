@@ -33,6 +33,11 @@ def cut(text: str, length: int) -> str:
     return readable(text) if len(text) <= length else f"{readable(text[:length])}…"
 
 
+def add_breaks(markup: str) -> str:
+    """Return an escaped name that may continue on the next line after an underscore, as it may after a hyphen."""
+    return markup.replace("_", "_<wbr>")
+
+
 def as_json(value: Any) -> str:
     """Return a JSON value as text, with quotes so that `"0.8"` differs from 0.8; line breaks stay line breaks."""
     if isinstance(value, str) and "\n" in value:

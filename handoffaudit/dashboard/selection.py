@@ -5,6 +5,7 @@ files in `dashboard/exports.py`.
 An action on handoffs takes the handoffs of selected traces, too.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from handoffaudit.dashboard.view_tabs import build_url, join_query
 from handoffaudit.diagnostics import group_store
 from handoffaudit.diagnostics.agents import declare_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
+from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import FilterSet
@@ -52,11 +54,28 @@ TEMPLATE: Final = "dashboard/selection/confirm.html"
 # A page of a list has fewer rows.
 MOST_SELECTED: Final = 100
 
-_FILTERS: Final[dict[str, type[FilterSet]]] = {"handoffs": Filters, "groups": GroupFilters, "traces": TraceFilters}
+_FILTERS: Final[dict[str, type[FilterSet]]] = {
+    "handoffs": Filters,
+    "groups": GroupFilters,
+    "traces": TraceFilters,
+    "logs": LogQuery,
+}
 
 # The noun for the rows of each list, and its title.
-_NOUNS: Final = {"handoffs": "handoff", "groups": "finding group", "traces": "trace", "agents": "agent"}
-_TITLES: Final = {"handoffs": "Handoffs", "groups": "Findings", "traces": "Traces", "agents": "Agents"}
+_NOUNS: Final = {
+    "handoffs": "handoff",
+    "groups": "finding group",
+    "traces": "trace",
+    "agents": "agent",
+    "logs": "log line",
+}
+_TITLES: Final = {
+    "handoffs": "Handoffs",
+    "groups": "Findings",
+    "traces": "Traces",
+    "agents": "Agents",
+    "logs": "Logs",
+}
 
 _LONGEST_QUERY: Final = 2000
 
@@ -80,6 +99,9 @@ _ACTIONS: Final = {
 }
 
 _LONGEST_NAME: Final = 500
+
+# The block and the number of a log line.
+_LOG_LINE: Final = re.compile(r"([0-9a-f]{32}):([0-9]{1,12})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +172,17 @@ class Selection:
         if wrong := [row for row in self.rows if not is_number(row)]:
             raise FilterError("select", wrong[0][:40], "select rows of the list.")
         return [int(row) for row in self.rows]
+
+    @property
+    def places(self) -> list[tuple[UUID, int]]:
+        """Return the blocks and numbers of the selected log lines; raise `FilterError` for other rows."""
+        found = []
+        for row in self.rows:
+            place = _LOG_LINE.fullmatch(row)
+            if place is None:
+                raise FilterError("select", row[:40], "select rows of the list.")
+            found.append((UUID(place[1]), int(place[2])))
+        return found
 
 
 def _clean_query(page: str, asked: QueryDict) -> str:

@@ -118,8 +118,8 @@ def rebuild() -> int:
 
 
 def _attribute_part() -> int:
-    """Attribute the oldest verdicts that are due, and return their number."""
-    now = timezone.now()
+    """Attribute the oldest verdicts that are due, and return their number; 0 if the lease was lost meanwhile."""
+    now, held_until = timezone.now(), LEASE.read()
     due = _list_due(MOST_VERDICTS)
     if due:
         handoffs = Handoff.objects.filter(pk__in={handoff for _, handoff, _ in due}).only(*_COLUMNS)
@@ -128,7 +128,8 @@ def _attribute_part() -> int:
             by_tenant.setdefault(row.tenant_id, []).append(row)
         for tenant_id, rows in sorted(by_tenant.items()):
             for worked in _work_out(tenant_id, rows):
-                _store(tenant_id, worked)
+                if not _store(tenant_id, worked, held_until):
+                    return 0
         _settle(due, {row.pk: row.verdict for row in handoffs})
     # The next part looks at the verdicts of the overlap again, and skips attributed verdicts.
     reached = now if len(due) < MOST_VERDICTS else due[-1][2]
@@ -318,12 +319,17 @@ def _measure_duration(rows: Sequence[Handoff], at: int) -> float | None:
     return seconds if seconds >= 0 else None
 
 
-def _store(tenant_id: int, worked: _Worked) -> None:
-    """Replace the stored rows that differ from the computed rows."""
+def _store(tenant_id: int, worked: _Worked, held_until: datetime | None) -> bool:
+    """Replace the stored rows that differ from the computed rows. Return False if the lease was lost.
+
+    An erasure revokes the lease, because the rows may be computed from verdicts that had the erased value.
+    """
     handoffs = list(worked.traced)
     if not handoffs:
-        return
+        return True
     with transaction.atomic():
+        if LEASE.read(lock=True) != held_until:
+            return False
         kept = TracedHandoff.objects.filter(handoff__in=handoffs).values_list(*_WORKED_OUT)
         same = {row[0] for row in kept if list(row) == worked.traced[row[0]]}
         attributed: dict[uuid.UUID, list[list[Any]]] = {}
@@ -337,6 +343,7 @@ def _store(tenant_id: int, worked: _Worked) -> None:
         db.insert_rows(_TRACED, [[*worked.traced[one], True] for one in changed])
         db.insert_rows(_ATTRIBUTION, [line for one in changed for line in worked.attributions[one]])
         group_store.regroup(tenant_id, {one: worked.grouped[one] for one in changed})
+    return True
 
 
 def _move(reached: datetime) -> None:

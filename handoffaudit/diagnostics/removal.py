@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import text_index
+from handoffaudit.diagnostics import attribution, text_index
 from handoffaudit.diagnostics.models import (
     Attribution,
     BlockedText,
@@ -239,6 +239,10 @@ def _note_documents(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) 
     )
 
 
+def _revoke_attribution(tenant: Tenant) -> None:
+    attribution.LEASE.revoke()
+
+
 def _seal_verdicts(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) -> None:
     seals.seal_erased(tenant, seals.read_verdicts(Verdict.objects.filter(tenant=tenant, pk__in=pks).order_by("pk")))
 
@@ -305,7 +309,15 @@ TARGETS: Final = (
         after=_seal_verdicts,
     ),
     ErasureTarget("findings", "Findings", Finding, ("field_path",), handoff="handoff_id"),
-    ErasureTarget("attributions", "Findings of agents", Attribution, ("field_path", "value"), handoff="handoff"),
+    ErasureTarget(
+        "attributions",
+        "Findings of agents",
+        Attribution,
+        ("field_path", "value"),
+        handoff="handoff",
+        # A worker may have read the verdicts before they changed.
+        before=_revoke_attribution,
+    ),
     ErasureTarget("remediations", "Remediation records", Remediation, ("content",)),
     ErasureTarget("events", "Events", Event, ("reason",), handoff="handoff_id", after=_seal_events),
     ErasureTarget("comments", "Comments", Comment, ("text",), handoff="handoff_id"),

@@ -131,15 +131,24 @@ def _list_due(first: uuid.UUID, last: uuid.UUID) -> list[uuid.UUID]:
 def _index(due: Sequence[uuid.UUID]) -> int:
     documents = HandoffBody.objects.filter(pk__in=set(due)).values_list("pk", "handoff__tenant_id", "original")
     texts = [
-        (pk, tenant_id, words_or_none(pk, tenant_id, original))
+        (pk, tenant_id, hash(bytes(original)), words_or_none(pk, tenant_id, original))
         for pk, tenant_id, original in documents.iterator(chunk_size=_BODIES_AT_ONCE)
     ]
     with store.write_turn(), transaction.atomic():
-        # With the lock, retention and other processes wait, so that every row is added once and only for a document.
+        # With the lock, retention, erasures and other processes wait, so that every row is added once and only for a
+        # document. A document that an erasure has changed meanwhile is still due.
         bodies = HandoffBody.objects.select_for_update().filter(pk__in=set(due)).order_by("pk")
-        new = set(bodies.values_list("pk", flat=True))
-        new -= set(BlockedText.objects.filter(handoff__in=due).values_list("handoff", flat=True))
-        rows = [BlockedText(handoff=pk, tenant_id=tenant, words=words) for pk, tenant, words in texts if pk in new]
+        read = {
+            pk: hash(bytes(original))
+            for pk, original in bodies.values_list("pk", "original").iterator(chunk_size=_BODIES_AT_ONCE)
+        }
+        for pk in BlockedText.objects.filter(handoff__in=due).values_list("handoff", flat=True):
+            read.pop(pk, None)
+        rows = [
+            BlockedText(handoff=pk, tenant_id=tenant, words=words)
+            for pk, tenant, digest, words in texts
+            if read.get(pk) == digest
+        ]
         add(rows)
     return len(rows)
 

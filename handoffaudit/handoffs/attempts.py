@@ -12,7 +12,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from django.db.models import Max, Q
+from django.db.models import Max, Q, Value
+from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
 
 from handoffaudit.handoffs import counts, db, transitions
@@ -51,9 +52,11 @@ def list_agents(tenant_id: int, named: Collection[str]) -> list[tuple[str, str]]
         for name, lineage in rows.filter(handoff_id__in=named).values_list("handoff_id", "lineage")
     }
     wanted = Q(handoff_id__in=lineages.values()) | Q(lineage__in=lineages.values()) & ~Q(lineage="")
+    # A loop of retries makes long lineages, so the database leaves out equal rows.
+    first = Coalesce(NullIf("lineage", Value("")), "handoff_id")
     agents: dict[str, set[str]] = {}
-    for name, lineage, agent in rows.filter(wanted).values_list("handoff_id", "lineage", "source_agent_id"):
-        agents.setdefault(lineage or name, set()).add(agent)
+    for lineage, agent in rows.filter(wanted).order_by().values_list(first, "source_agent_id").distinct():
+        agents.setdefault(lineage, set()).add(agent)
     return [(name, agent) for name, lineage in lineages.items() for agent in agents.get(lineage, ())]
 
 

@@ -181,6 +181,18 @@ class NamedLease:
             until = timezone.now() + pause if pause else BEGINNING
             self._all.filter(name=self.name, at=held_until).update(at=until)
 
+    def revoke(self) -> None:
+        """Take the lease back from its holder, if there is one."""
+        self._all.filter(name=self.name).update(at=BEGINNING)
+
+    def read(self, *, lock: bool = False) -> datetime | None:
+        """Return the time until which the lease is held, or None if nobody has taken it yet.
+
+        With `lock`, nobody can take, renew, end or revoke the lease before the transaction ends.
+        """
+        rows = self._all.filter(name=self.name)
+        return (rows.select_for_update() if lock else rows).values_list("at", flat=True).first()
+
     def run_parts(self, parts: Iterable[int], longest: float, is_busy: Callable[[], bool]) -> int:
         """Do work in parts while this process holds the lease, and return the sum of what the parts return.
 

@@ -1,8 +1,9 @@
 """Facts of a trace, which its agents brought into it, and roles of sources, for the judging of later handoffs."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -18,8 +19,11 @@ from handoffaudit.validation.layers.grounding.reported import MOST_KEYS_OF_TRACE
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean
 
-# At most this many facts are read for the traces of a batch, the newest first.
+# A handoff knows at most this many facts of its trace, the newest first, with so many characters in all. The facts that
+# it knows must not depend on the other handoffs of its batch.
 MOST_FACTS: Final = 500
+MOST_TEXT: Final = 2 * 1024 * 1024
+_TRACES_AT_ONCE: Final = 50
 LONGEST_EVIDENCE: Final = 16 * 1024
 _LONGEST_LABEL: Final = 80
 _BEHAVIOUR: Final = "behaviour"
@@ -69,10 +73,9 @@ class TraceFacts:
         if handoff.pk in self._known:
             return self._known[handoff.pk]
         role = self._role_of(record, declared.get(record.source_agent_id))
-        earlier = [one for pk, one in self._facts.get(handoff.trace_id, {}).items() if pk < handoff.pk]
         keys: set[str] = set()
         evidence = []
-        for one in sorted(earlier, key=lambda fact: fact.pk, reverse=True):
+        for one in self._list_earlier(handoff):
             if one.kind == FactKind.EVIDENCE:
                 evidence.append(Source(one.label, one.content))
             elif len(keys) < MOST_KEYS_OF_TRACE:
@@ -82,11 +85,17 @@ class TraceFacts:
 
     def snapshot(self, handoff: Handoff) -> "Snapshot":
         """Return the knowledge before a handoff is judged, to judge a copy of the handoff later."""
-        earlier = sorted(pk for pk in self._facts.get(handoff.trace_id, {}) if pk < handoff.pk)
-        found = (self._facts[handoff.trace_id][pk] for pk in earlier)
+        found = self._list_earlier(handoff)[::-1]
         return Snapshot(
             self._behaviour.get(handoff.source_agent_id, ""), tuple((one.kind, one.label, one.content) for one in found)
         )
+
+    def _list_earlier(self, handoff: Handoff) -> list[TraceFact]:
+        """Return the facts of the trace before a handoff, within the limits, the newest first."""
+        facts = self._facts.get(handoff.trace_id, {})
+        newest = [facts[pk] for pk in sorted((pk for pk in facts if pk < handoff.pk), reverse=True)[:MOST_FACTS]]
+        sizes = accumulate(len(one.content) for one in newest)
+        return [one for one, size in zip(newest, sizes, strict=True) if size <= MOST_TEXT]
 
     @classmethod
     def of_snapshot(cls, handoff: Handoff, snapshot: "Snapshot") -> "TraceFacts":
@@ -163,19 +172,12 @@ def _join_texts(record: Record) -> str:
 
 
 def load_facts(handoffs: Sequence[Handoff]) -> TraceFacts:
-    """Return the facts of the traces of these handoffs and the behaviour of their sources, with one query.
+    """Return the facts of the traces of these handoffs and the behaviour of their sources.
 
-    All handoffs must be of one tenant.
+    PostgreSQL reads all of them with one query. All handoffs must be of one tenant.
     """
     found = TraceFacts(handoffs[0].tenant_id)
-    traces = sorted({handoff.trace_id for handoff in handoffs if handoff.trace_id}) or [""]
-    agents = sorted({handoff.source_agent_id for handoff in handoffs})
-    (in_traces, traces), (by_agents, agents) = db.among(traces), db.among(agents)
-    statement = _FACTS.format(traces=in_traces, agents=by_agents)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [found.tenant_id, *traces, MOST_FACTS, found.tenant_id, *agents])
-        rows = cursor.fetchall()
-    for kind, name, label, content, handoff in rows:
+    for kind, name, label, content, handoff in _read_rows(found.tenant_id, handoffs):
         if kind == _BEHAVIOUR:
             found._behaviour[name] = content  # noqa: SLF001 -- this function makes the object
             continue
@@ -185,20 +187,73 @@ def load_facts(handoffs: Sequence[Handoff]) -> TraceFacts:
     return found
 
 
-def _facts_statement() -> str:
-    """Return the SQL statement that reads both tables at once. Django's `union` cannot limit one of its parts."""
-    facts, behaviour = TraceFact._meta.db_table, AgentBehaviour._meta.db_table  # noqa: SLF001 -- documented API
+def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield the kind, name, label, content and handoff of each fact and behaviour.
+
+    SQLite has no LATERAL, and reads the facts of 50 handoffs in one statement.
+    """
+    by_agents, agents = db.among(sorted({handoff.source_agent_id for handoff in handoffs}))
+    behaviour = _BEHAVIOURS.format(agents=by_agents)
+    wanted = _list_wanted(handoffs)
+    with connection.cursor() as cursor:
+        if db.is_postgresql():
+            arrays = [list(column) for column in zip(*wanted, strict=True)] or [[], [], []]
+            values = [*arrays, tenant_id, MOST_FACTS, MOST_TEXT, tenant_id, *agents]
+            cursor.execute(f"{_OF_TRACES} UNION ALL {behaviour}", values)
+            yield from cursor.fetchall()
+            return
+        for start in range(0, max(len(wanted), 1), _TRACES_AT_ONCE):
+            some = wanted[start : start + _TRACES_AT_ONCE]
+            values = [
+                value
+                for trace, after, before in some
+                for value in (tenant_id, trace, after.hex, before.hex, MOST_FACTS, MOST_TEXT)
+            ]
+            statements = [_OF_TRACE] * len(some)
+            if not start:
+                statements, values = [*statements, behaviour], [*values, tenant_id, *agents]
+            cursor.execute(" UNION ALL ".join(statements), values)
+            yield from cursor.fetchall()
+
+
+def _list_wanted(handoffs: Sequence[Handoff]) -> list[tuple[str, UUID, UUID]]:
+    """Return the ranges of handoffs whose newest facts the handoffs know, so that no fact is read twice.
+
+    For each handoff, the range has the trace, the id of the handoff before it in the batch and the trace, or the least
+    id, and the id of the handoff itself.
+    """
+    wanted: list[tuple[str, UUID, UUID]] = []
+    for trace, pk in sorted({(handoff.trace_id, handoff.pk) for handoff in handoffs if handoff.trace_id}):
+        after = wanted[-1][2] if wanted and wanted[-1][0] == trace else _LEAST
+        wanted.append((trace, after, pk))
+    return wanted
+
+
+_LEAST: Final = UUID(int=0)
+
+
+def _select_facts(trace: str, after: str, before: str) -> str:
+    """Return the SQL of the newest facts of a range of handoffs of a trace, within the limits."""
+    table = TraceFact._meta.db_table  # noqa: SLF001 -- documented API
     return f"""
-        SELECT kind, trace_id, label, content, pk FROM (
-            SELECT kind, trace_id, label, content, CAST(handoff_id AS text) AS pk FROM "{facts}"
-            WHERE tenant_id = %s AND trace_id {{traces}} ORDER BY handoff_id DESC LIMIT %s
-        ) AS newest
-        UNION ALL
-        SELECT '{_BEHAVIOUR}', agent, '', forms, '' FROM "{behaviour}" WHERE tenant_id = %s AND agent {{agents}}
+        SELECT kind, trace_id, label, content, CAST(handoff_id AS text) AS pk FROM (
+            SELECT *, SUM(LENGTH(content)) OVER (ORDER BY handoff_id DESC) AS size FROM (
+                SELECT * FROM "{table}" WHERE tenant_id = %s AND trace_id = {trace}
+                AND handoff_id >= {after} AND handoff_id < {before} ORDER BY handoff_id DESC LIMIT %s
+            ) AS newest
+        ) AS sized WHERE size <= %s
     """  # noqa: S608
 
 
-_FACTS: Final = _facts_statement()
+_OF_TRACE: Final = f"SELECT * FROM ({_select_facts('%s', '%s', '%s')}) AS found"  # noqa: S608
+_OF_TRACES: Final = f"""
+    SELECT found.* FROM unnest(%s::text[], %s::uuid[], %s::uuid[]) AS wanted(trace, after, before)
+    CROSS JOIN LATERAL ({_select_facts("wanted.trace", "wanted.after", "wanted.before")}) AS found
+"""  # noqa: S608
+_BEHAVIOURS: Final = f"""
+    SELECT '{_BEHAVIOUR}', agent, '', forms, '' FROM "{AgentBehaviour._meta.db_table}"
+    WHERE tenant_id = %s AND agent {{agents}}
+"""  # noqa: S608, SLF001 -- documented API
 
 
 def store(facts: Iterable[TraceFact]) -> None:

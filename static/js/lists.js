@@ -3,6 +3,7 @@
 "use strict";
 
 (() => {
+  const ROW = "tr, .group, .log-row";
   const FIELDS = "input:not([type=checkbox]), select, textarea, [contenteditable]";
   const sent = new WeakMap();
 
@@ -56,7 +57,7 @@
     if (event.key === "j" || event.key === "k") {
       const rows = [...document.querySelectorAll("[data-row]")];
       const active = document.activeElement;
-      const at = rows.indexOf(active.matches(".row-select") ? active.closest("tr, .group").querySelector("[data-row]") : active);
+      const at = rows.indexOf(active.matches(".row-select") ? active.closest(ROW).querySelector("[data-row]") : active);
       const next = rows[event.key === "j" ? at + 1 : Math.max(at - 1, 0)];
       if (next) {
         event.preventDefault();
@@ -65,20 +66,20 @@
       return;
     }
     if (event.key === "x") {
-      const box = event.target.closest?.("tr, .group")?.querySelector(".row-select");
+      const box = event.target.closest?.(ROW)?.querySelector(".row-select");
       if (box) {
         event.preventDefault();
         box.click();
       }
       return;
     }
-    const places = { "/": "[data-key='/']", f: "form.filters, form.trace-filters" };
+    const places = { "/": "[data-key='/']", f: "form.filters" };
     const place = places[event.key] && document.querySelector(places[event.key]);
     if (!place) return;
     event.preventDefault();
-    const folded = place.closest("details:not([open])");
-    if (folded) folded.open = true;
     const field = place.matches(FIELDS) ? place : place.querySelector("input:not([type=hidden]), select");
+    let folded;
+    while ((folded = field.closest("details:not([open])"))) folded.open = true;
     field.focus();
     field.select?.();
   });

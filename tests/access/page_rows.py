@@ -89,6 +89,7 @@ TABLE = {
     "dashboard:selected_traces_export": post(Role.VIEWER, 200, select="a trace", format="csv"),
     "dashboard:selected_role": post(Role.ADMIN, 200, select="an agent"),
     "dashboard:selected_agents_export": post(Role.VIEWER, 200, select="an agent", format="csv"),
+    "dashboard:selected_logs_export": post(Role.VIEWER, 200, select=f"{UUID(int=1).hex}:1", format="csv"),
     "dashboard:review_export": Row(Role.VIEWER, data={"format": "csv"}),
     "dashboard:groups_export": Row(Role.VIEWER, data={"format": "csv"}),
     "dashboard:handoffs_find": Row(Role.VIEWER, 302, data={"q": "nothing is named so"}),

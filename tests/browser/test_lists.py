@@ -90,8 +90,7 @@ def test_a_list_is_sorted_on_a_small_screen(
 ) -> None:
     page = open_page("rui", width=390)
     page.goto(f"{default.pages}{path}/?saved=all")
-    if path == "handoffs":
-        page.get_by_text("Filters", exact=True).click()
+    page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Order").select_option(order)
     expect(page).to_have_url(re.compile(f"sort={sort}"))
     expect(page.locator("caption")).to_have_text(f"{path.capitalize()}, {order.lower()}")
@@ -194,18 +193,19 @@ def test_a_long_name_without_a_space_fits_a_narrow_window(open_page: OpenPage, d
         assert overflow(page) == 0, address
 
 
-def test_filters_are_folded_on_a_small_screen_only(open_page: OpenPage, default: Sender) -> None:
+@pytest.mark.parametrize(("path", "label"), [("handoffs", "Type"), ("traces", "Order"), ("groups", "Order")])
+def test_filters_are_folded_on_a_small_screen_only(open_page: OpenPage, default: Sender, path: str, label: str) -> None:
     sent(default)
     page = open_page("rui", width=390)
-    page.goto(f"{default.pages}handoffs/?saved=all")
-    kind, fold = page.get_by_label("Type", exact=True), page.get_by_text("Filters", exact=True)
-    expect(kind).to_be_hidden()
-    assert page.locator("#rows tbody tr").first.bounding_box()["y"] < 400
+    page.goto(f"{default.pages}{path}/?saved=all")
+    field, fold = page.get_by_label(label, exact=True), page.get_by_text("Filters", exact=True)
+    expect(field).to_be_hidden()
+    assert page.locator("#rows :is(tbody tr, .group-line)").first.bounding_box()["y"] < 450
     fold.press("Enter")
-    expect(kind).to_be_visible()
+    expect(field).to_be_visible()
     fold.press("Enter")
     page.set_viewport_size({"width": 1440, "height": 900})
-    expect(kind).to_be_visible()
+    expect(field).to_be_visible()
     expect(fold).to_be_hidden()
 
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.product import ACCEPTED, Product, Sender, sample
+from tests.browser.watching import settled, violations
 from tests.running.conftest import wait_for
 
 pytestmark = pytest.mark.browser
@@ -142,6 +143,23 @@ def test_lines_are_narrowed_and_opened_by_keyboard(open_page, sender):
     expect(rows.locator("pre")).to_be_visible()
     page.keyboard.press("Tab")
     expect(rows.locator("pre")).to_be_focused()
+
+
+def test_lines_are_selected_by_keys_and_exported(open_page, sender):
+    send(sender, "selected", line("selected first"), line("selected last"))
+    page = open_page("rui")
+    page.goto(f"{sender.pages}diagnostics/logs/?q=selected")
+    bar = page.get_by_role("form", name="Selected log lines")
+    expect(bar).to_be_hidden()
+    for key in ("j", "x", "j", "x"):
+        page.keyboard.press(key)
+    expect(bar).to_be_visible()
+    expect(page.locator("#live-told")).to_have_text("2 selected")
+    settled(page)
+    assert violations(page) == []
+    with page.expect_download() as download:
+        bar.get_by_role("button", name="Export NDJSON").click()
+    assert len(download.value.path().read_text().splitlines()) == 2
 
 
 def test_a_handoffs_page_loads_the_lines_around_it_when_they_come_into_view(open_page, sender):

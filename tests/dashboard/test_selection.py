@@ -9,9 +9,10 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.selection import MOST_SELECTED
-from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.diagnostics.models import FindingGroup, LogBlock
 from handoffaudit.handoffs.models import Handoff, LegalHold, PassedOn
 from handoffaudit.policy import kinds
+from tests.dashboard.log_lines import BAD, gate, health, moment, take
 from tests.diagnostics.groups.support import found, group
 from tests.pages import attributes, hidden_fields, links, only, select, texts
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.django_db
 LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
 HANDOFFS, GROUPS = "/t/acme/handoffs/selected/", "/t/acme/groups/selected/"
 TRACES, AGENTS = "/t/acme/traces/selected/", "/t/acme/agents/selected/"
+LOGS = "/t/acme/diagnostics/logs/selected/"
 Submit = Callable[..., Handoff]
 TOO_MANY = [f"{number:032x}:1" for number in range(MOST_SELECTED + 1)]
 
@@ -282,6 +284,61 @@ def test_rows_of_another_tenant_are_neither_changed_nor_sent(
     assert finding.muted_at is None
     assert Handoff.objects.get(pk=theirs.pk).parked
     assert not PassedOn.objects.exists()
+
+
+def test_selected_log_lines_are_a_file_in_the_order_of_the_list(as_viewer: Client, tenant: Tenant) -> None:
+    take(tenant, health(moment(3)), gate(moment(2)), BAD, source="old.log")
+    take(tenant, gate(moment(1), details="=1+1"), source="new.log")
+    page = as_viewer.get("/t/acme/diagnostics/logs/?q=a")
+    assert texts(page, "#selected button") == ["Export CSV", "Export NDJSON"]
+    assert set(attributes(page, ".row-select", "form")) == {"selected"}
+    newest, bad, _, oldest = attributes(page, ".row-select", "value")
+    wanted = {"select": [newest, bad, oldest], "query": "q=a", "format": "ndjson"}
+    answer = as_viewer.post(f"{LOGS}export/", wanted)
+    lines = [orjson.loads(line) for line in answer.getvalue().splitlines()]
+    assert [(line["source"], line["number"], line["kind"]) for line in lines] == [
+        ("new.log", 1, "gate"),
+        ("old.log", 3, "bad"),
+        ("old.log", 1, "health"),
+    ]
+    assert (lines[1]["at"], lines[1]["text"], "teleport" in lines[1]["why"]) == (None, BAD, True)
+    assert (lines[2]["agents"], lines[2]["events"], lines[2]["trace"]) == (["planner"], ["schema_invalid"], "run-7")
+    assert "acme-logs-q-a-" in answer["Content-Disposition"]
+    head, *rows = as_viewer.post(f"{LOGS}export/", wanted | {"format": "csv"}).getvalue().decode().splitlines()
+    assert (head.split(",")[:4], len(rows)) == (["source", "number", "at", "kind"], 3)
+
+
+NO_BLOCK = "0" * 32
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [""],
+        ["x:1"],
+        [NO_BLOCK],
+        [f"{NO_BLOCK}:-1"],
+        ["\x00:1"],
+        [f"{NO_BLOCK}:{n}" for n in range(MOST_SELECTED + 1)],
+    ],
+)
+def test_wrong_log_lines_are_refused_by_name(as_viewer: Client, rows: list[str]) -> None:
+    answer = as_viewer.post(f"{LOGS}export/", {"select": rows, "format": "csv"})
+    assert (answer.status_code, texts(answer, ".note--error b")) == (400, ["select"])
+    assert links(answer, ".crumbs a") == ["/t/acme/diagnostics/logs/"]
+
+
+def test_log_lines_that_are_removed_or_of_another_tenant_are_not_sent(
+    as_viewer: Client, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    take(tenant, gate(moment(1), details="removed"))
+    take(other_tenant, gate(moment(1), details="theirs"))
+    LogBlock.objects.filter(tenant=tenant).update(removed_at=moment(0))
+    places = [f"{pk.hex}:1" for pk in LogBlock.objects.values_list("pk", flat=True)]
+    assert len(places) == 2
+    answer = as_viewer.post(f"{LOGS}export/", {"select": [*places, f"{NO_BLOCK}:1"], "format": "ndjson"})
+    assert (answer.status_code, answer.getvalue()) == (200, b"")
 
 
 def test_a_wrong_person_or_format_is_named(as_admin: Client, submit: Submit) -> None:

@@ -15,7 +15,7 @@ from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.diagnostics import attribution, erasure, text_index
 from handoffaudit.diagnostics.erasure import MARKER, pattern_of, replace
-from handoffaudit.diagnostics.models import CodeMute, Erasure, ErasureState, Watermark
+from handoffaudit.diagnostics.models import Attribution, CodeMute, Erasure, ErasureState, TracedHandoff, Watermark
 from handoffaudit.handoffs import judge, legal_holds, queries, repairs
 from handoffaudit.handoffs.llm import jobs
 from handoffaudit.handoffs.models import (
@@ -405,3 +405,49 @@ def test_an_erasure_that_fails_does_not_stop_the_others(tenant: Tenant, monkeypa
     broken.refresh_from_db()
     assert (other.state, broken.state) == ("counted", "counting")
     assert not erasure.anything_due(), "the broken one is tried again after a pause"
+
+
+def test_words_that_are_erased_while_they_are_indexed_stay_erased(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(tenant, circular(data={"note": "Write to Zebedee"}))
+    read = text_index.words_or_none
+
+    def erase_meanwhile(*document) -> str:
+        monkeypatch.setattr(text_index, "words_or_none", read)
+        words = read(*document)
+        erase(tenant, "Zebedee")
+        return words
+
+    monkeypatch.setattr(text_index, "words_or_none", erase_meanwhile)
+    assert text_index.run() == 1
+    assert text_index.search(tenant, "zebedee") == []
+    assert len(text_index.search(tenant, "erased")) == 1
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_values_that_are_erased_while_they_are_attributed_stay_erased(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    document = circular(handoff_type="research_result", data={"summary": "Write to Zebedee Quux."})
+    judged(tenant, document, context={"prompt": "Costs were 3 million."})
+    if before:
+        attribution.run()
+        assert Attribution.objects.filter(value__contains="Zebedee").exists()
+        Attribution.objects.update(value="Zebedee Quux was read by an older version")
+        TracedHandoff.objects.update(verdict=None)
+    load = attribution._load_flaws
+
+    def erase_meanwhile(rows):
+        monkeypatch.setattr(attribution, "_load_flaws", load)
+        flaws = load(rows)
+        assert any("Zebedee" in flaw.value for of_handoff in flaws.values() for flaw in of_handoff)
+        erase(tenant, "Zebedee Quux")
+        return flaws
+
+    monkeypatch.setattr(attribution, "_load_flaws", erase_meanwhile)
+    attribution.run()
+    attribution.run()
+    assert not attribution.anything_due()
+    assert Attribution.objects.filter(value__contains=MARKER).exists()
+    assert not Attribution.objects.filter(value__contains="Zebedee").exists()

@@ -2,6 +2,8 @@
 
 import orjson
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import attempts, judge, queries
@@ -134,3 +136,17 @@ def test_a_retry_that_was_here_first_stands(tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="first"))
     assert (state_of("first"), state_of("second")) == (State.SUPERSEDED, State.ACCEPTED)
     assert_counts_are_right()
+
+
+def test_the_agents_of_a_long_lineage_are_read_once(tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="a"))
+    for number in range(3):
+        judged(tenant, circular(handoff_id=f"b-{number}"), retry_of="a")
+    judged(tenant, circular(handoff_id="c", source_agent_id="writer"), retry_of="a")
+    with CaptureQueriesContext(connection) as queries:
+        found = attempts.list_agents(tenant.pk, {"a", "b-1", "unknown"})
+    agents = circular()["source_agent_id"], "writer"
+    assert sorted(found) == sorted((name, agent) for name in ("a", "b-1") for agent in agents)
+    with connection.cursor() as cursor:
+        cursor.execute(queries[-1]["sql"])
+        assert sorted(cursor.fetchall()) == sorted(("a", agent) for agent in agents)

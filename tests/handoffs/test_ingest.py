@@ -241,3 +241,12 @@ def test_signs_that_no_database_keeps_are_no_obstacle(tenant: Tenant) -> None:
     nul = payload(handoff_id="a\0b", source_agent_id="x\0", data={"t\0": "\0"}, handoff_type="\0")
     receipts = [submit(tenant, nul), submit(tenant, orjson.dumps(payload()).replace(b"writer", b"\\ud800"))]
     assert [receipt.status for receipt in receipts] == [202, 422]
+
+
+def test_an_id_that_retention_frees_during_a_submission_is_taken(tenant: Tenant, monkeypatch) -> None:
+    answers = iter([False, True])
+    monkeypatch.setattr(store, "is_plain", lambda handoff: True)
+    monkeypatch.setattr(store, "_insert_one", lambda *new: next(answers))
+    monkeypatch.setattr(store._plain_writes, "add", lambda new: next(answers))
+    assert submit(tenant, payload(handoff_id="h")).status == 202
+    assert not list(answers)

@@ -1,6 +1,8 @@
 """Tests of legal holds: what they cover, their limits, and the order of a removal and a hold."""
 
 import threading
+from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -67,9 +69,27 @@ def test_holds_are_limited_idempotent_and_in_the_audit_log(tenant: Tenant, other
     assert audit.verify(tenant) is None
 
 
+def _share(tenant: Tenant) -> None:
+    assert not legal_holds.share(tenant)
+
+
+def _own_comment(tenant: Tenant) -> dict[str, Any]:
+    about = {"tenant": tenant, "reference": str(judged(tenant, payload()).pk), "actor": ADA}
+    return {**about, "comment": activity.add_comment(text="first", **about).pk}
+
+
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
 @pytest.mark.django_db(transaction=True)
-def test_a_hold_waits_for_the_removal_that_began_before_it(tenant: Tenant) -> None:
+@pytest.mark.parametrize(
+    ("prepare", "remove"),
+    [
+        (lambda tenant: {"tenant": tenant}, _share),
+        (_own_comment, activity.remove_comment),
+        (_own_comment, partial(activity.edit_comment, text="second")),
+    ],
+)
+def test_a_hold_waits_for_the_removal_that_began_before_it(tenant: Tenant, prepare, remove) -> None:
+    given = prepare(tenant)
     placed = threading.Event()
 
     def hold() -> None:
@@ -81,7 +101,7 @@ def test_a_hold_waits_for_the_removal_that_began_before_it(tenant: Tenant) -> No
 
     other = threading.Thread(target=hold)
     with transaction.atomic():
-        assert not legal_holds.share(tenant)
+        remove(**given)
         other.start()
         assert not placed.wait(0.3)
     other.join(60)

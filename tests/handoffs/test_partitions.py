@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from importlib import import_module
+from pkgutil import iter_modules
 from threading import Event
 from typing import Any
 
@@ -19,7 +21,7 @@ from handoffaudit import database_faults
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.cli.doctor import Installation, Level
 from handoffaudit.cli.doctor_servers import check_partitions
-from handoffaudit.handoffs import db, partitions, queries
+from handoffaudit.handoffs import db, migrations, partitions, queries
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import HandoffBody, Verdict, new_id
 from handoffaudit.handoffs.partitions import WEEK, week_of
@@ -256,3 +258,11 @@ def test_a_filled_table_is_partitioned_while_others_write(
     names = [one.name for one in partitions.list_partitions(filled)]
     assert len(names) > 6
     assert [rights(name) for name in (filled, f"{filled}_rest", *names)] == [GIVEN] * (len(names) + 2)
+
+
+def test_migrations_that_wait_for_locks_do_not_keep_them() -> None:
+    """In an atomic migration, a lock lasts until all steps are done."""
+    modules = [import_module(f"{migrations.__name__}.{one.name}") for one in iter_modules(migrations.__path__)]
+    waiting = [one for one in modules if hasattr(one, "partitions")]
+    assert waiting
+    assert [one.__name__ for one in waiting if one.Migration.atomic] == []

@@ -122,10 +122,10 @@ def test_handoffs_of_one_batch_learn_from_one_another(tenant: Tenant) -> None:
 
 def test_a_batch_costs_one_query(tenant: Tenant) -> None:
     rows = [handed(tenant, "terminal", RUN, f"t-{number}") for number in range(3)]
-    with CaptureQueriesContext(connection) as queries:
-        facts = trace_facts.load_facts(rows)
-    assert len(queries) == 1
     later = Handoff(tenant=tenant, trace_id="t-1")
+    with CaptureQueriesContext(connection) as queries:
+        facts = trace_facts.load_facts([*rows, later])
+    assert len(queries) == 1
     assert facts.known_to(later, _record(rows[0]), {}).reported == frozenset(keys_of("number", "48213"))
 
 
@@ -135,6 +135,46 @@ def test_the_facts_of_a_trace_are_bounded(tenant: Tenant, monkeypatch: pytest.Mo
         handed(tenant, "terminal", f"exitcode: 0, {number}.5 rows")
     last = handed(tenant, "writer", "13.5 and 14.5 and 15.5 rows")
     assert marks(last) == {"13.5": "ungrounded", "14.5": "reported", "15.5": "reported"}
+
+
+def test_the_facts_of_a_handoff_do_not_depend_on_its_batch(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_facts, "MOST_FACTS", 2)
+    rows = {
+        trace: [handed(tenant, "terminal", f"exitcode: 0, {trace}{number}.5 rows", trace) for number in range(13, 17)]
+        for trace in "123"
+    }
+    record = _record(rows["1"][0])
+
+    def reported(batch: list[Handoff], handoff: Handoff) -> frozenset[str]:
+        return trace_facts.load_facts(batch).known_to(handoff, record, {}).reported
+
+    everything = [one for of_trace in rows.values() for one in of_trace]
+    for trace, (first, second, third, last) in rows.items():
+        assert reported([first], first) == frozenset()
+        assert reported([last], last) == {f"n:{trace}{number}.5" for number in (14, 15)}
+        for batch in (everything, [first, last], [second, third, last], everything[::-1]):
+            for one in {first, second, third, last}.intersection(batch):
+                assert reported(batch, one) == reported([one], one)
+                snapshot = trace_facts.load_facts(batch).snapshot(one)
+                assert snapshot == trace_facts.load_facts([one]).snapshot(one)
+
+
+def test_the_text_of_the_facts_of_a_trace_is_bounded(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    declare(tenant, "crawler", AgentRole.OBSERVER)
+    rows = [handed(tenant, "crawler", f"{number} shares") for number in range(20, 24)]
+    monkeypatch.setattr(trace_facts, "MOST_TEXT", 2 * len(TraceFact.objects.all()[0].content))
+    last = handed(tenant, "crawler", "24 shares")
+    for batch in ([last], [*rows, last], [rows[0], last]):
+        facts = trace_facts.load_facts(batch)
+        assert [one.text for one in facts.known_to(last, _record(last), {}).evidence] == ["23 shares", "22 shares"]
+
+
+def test_many_traces_are_read(tenant: Tenant) -> None:
+    rows = [handed(tenant, "terminal", RUN, f"t-{number}") for number in range(3)]
+    unknown = [Handoff(tenant=tenant, trace_id=f"u-{number}") for number in range(trace_facts._TRACES_AT_ONCE)]
+    later = [Handoff(tenant=tenant, trace_id=f"t-{number}") for number in range(3)]
+    facts = trace_facts.load_facts([*later, *unknown, *rows])
+    assert all(facts.known_to(one, _record(rows[0]), {}).reported for one in later)
 
 
 def test_a_huge_hostile_output_is_stored_in_part(tenant: Tenant) -> None:

@@ -19,7 +19,7 @@ from handoffaudit.dashboard.agents import declared
 from handoffaudit.dashboard.agents.declared import format_duration
 from handoffaudit.dashboard.filters import AgentOrder, Links, SortedPage, choose_window, sort_agents
 from handoffaudit.dashboard.navigation import build_agent_url, open_item_url
-from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.dashboard.safe_text import add_breaks, cut
 from handoffaudit.dashboard.templatetags.formats import format_share, percent, tone
 from handoffaudit.dashboard.templatetags.ui import icon
 from handoffaudit.diagnostics.agents import (
@@ -349,7 +349,7 @@ def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> 
         '<tr><th scope="row"><span class="select-name">'
         f'<input type="checkbox" class="row-select" name="select" value="{raw}" form="selected" '
         f'aria-label="Select {name}"> '
-        f'<a class="row-link" data-row{item} href="{href}">{name}</a></span></th>'
+        f'<a class="row-link" data-row{item} href="{href}">{add_breaks(name)}</a></span></th>'
         f'<td><a href="{href}#role">{role.words}<span class="hidden">: the role of {name}</span></a></td>{cells}</tr>'
     )
 

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.filters import Links, choose_window
-from handoffaudit.dashboard.safe_text import readable
+from handoffaudit.dashboard.safe_text import add_breaks, readable
 from handoffaudit.dashboard.templatetags.formats import format_share, tally_cells, whole_percent
 from handoffaudit.dashboard.templatetags.ui import agent_pair, code, code_title
 from handoffaudit.diagnostics.compliance_export import as_csv, as_json, as_text, escape_formula
@@ -104,7 +104,7 @@ def compliance_page(request: HttpRequest, who: TenantMembership) -> HttpResponse
 
 def _pair_row(pair: Pair, links: Links) -> str:
     """Return the markup of a row of the table of files, because the page has dozens of rows."""
-    head = escape(f"{readable(pair.phase)}, {readable(pair.agent)}")
+    head = add_breaks(escape(f"{readable(pair.phase)}, {readable(pair.agent)}"))
     if pair.tally.total:
         head = f'<a href="{escape(links.reports(agent=pair.agent, phase=pair.phase))}">{head}</a>'
     return f'<tr><th scope="row">{head}</th>{tally_cells(pair.tally)}</tr>'
@@ -127,7 +127,7 @@ def _line_row(kind: str, line: OutcomeLine, links: Links) -> str:
         head = f'<a href="{page}">{code(names[0])}</a>'
         share = f'<a href="{href}">{share}<span class="hidden">, {escape(code_title(names[0]))}: see them</span></a>'
     else:
-        head = agent_pair(*names) if len(names) > 1 else escape(readable(names[0]) or "(no name)")
+        head = agent_pair(*names) if len(names) > 1 else add_breaks(escape(readable(names[0]) or "(no name)"))
         head = f'<a href="{href}">{head}</a>' if href else head
     numbers = f'<td class="end">{judged.decided:,}</td><td class="end">{judged.stopped:,}</td>'
     return f'<tr><th scope="row">{head}</th><td class="end">{share}</td>{numbers}</tr>'

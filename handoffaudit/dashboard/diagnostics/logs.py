@@ -90,7 +90,8 @@ class Glance:
 class LogRow:
     """A log line on a page.
 
-    `at` is None if the line has no time. `text` is the original line with control characters made visible.
+    `at` is None if the line has no time. `text` is the original line with control characters made visible. `place` is
+    the block and the number of the line, by which a form names a selected line.
     """
 
     at: datetime | None
@@ -100,6 +101,7 @@ class LogRow:
     text: str
     source: str
     number: int
+    place: str
     facts: list[Fact]
     links: list[Link]
 
@@ -118,6 +120,7 @@ def row_of(tenant: Tenant, found: FoundLine) -> LogRow:
         text=cut(found.text, MOST_TEXT),
         source=found.source,
         number=found.number,
+        place=f"{found.block.hex}:{found.number}",
         facts=[Fact("kind", KINDS[line.kind], urlencode({"kind": line.kind.value})), *facts],
         links=list(links_of(tenant, line)),
     )

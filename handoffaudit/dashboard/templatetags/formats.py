@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.dashboard.handoffs.document_tree import steps
 from handoffaudit.dashboard.handoffs.verdict_findings import fold
-from handoffaudit.dashboard.safe_text import as_json, cut
+from handoffaudit.dashboard.safe_text import add_breaks, as_json, cut
 from handoffaudit.dashboard.safe_text import readable as shown_readable
 from handoffaudit.diagnostics.file_stats import FileTally
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, BLOCK_RATE, Share, ShareChange
@@ -153,8 +153,8 @@ def table_rows(rows: Iterable[Sequence[str]], names: int = 1) -> SafeString:
 @register.simple_tag
 def named(name: str, link: str) -> SafeString:
     """Return the name that a sender gave, as a link if there is one: `{% named agent.name agent.link %}`."""
-    text = shown_readable(name) or "(no name)"
-    return format_html('<a href="{}">{}</a>', link, text) if link else format_html("{}", text)
+    text = mark_safe(add_breaks(escape(shown_readable(name) or "(no name)")))  # noqa: S308 -- the name is escaped
+    return format_html('<a href="{}">{}</a>', link, text) if link else text
 
 
 @register.simple_tag

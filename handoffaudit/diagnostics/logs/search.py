@@ -3,7 +3,8 @@
 import heapq
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -258,6 +259,23 @@ def lines_around(
     ordered = sorted(lines.values(), key=lambda line: (line.at or since, line.number), reverse=True)
     cut = len(ordered) > limit or any(page.next for page in pages)
     return Page(ordered[:limit], None, since, crowded=cut)
+
+
+def read_lines(tenant: Tenant, places: Sequence[tuple[uuid.UUID, int]]) -> list[FoundLine]:
+    """Return the lines at these places, each a block and a line number, in the order of the places.
+
+    Places without a line of the tenant are left out.
+    """
+    wanted: defaultdict[uuid.UUID, set[int]] = defaultdict(set)
+    for block_id, number in places:
+        wanted[block_id].add(number)
+    found = {}
+    rows = LogBlock.objects.filter(tenant=tenant, pk__in=list(wanted), removed_at=None).only("source", "first_line")
+    for block in rows:
+        for index, raw in enumerate(lines_of(read_text(block))):
+            if block.first_line + index in wanted[block.pk]:
+                found[block.pk, block.first_line + index] = FoundLine.read(block, index, raw)
+    return [found[place] for place in places if place in found]
 
 
 def match_lines(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]]:

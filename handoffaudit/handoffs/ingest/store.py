@@ -35,11 +35,8 @@ from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.tool_results import Grade
 
 HANDOFF = db.Columns.of(Handoff, *COLUMNS)
-
 _read_handoff_row = attrgetter(*COLUMNS)
-
 BODY = db.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", "lifted", "reason")
-
 EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
 
 # `may_replace` also demands that the reviewer of a declined handoff asked for a resend.
@@ -82,7 +79,7 @@ def is_plain(handoff: PreparedHandoff) -> bool:
     return db.is_postgresql() or not connection.in_atomic_block
 
 
-def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True) -> ExistingHandoff | None:
+def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True, tries: int = 2) -> ExistingHandoff | None:
     """Store a plain handoff and return None. If a stored handoff already has the id, return that handoff instead.
 
     With `wakes`, a worker is notified.
@@ -95,7 +92,11 @@ def store_one(handoff: PreparedHandoff, sender: Actor, *, wakes: bool = True) ->
             notify.notify_workers()
         event_log.log_received([handoff], sender)
         return None
-    return _find_existing([handoff])[handoff.handoff_id]
+    known = _find_existing([handoff])
+    if not known and tries > 1:
+        # Retention has just removed the stored handoff, so the id is free.
+        return store_one(handoff, sender, wakes=wakes, tries=tries - 1)
+    return known[handoff.handoff_id]
 
 
 def _insert_one(handoff: PreparedHandoff, sender: Actor) -> bool:
@@ -235,11 +236,8 @@ def _make_event_row(handoff: PreparedHandoff, sender: Actor, reason: str = "") -
 
 # The SQLSTATE of a deadlock.
 _DEADLOCK = "40P01"
-
 CLASH_TRIES = 5
-
 _one_writer = WriteTurn()
-
 _plain_writes = SharedWrites(_insert_plain, _one_writer, OperationalError)
 
 

@@ -24,15 +24,22 @@ def prepare(apps, schema_editor):
         partitions.restore_rights(table)
 
 
-class Migration(migrations.Migration):
+class InTransaction(migrations.AlterField):
+    # SQLite makes the table anew, and PostgreSQL does nothing.
+    atomic = True
 
+
+class Migration(migrations.Migration):
+    # Within one transaction, the lock of the table of handoffs would last until all steps are done. Each step can be
+    # repeated.
+    atomic = False
     dependencies = [
         ('handoffs', '0029_state_statistics'),
     ]
 
     operations = [
         migrations.RunPython(prepare, migrations.RunPython.noop),
-        migrations.AlterField(
+        InTransaction(
             model_name='reviewhold',
             name='handoff',
             field=models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, primary_key=True, serialize=False, to='handoffs.handoff'),

@@ -255,6 +255,7 @@ def edit_comment(*, tenant: Tenant, reference: str, comment: uuid.UUID, text: st
     """Replace the text of a comment by its author. Raise `Handoff.DoesNotExist` or a `ReviewError`."""
     text = _check_comment(text)
     with transaction.atomic():
+        legal_holds.share(tenant)
         found = _get_own_comment(_lock_handoff(tenant, reference), comment, actor)
         if found.text != text:
             found.text, found.edited_at = text, timezone.now()
@@ -265,6 +266,7 @@ def edit_comment(*, tenant: Tenant, reference: str, comment: uuid.UUID, text: st
 def remove_comment(*, tenant: Tenant, reference: str, comment: uuid.UUID, actor: Actor) -> Comment:
     """Remove the text of a comment by its author; the row stays. Raise `Handoff.DoesNotExist` or a `ReviewError`."""
     with transaction.atomic():
+        legal_holds.share(tenant)
         found = _get_own_comment(_lock_handoff(tenant, reference), comment, actor)
         found.text, found.removed_at = "", timezone.now()
         found.save(update_fields=["text", "removed_at"])
@@ -305,6 +307,7 @@ def _lock_handoff(tenant: Tenant, reference: str) -> Handoff:
 
 
 def _get_own_comment(handoff: Handoff, pk: uuid.UUID, actor: Actor) -> Comment:
+    """Return a comment to change; call after `legal_holds.share`, so that no hold is placed before the change."""
     found = comments_of(handoff).filter(pk=pk, removed_at=None).first()
     if found is None or not is_comment_by(found, actor):
         raise NotYourComment

@@ -77,7 +77,7 @@ _ROWS: Final[tuple[tuple[type[Model], str], ...]] = (
     (BlockedText, "handoff"),
     (Handoff, "id"),
 )
-# Rows of these models name a handoff and stay: they have a retention of their own, describe later tasks, or are a copy.
+# Rows of these models name a handoff and stay: they have a retention of their own, or are a copy.
 KEPT_MODELS: Final = ("FileReport", "HookEvent", "ModelCall", "HandedOut", "PolicyCase")
 
 

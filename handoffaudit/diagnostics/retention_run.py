@@ -175,7 +175,8 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
                 if rule.name is Data.HANDOFFS and not one.number:
                     _record_begin(tenant, one, one.before)
             _update(one, columns)
-    if not done:
+        rest = target.remove_rest(tenant, terms, size) if target.remove_rest and not done else 0
+    if not done and not rest:
         _finish(tenant, one)
         return False
     one.refresh_from_db()

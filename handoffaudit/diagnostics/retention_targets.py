@@ -25,6 +25,7 @@ from handoffaudit.handoffs.legal_holds import Holds
 from handoffaudit.handoffs.models import (
     Delivery,
     Event,
+    HandedOut,
     Handoff,
     HandoffBody,
     HookEvent,
@@ -121,7 +122,8 @@ class RetentionTarget:
     column with the number of items in a row, or empty if each row is one item. `handoff` and `trace` are the columns by
     which legal holds find the rows. `batch` is the number of rows of one transaction, 0
     for the usual number. `has_timed_key` says that the
-    primary key begins with a time.
+    primary key begins with a time. `remove_rest` removes some rows without such a key that go with the kind, and
+    returns their number.
     """
 
     there: Callable[[Tenant], Rows]
@@ -132,6 +134,7 @@ class RetentionTarget:
     trace: str = ""
     batch: int = 0
     has_timed_key: bool = True
+    remove_rest: Callable[[Tenant, Terms, int], int] | None = None
 
     def list_due(self, tenant: Tenant, terms: Terms) -> Rows:
         """Return the rows to remove: old rows that no legal hold keeps."""
@@ -189,6 +192,23 @@ def _remove_events(due: DueRows) -> int:
     """Remove hook events together with the validation states that they led to."""
     ValidationState.objects.filter(tenant=due.tenant, event__in=due.pks).delete()
     return _old_events(due.tenant, due.terms).filter(pk__in=due.pks).delete()[0]
+
+
+def _remove_tasks(tenant: Tenant, terms: Terms, most: int) -> int:
+    """Remove some records of tasks whose handoffs are as old as the hook events that are removed.
+
+    Tasks that are still open stay. A task that ended without any handoff has no time, and no later event needs it.
+    """
+    first_kept = first_id_at(terms.before)
+    old = (
+        HandedOut.objects.filter(Q(handoff=None) | Q(handoff__lt=first_kept), tenant=tenant)
+        .filter(Q(returned=None) | Q(returned__lt=first_kept))
+        .exclude(handoff=None, returned=None, over=False)
+        .filter(~Exists(Handoff.objects.filter(tenant=tenant, pk=OuterRef("handoff"), open=True)))
+    )
+    for column in ("handoff", "returned"):
+        old = terms.holds.exclude(old, column)
+    return HandedOut.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:most])).delete()[0]
 
 
 def _calls(tenant: Tenant) -> "QuerySet[ModelCall]":
@@ -344,7 +364,9 @@ def _roll_up_hours(due: DueRows) -> int:
 KINDS: Final[dict[Data, RetentionTarget]] = {
     Data.LOGS: RetentionTarget(_log_blocks, _old_log_blocks, _remove_log_texts, weight="lines"),
     Data.FILE_REPORTS: RetentionTarget(_reports, _old_reports, _remove_reports, handoff="handoff"),
-    Data.HOOK_EVENTS: RetentionTarget(_events, _old_events, _remove_events, handoff="handoff"),
+    Data.HOOK_EVENTS: RetentionTarget(
+        _events, _old_events, _remove_events, handoff="handoff", remove_rest=_remove_tasks
+    ),
     Data.MODEL_CALLS: RetentionTarget(_calls, _old_calls, _remove_calls, handoff="handoff"),
     Data.DELIVERIES: RetentionTarget(_deliveries, _old_deliveries, _remove_deliveries),
     Data.TOOL_RESULTS: RetentionTarget(_tool_results, _old_tool_results, _remove_tool_results, trace="trace_id"),

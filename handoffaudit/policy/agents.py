@@ -28,7 +28,7 @@ _ARROW = re.compile(r"\s*(?:->|→)\s*")
 
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
-_PLAIN = re.compile(r'[^,"]+?(?=\s*(?:,|->|→|$))')
+_END_OF_NAME = re.compile(r'[,"]|->|→')
 
 _COMMA = re.compile(r"\s*,\s*")
 
@@ -115,15 +115,16 @@ def _parse_routes(line: str) -> list[tuple[str, str]]:
 
 def _read_name(line: str, place: int) -> tuple[str, int]:
     """Return the name that begins at that place, and the place where it ends."""
-    quoted = _QUOTED.match(line, place)
-    found = quoted or _PLAIN.match(line, place)
-    if not found:
+    if quoted := _QUOTED.match(line, place):
+        try:
+            return parse_name(orjson.loads(quoted[0])), quoted.end()
+        except orjson.JSONDecodeError as error:
+            raise Wrong(f"{brief(quoted[0])} is not a quoted name that JSON can read.", _WRITE) from error
+    end = _END_OF_NAME.search(line, place)
+    name = line[place : end.start() if end else None].rstrip()
+    if not name or (end and end[0] == '"'):
         raise Wrong(f"{brief(line)} lacks a name.", _WRITE)
-    try:
-        name = orjson.loads(found[0]) if quoted else found[0]
-    except orjson.JSONDecodeError as error:
-        raise Wrong(f"{brief(found[0])} is not a quoted name that JSON can read.", _WRITE) from error
-    return parse_name(name), found.end()
+    return parse_name(name), place + len(name)
 
 
 def _quote(name: str) -> str:

@@ -15,11 +15,9 @@ from handoffaudit.validation.errors import ConfigError, InvalidConfigError, conf
 from handoffaudit.validation.issues import MAX_ISSUES, Issue, Severity, limit_issues, make
 from handoffaudit.validation.json_text import MAX_DEPTH, canonical, compact, deeper_than
 from handoffaudit.validation.paths import Location, at, dotted_path
-from handoffaudit.validation.schema_cost import Profile, Schema, TooCostly, levels, profile, steps
+from handoffaudit.validation.schema_cost import DRAFT, Profile, Schema, TooCostly, levels, profile, steps
 from handoffaudit.validation.schema_explanations import SCHEMA, explain_error
 from handoffaudit.validation.text import clean, show, type_name
-
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 FORMAT_ASSERTION = "https://json-schema.org/draft/2020-12/vocab/format-assertion"
 
@@ -50,7 +48,7 @@ _MOST_ENTRIES = 100
 
 _MOST_TOLD = 2_000
 
-_BRANCHING = (b'"anyOf"', b'"oneOf"', b'"if"', b'"not"', b'"dependentSchemas"')
+_BRANCHING = (b'"anyOf"', b'"oneOf"', b'"if"', b'"not"', b'"dependentSchemas"', b'"dependencies"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ most steps for a whole document.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -18,13 +19,15 @@ Schema = dict[str, Any] | bool
 
 Profile = tuple[int, ...]
 
+_META = "https://json-schema.org/draft/2020-12/"
+
+DRAFT = f"{_META}schema"
+
 MOST_SCHEMAS = 2_000
 
 MOST_LINKS = 50_000
 
 ENDLESS = 10**12
-
-_META = "https://json-schema.org/draft/2020-12/"
 
 _META_STEPS = 400
 
@@ -54,7 +57,7 @@ _OF_CHILDREN = (
     "unevaluatedProperties",
 )
 
-_SIZED = ("required", "dependentRequired")
+_SIZED = ("required", "dependentRequired", "dependencies")
 
 
 class TooCostly(ValueError):
@@ -174,7 +177,9 @@ class _Graph:
     def _link(self, node: _Node, schema: dict[str, Any], waiting: list[Any]) -> None:
         for value in [schema[key] for key in _IN_PLACE if key in schema] + _collect_items(schema, _IN_PLACE_LISTS):
             node.in_place.append(self._number(value, waiting))
-        for value in [*_objects(schema, "dependentSchemas").values(), *self._find_references(schema)]:
+        # The validator also applies `dependencies`, which drafts before 2019-09 have.
+        dependent = [_objects(schema, key).values() for key in ("dependentSchemas", "dependencies")]
+        for value in [*chain.from_iterable(dependent), *self._find_references(schema)]:
             node.in_place.append(self._number(value, waiting))
         for name, value in _objects(schema, "properties").items():
             node.named[name] = self._number(value, waiting)
@@ -300,7 +305,10 @@ def _combine(node: _Node, parts: list[_Reach]) -> _Reach:
 
 
 class _Names:
-    """The targets of references; if a name occurs more than once, all its places count."""
+    """The targets of references; if a name occurs more than once, all its places count.
+
+    Raise TooCostly for a schema of another draft inside the root: other drafts have keywords whose cost is not known.
+    """
 
     def __init__(self, root: Schema) -> None:
         self.bases: dict[int, str] = {}
@@ -311,6 +319,9 @@ class _Names:
         while waiting:
             value, base = waiting.pop()
             if isinstance(value, dict):
+                if value is not root and isinstance(named := value.get("$schema"), str) and named.rstrip("#") != DRAFT:
+                    message = f"A part of the schema is written for another draft, {named[:100]!r}."
+                    raise TooCostly(message, f'Write all of it for draft 2020-12, "{DRAFT}".')
                 base = self._register(value, base)
                 waiting.extend((one, base) for one in value.values())
             elif isinstance(value, list):

@@ -12,6 +12,7 @@ from handoffaudit.policy.agents import (
     routes_to_text,
 )
 from handoffaudit.policy.values import InvalidPolicy, to_plain
+from tests.elapsed import BOUNDED, cpu_seconds
 from tests.scale import examples
 
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=40)
@@ -52,6 +53,10 @@ def test_each_wrong_line_is_named() -> None:
     assert [row for row, _ in found] == ["line 1", "line 2", "line 3", "line 4", "line 6"]
     assert "no arrow" in found[0][1]
     assert "201 characters" in found[-1][1]
+
+
+def test_a_padded_line_is_refused_in_bounded_time() -> None:
+    assert cpu_seconds(lambda: refused("a" + " " * 500_000 + "b -> c")) < BOUNDED
 
 
 def test_a_row_needs_a_source_and_targets_and_no_more() -> None:

@@ -195,7 +195,8 @@ _READ = 8000
 # A full stop ends a sentence only before white space without a lower-case letter after it, unlike in "3.5" or "e.g. x".
 _SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s+[^\sa-z])|[\u3002\uff01\uff1f]|\n\s*\n")
 
-_BREAK = re.compile(r"[.,;:!?()\[\]{}\"\n\r]+(?:\s|$)|\s[-\u2013\u2014]\s")
+# A run of marks is tried from its beginning only, so that a long run takes linear time.
+_BREAK = re.compile(r"(?<![.,;:!?()\[\]{}\"])[.,;:!?()\[\]{}\"\n\r]+(?:\s|$)|\s[-\u2013\u2014]\s")
 
 _WORD = re.compile(r"[^\s.,;:!?()\[\]{}\"]+(?:[.,:][^\s.,;:!?()\[\]{}\"]+)*")
 

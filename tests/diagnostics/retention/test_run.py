@@ -1,6 +1,7 @@
 """Tests of the deletion of old data: by the tenant's own rules, and continued after an interruption."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -8,8 +9,17 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import FileReport, RetentionRun, Watermark
-from handoffaudit.handoffs import tool_results
-from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, Subscriber, ToolResult, ValidationState
+from handoffaudit.handoffs import legal_holds, tool_results
+from handoffaudit.handoffs.models import (
+    Delivery,
+    HandedOut,
+    Handoff,
+    HookEvent,
+    ModelCall,
+    Subscriber,
+    ToolResult,
+    ValidationState,
+)
 from handoffaudit.handoffs.tool_results import ToolResultIn
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion
@@ -19,7 +29,7 @@ from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import health
 from tests.diagnostics.retention.support import aged, days_ago, keep, newest_run, old_id, run_all
-from tests.handoffs.support import payload, submit
+from tests.handoffs.support import judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -186,6 +196,29 @@ def test_events_of_hooks_go_with_what_they_came_to(tenant: Tenant) -> None:
     assert HookEvent.objects.get().key == "5"
     assert ValidationState.objects.get().event == HookEvent.objects.get().pk
     assert newest_run(tenant, Data.HOOK_EVENTS).number == 1
+
+
+def test_the_tasks_of_hooks_go_with_their_events(tenant: Tenant, other_tenant: Tenant) -> None:
+    def task(target: str, **columns: Any) -> None:
+        given = {"tenant": tenant, "session": "s", "target": target, "over": True}
+        HandedOut.objects.create(**given | columns)
+
+    for number in range(retention_run.BATCH + 1):
+        task(f"old {number}", handoff=old_id(50), returned=old_id(40))
+    task("without a handoff")
+    task("ended lately", handoff=old_id(50), returned=old_id(5))
+    task("lately", handoff=old_id(5))
+    task("running", over=False)
+    task("of another tenant", handoff=old_id(50), tenant=other_tenant)
+    opened, held = (aged(judged(tenant, payload()), 50) for _ in range(2))
+    Handoff.objects.filter(pk=opened.pk).update(open=True)
+    task("open", over=False, handoff=opened.pk)
+    task("held", handoff=held.pk)
+    legal_holds.place(tenant=tenant, scope="handoff", key=str(held.pk), reason="a case", actor="ada")
+    keep(tenant, hook_events=30)
+    run_all()
+    kept = set(HandedOut.objects.values_list("target", flat=True))
+    assert kept == {"ended lately", "lately", "running", "of another tenant", "open", "held"}
 
 
 def test_deliveries_go_after_two_weeks_and_what_waits_does_not(tenant: Tenant) -> None:

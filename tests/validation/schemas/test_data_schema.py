@@ -25,6 +25,11 @@ def unevaluated(depth: int) -> dict[str, Any]:
 
 
 DOUBLING = {"$defs": {**{f"a{n}": {"allOf": [ref(f"a{n + 1}")] * 2} for n in range(40)}, "a40": {}}, **ref("a0")}
+DEPENDING = {
+    "$defs": {f"a{n}": {"dependencies": {"a": ref(f"a{n + 1}"), "b": ref(f"a{n + 1}")}} for n in range(40)} | {"a40": {}},
+    **ref("a0"),
+}
+OLDER_PART = {"$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://example.com/x", "items": [False]}
 TREE = {
     "type": "object",
     "properties": {"children": {"type": "array", "items": {"$ref": "#"}}, "name": {"type": "string"}},
@@ -51,6 +56,8 @@ BRANCHING = {
         {"$ref": "#"},
         {"anyOf": [{"$ref": "#"}, {}]},
         DOUBLING,
+        DEPENDING,
+        {"$defs": {"x": OLDER_PART}, "$ref": "https://example.com/x"},
         unevaluated(25),
         {"enum": list(range(100_000))},
         {"allOf": [{"title": "x"}] * 100_000},

@@ -8,7 +8,7 @@ from functools import partial
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, F, Max, OuterRef, QuerySet
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
@@ -39,6 +39,12 @@ from handoffaudit.validation.text import clean
 
 DECIDING = Role.list_including(Role.REVIEWER)
 
+# The condition for assignments that no decision and no change of a role ended. Otherwise, the handoffs of a person who
+# left the tenant, or who may no longer decide, would be in nobody's queue.
+_LASTS = Q(over=False) & (
+    Q(to=None) | Exists(Membership.objects.filter(tenant=OuterRef("tenant"), person=OuterRef("to"), role__in=DECIDING))
+)
+
 MOST_REVIEWERS = 500
 
 PUT_BACK = "put back into the queue"
@@ -54,7 +60,7 @@ def reassign(
     """Assign a handoff to a person, or set a waiting handoff aside for nobody in particular.
 
     An assigned handoff leaves the queue, and keeps its state and its review deadline. The assignment ends with the next
-    change of the state. `to` must be allowed to decide. A note is required to set a handoff aside. Raise
+    change of the state, and when `to` may no longer decide in the tenant. `to` must be allowed to decide. A note is required to set a handoff aside. Raise
     `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
@@ -158,18 +164,18 @@ def reassignment_of(handoff: Handoff) -> PassedOn | None:
 def list_reassignments(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, PassedOn]:
     """Return the current assignments of these handoffs by handoff id, with `to` loaded."""
     versions = {one.pk: one.version for one in handoffs}
-    rows = PassedOn.objects.filter(handoff__in=versions, over=False).select_related("to") if versions else ()
+    rows = PassedOn.objects.filter(_LASTS, handoff__in=versions).select_related("to") if versions else ()
     return {row.handoff_id: row for row in rows if row.version == versions[row.handoff_id]}
 
 
 def reassignments_in_force_of(handoff: OuterRef, version: OuterRef) -> "QuerySet[PassedOn]":
     """Return the current assignment of an outer query's handoff, for use in a subquery."""
-    return PassedOn.objects.filter(handoff=handoff, version=version, over=False)
+    return PassedOn.objects.filter(_LASTS, handoff=handoff, version=version)
 
 
 def reassignments_in_force(tenant: Tenant) -> "QuerySet[PassedOn]":
     """Return the current assignments of a tenant."""
-    return PassedOn.objects.filter(tenant=tenant, over=False, version=F("handoff__version"))
+    return PassedOn.objects.filter(_LASTS, tenant=tenant, version=F("handoff__version"))
 
 
 def list_reviewers(tenant: Tenant) -> list[Person]:

@@ -142,9 +142,10 @@ def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person
     ReviewHold.objects.filter(handoff=handoff).delete()
 
 
-def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
-    """Return an assigned handoff to the queue. Raise `Handoff.DoesNotExist` or `NotPassedOn`."""
-    return apply_change(tenant=tenant, reference=reference, seen_version=None, change=partial(put_back, actor=actor))
+def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor, seen_version: int | None) -> Handoff:
+    """Return an assigned handoff to the queue. Raise `Handoff.DoesNotExist`, `NotPassedOn` or `Stale`."""
+    change = partial(put_back, actor=actor)
+    return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
 
 def put_back(handoff: Handoff, *, actor: Actor) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -60,8 +61,8 @@ def reassign(
     """Assign a handoff to a person, or set a waiting handoff aside for nobody in particular.
 
     An assigned handoff leaves the queue, and keeps its state and its review deadline. The assignment ends with the next
-    change of the state, and when `to` may no longer decide in the tenant. `to` must be allowed to decide. A note is required to set a handoff aside. Raise
-    `Handoff.DoesNotExist` or a `ReviewError`.
+    change of the state, and when `to` may no longer decide in the tenant. `to` must be allowed to decide. A note is
+    required to set a handoff aside. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
     if to is None and not note:
@@ -126,6 +127,7 @@ def is_handled(passed: PassedOn) -> bool:
 
 
 def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person | None) -> None:
+    before = reassignment_of(handoff)
     remark(handoff, actor, event)
     PassedOn.objects.update_or_create(
         handoff=handoff,
@@ -137,9 +139,44 @@ def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person
             "version": handoff.version,
             "over": False,
             "at": timezone.now(),
+            "replaced": _describe(before) if before else None,
         },
     )
     ReviewHold.objects.filter(handoff=handoff).delete()
+
+
+def _describe(passed: PassedOn) -> dict[str, Any]:
+    return {"by": passed.by, "to": passed.to_id, "note": passed.note, "at": passed.at.isoformat()}
+
+
+def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
+    """Undo an assignment; call inside a transaction. The assignment that it replaced, if any, is current again."""
+    before = passed.replaced
+    if before is None:
+        put_back(handoff, actor=actor)
+        return
+    to = Person.objects.filter(pk=before["to"]).first()
+    remark(handoff, actor, f"undone: assigned to {to.get_username()} again" if to else "undone: set aside again")
+    at = datetime.fromisoformat(before["at"])
+    PassedOn.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).update(
+        by=before["by"], to=to, note=before["note"], at=at, replaced=None
+    )
+    _announce(handoff, actor, to, before["note"])
+
+
+def end_by_proposal(handoff: Handoff) -> None:
+    """End the assignment because of a proposal, after the event of the proposal; call inside a transaction.
+
+    The row stays at the version before the proposal, so that `restore` finds it if the proposal is withdrawn.
+    """
+    rows = PassedOn.objects.filter(handoff=handoff.pk, version=handoff.version, over=False)
+    rows.update(version=handoff.version - 1, over=True)
+
+
+def restore(handoff: Handoff, ended_at: int) -> None:
+    """Restore the assignment that the proposal on version `ended_at` ended, if any; call inside a transaction."""
+    rows = PassedOn.objects.filter(handoff=handoff.pk, version=ended_at, over=True)
+    rows.update(version=handoff.version, over=False)
 
 
 def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor, seen_version: int | None) -> Handoff:

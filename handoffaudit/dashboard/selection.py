@@ -230,8 +230,12 @@ def _page_of(request: HttpRequest) -> str:
     return "traces" if request.POST.get("page") == "traces" else "handoffs"
 
 
+# The fields of refusals that concern every row, because the person typed the value on the page.
+_ON_THE_FORM: Final = ("note", "reason", "until")
+
+
 def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counter[str]]:
-    """Act on each row; return how many were changed, and why the others were not."""
+    """Act on each row; return how many were changed, and why the others were not. Raise refusals of the form."""
     done, refused = 0, Counter[str]()
     for row in rows:
         try:
@@ -240,6 +244,10 @@ def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counte
         except WrongInput:
             raise
         except ReviewError as error:
+            refused[error.message] += 1
+        except Refused as error:
+            if error.field in _ON_THE_FORM:
+                raise
             refused[error.message] += 1
         except judge.NotParked:
             refused["Only parked handoffs can be judged again."] += 1
@@ -349,12 +357,17 @@ def hold(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if "confirmed" not in request.POST:
         return _confirm(request, selection, "hold")
     note, actor = request.POST.get("note", ""), who.person.username
+
+    def act(trace: str) -> None:
+        legal_holds.place(tenant=who.tenant, scope=HoldScope.TRACE, key=trace, reason=note, actor=actor)
+
     try:
-        for trace in traces:
-            legal_holds.place(tenant=who.tenant, scope=HoldScope.TRACE, key=trace, reason=note, actor=actor)
+        done, refused = _run(traces, act)
     except Refused as wrong:
         return _confirm(request, selection, "hold", wrong.message)
-    return _finish(request, selection, "held: no removal deletes their handoffs", len(traces), Counter())
+    if not done:
+        return _confirm(request, selection, "hold", " ".join(refused))
+    return _finish(request, selection, "held: no removal deletes their handoffs", done, refused)
 
 
 @require_role(Role.ADMIN)

@@ -10,6 +10,7 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.selection import MOST_SELECTED
 from handoffaudit.diagnostics.models import FindingGroup, LogBlock
+from handoffaudit.handoffs import legal_holds
 from handoffaudit.handoffs.models import Handoff, LegalHold, PassedOn
 from handoffaudit.policy import kinds
 from tests.dashboard.log_lines import BAD, gate, health, moment, take
@@ -126,6 +127,20 @@ def test_selected_traces_are_held_for_one_reason(as_admin: Client, submit: Submi
     assert "2 traces held" in done.text
     held = LegalHold.objects.order_by("key").values_list("scope", "key", "reason")
     assert list(held) == [("trace", "run 7", "Case 12."), ("trace", "run 8", "Case 12.")]
+
+
+def test_a_trace_that_cannot_be_held_does_not_hide_that_the_others_are_held(
+    as_admin: Client, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced("run 7", submit())
+    traced("run 8", submit())
+    monkeypatch.setattr(legal_holds, "MOST_HOLDS", 1)
+    form = {"select": ["run 7", "gone", "run 8"], "note": "Case 12.", "confirmed": "1"}
+    done = as_admin.post(f"{TRACES}hold/", form, follow=True)
+    assert [one.key for one in LegalHold.objects.all()] == ["run 7"]
+    assert "1 trace held" in done.text
+    assert "1 trace left unchanged: There are 1 holds already" in done.text
+    assert "1 trace left unchanged: No handoff has the trace" in done.text
 
 
 def test_the_role_of_selected_agents_is_declared_as_one_version(

@@ -230,10 +230,6 @@ def _page_of(request: HttpRequest) -> str:
     return "traces" if request.POST.get("page") == "traces" else "handoffs"
 
 
-# The fields of refusals that concern every row, because the person typed the value on the page.
-_ON_THE_FORM: Final = ("note", "reason", "until")
-
-
 def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counter[str]]:
     """Act on each row; return how many were changed, and why the others were not. Raise refusals of the form."""
     done, refused = 0, Counter[str]()
@@ -241,12 +237,9 @@ def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counte
         try:
             act(row)
             done += 1
-        except WrongInput:
-            raise
-        except ReviewError as error:
-            refused[error.message] += 1
-        except Refused as error:
-            if error.field in _ON_THE_FORM:
+        except (ReviewError, Refused) as error:
+            # A wrong value of the form concerns every row.
+            if isinstance(error, WrongInput) or getattr(error, "field", "") in ("note", "reason", "until"):
                 raise
             refused[error.message] += 1
         except judge.NotParked:

@@ -38,7 +38,7 @@ from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs import judge, legal_holds, queries
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import Filters, spell_traces
 from handoffaudit.handoffs.models import Handoff, HoldScope
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.review import activity
@@ -198,7 +198,7 @@ def _clean_query(page: str, asked: QueryDict) -> str:
 
 def list_of_traces(tenant: Tenant, traces: Sequence[str], among: Q, most: int) -> tuple[str, ...]:
     """Return the handoffs of the traces as rows of Handoffs. Raise `FilterError` if there are none or too many."""
-    rows = queries.of_tenant(tenant).filter(among, trace_id__in=traces).order_by("-id")
+    rows = queries.of_tenant(tenant).filter(among, trace_id__in=spell_traces(traces)).order_by("-id")
     found = tuple(f"{pk}:{version}" for pk, version in rows.values_list("pk", "version")[: most + 1])
     if not found:
         raise FilterError("select", pluralize(len(traces), "trace"), "none of their handoffs is one for this action.")

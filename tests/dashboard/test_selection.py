@@ -181,6 +181,15 @@ def test_a_form_with_wrong_names_is_refused(as_admin: Client, address: str, rows
     assert links(answer, ".crumbs a") == [address.split("selected", maxsplit=1)[0]]
 
 
+def test_old_handoffs_in_upper_case_belong_to_the_selected_trace(as_admin: Client, held: Handoff) -> None:
+    name = "d53a8f7e-049d-4f0d-910f-824ba3bf6e11"
+    Handoff.objects.filter(pk=held.pk).update(trace_id=name.upper())
+    sent = as_admin.post(f"{TRACES}export/", {"select": name, "page": "traces", "format": "csv"})
+    assert str(held.pk) in sent.getvalue().decode()
+    page = as_admin.post(f"{HANDOFFS}assign/", {"select": name, "page": "traces"})
+    assert (page.status_code, f"{held.pk}:" in page.text) == (200, True)
+
+
 def test_traces_of_another_tenant_are_neither_changed_nor_sent(
     as_admin: Client, submit_to: Submit, other_tenant: Tenant
 ) -> None:

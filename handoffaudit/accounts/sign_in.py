@@ -6,6 +6,7 @@ import io
 import math
 import secrets
 import time
+from datetime import timedelta
 from typing import Any, Final
 
 import qrcode
@@ -25,6 +26,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from qrcode.image.svg import SvgPathFillImage
 
 from handoffaudit.accounts import audit, single_sign_on
@@ -63,7 +65,8 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             single_sign_on.record_sign_in(user)
         elif settings.PASSWORD_SIGN_IN:
             return
-        request.session.set_expiry(settings.OIDC_SESSION_SECONDS)
+        # A number would count from the last save of the session, which pages save whenever a person changes a period.
+        request.session.set_expiry(timezone.now() + timedelta(seconds=settings.OIDC_SESSION_SECONDS))
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
         messages.error(request, "This account is disabled. Ask an administrator to enable it.")

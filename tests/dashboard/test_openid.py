@@ -12,6 +12,7 @@ import pytest
 import requests
 from allauth.mfa.totp.internal.auth import TOTP
 from allauth.socialaccount.models import SocialAccount
+from django.contrib.sessions.models import Session
 from django.core.cache import cache
 from django.test import Client
 from structlog.testing import capture_logs
@@ -91,6 +92,15 @@ def test_the_first_sign_in_makes_a_member_with_the_role_of_the_claim(
     assert actions(tenant) == ["person.join", "person.sign_in"]
     assert client.get("/t/acme/").status_code == 200
     assert 0 < client.session.get_expiry_age() <= 12 * 3600
+
+
+def test_the_use_of_a_session_of_the_provider_does_not_extend_it(client: Client, provider: OpenIDServer) -> None:
+    sign_in(client)
+    stored = Session.objects.get(pk=client.session.session_key)
+    session = client.session
+    session["period"] = {"period": "7d"}
+    session.save()
+    assert Session.objects.get(pk=stored.pk).expire_date == stored.expire_date
 
 
 def test_later_sign_ins_find_the_same_person_even_with_another_address(

@@ -395,6 +395,9 @@ class TestWithoutPasswords:
         assert client.post(path)["Location"] == "/"
         assert is_signed_in(client)
         assert client.session.get_expiry_age() <= 12 * 3600
+        ends, session = client.session.get_expiry_date(), client.session
+        session.save()
+        assert client.session.get_expiry_date() == ends
         assert Client().post(path).status_code == 410
         assert [action for action, _ in actions(tenant)] == ["person.link", "person.link_used"]
 

@@ -1,10 +1,12 @@
 """Webhooks (`Subscriber` rows): creating, changing, switching and deleting them, each with an audit record."""
 
+import hashlib
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -126,7 +128,7 @@ def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str)
         _begin_if_first()
         secret = new_secret() if kind == SubscriberKind.WEBHOOK else ""
         made = Subscriber.objects.create(tenant=tenant, kind=kind, secret=secret, created_by=actor[:200], **columns)
-        _record(made, actor, "create", kind=kind, **columns)
+        _record(made, actor, "create", kind=kind, **_describe(made.kind, columns))
     _forget()
     return made
 
@@ -141,7 +143,7 @@ def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -
             setattr(found, name, value)
         found.save(update_fields=list(columns))
         if changed:
-            _record(found, actor, "change", **changed)
+            _record(found, actor, "change", **_describe(found.kind, changed))
     return found
 
 
@@ -251,6 +253,15 @@ def _record(subscriber: Subscriber, actor: str, action: str, **detail: object) -
         target=subscriber.name,
         detail=detail,
     )
+
+
+def _describe(kind: str, columns: Mapping[str, object]) -> dict[str, object]:
+    """Return the columns for the audit log. The address of a chat is a secret, so its host and its hash replace it."""
+    if kind not in (SubscriberKind.SLACK, SubscriberKind.TEAMS) or "address" not in columns:
+        return dict(columns)
+    address = str(columns["address"])
+    host, digest = urlsplit(address).hostname, hashlib.sha256(address.encode()).hexdigest()
+    return {**columns, "address": host, "address_sha256": digest}
 
 
 def _check_values(kind: SubscriberKind, wanted: SubscriptionValues) -> dict[str, object]:

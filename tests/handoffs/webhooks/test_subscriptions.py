@@ -1,5 +1,7 @@
 """Tests of webhooks that are created, changed, switched and deleted."""
 
+import hashlib
+
 import pytest
 from django.utils import timezone
 
@@ -94,6 +96,20 @@ def test_all_of_it_is_in_the_audit_log_but_no_secret(tenant: Tenant, subscribe: 
     assert [entry.action for entry in entries] == [f"subscriber.{action}" for action in actions]
     assert entries[1].detail == {"events": ["alert"]}
     assert all(secret not in str(entry.detail) for entry in entries for secret in (one.secret, changed.secret))
+
+
+@pytest.mark.parametrize("kind", ["slack", "teams"])
+def test_the_audit_log_has_no_address_of_a_chat(
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, kind: str
+) -> None:
+    one = subscribe(kind=kind, address=f"{receiver.url}/B0SECRET")
+    wanted = SubscriptionValues("CI", f"{receiver.url}/T1SECRET", ["alert"])
+    subscriptions.change(tenant=tenant, pk=one.pk, wanted=wanted, actor="ada")
+    created, changed = [entry.detail for entry in AuditEntry.objects.order_by("number")]
+    assert "SECRET" not in f"{created} {changed}"
+    assert (created["address"], changed["address"]) == ("127.0.0.1", "127.0.0.1")
+    assert created["address_sha256"] == hashlib.sha256(f"{receiver.url}/B0SECRET".encode()).hexdigest()
+    assert changed["address_sha256"] != created["address_sha256"]
 
 
 def test_other_tenants_have_no_hand_in_it(other_tenant: Tenant, subscribe: Subscribe) -> None:

@@ -183,15 +183,38 @@ def test_a_changed_document_hash_is_found(tenant: Tenant) -> None:
 
 
 def test_a_row_that_retention_removed_is_no_problem_and_any_other_is(tenant: Tenant) -> None:
-    sealed_history(tenant)
+    handoffs = sealed_history(tenant)
     before = timezone.now() + timedelta(minutes=1)
     detail = {"removed": 3, "kept_days": 365, "before": before.isoformat(timespec="seconds")}
     audit.record(tenant=tenant, actor="handoffaudit", action="retention.remove", target="handoffs", detail=detail)
-    Verdict.objects.all().delete()
+    # The decision of a handoff that is still stored was removed by somebody else.
+    event, verdict = Event.objects.filter(handoff=handoffs[1].pk, actor="ada").first(), Verdict.objects.first()
+    assert event
+    assert verdict
+    Event.objects.filter(pk=event.pk).delete()
+    Verdict.objects.filter(pk=verdict.pk).delete()
+    assert len(verify(tenant).problems) == 2
+    with transaction.atomic():
+        removal.remove_handoffs(tenant, [one.pk for one in handoffs], before)
     report = verify(tenant)
-    assert (report.problems, report.removed) == ([], 3)
+    assert report.problems == []
+    listed = [one for seal in Seal.objects.all() for one in unpack(bytes(seal.rows))]
+    assert report.removed == len([one for one in listed if one.kind != POLICY])
     PolicyVersion.objects.all().delete()
     assert len(verify(tenant).problems) == 1
+
+
+def test_a_run_that_has_not_ended_may_have_dropped_verdicts_before_their_handoffs(tenant: Tenant) -> None:
+    """A run drops the partition of a week at once, and removes the handoffs of the week in batches after it."""
+    sealed_history(tenant)
+    detail = {"kept_days": 365, "before": (timezone.now() + timedelta(minutes=1)).isoformat()}
+    audit.record(tenant=tenant, actor="handoffaudit", action="retention.begin", target="handoffs", detail=detail)
+    Verdict.objects.all().delete()
+    assert (verify(tenant).problems, verify(tenant).removed) == ([], 3)
+    Event.objects.filter(actor="ada").first().delete()
+    assert len(verify(tenant).problems) == 1
+    audit.record(tenant=tenant, actor="handoffaudit", action="retention.remove", target="handoffs", detail=detail)
+    assert len(verify(tenant).problems) == 4
 
 
 def test_handoffs_that_a_retention_run_removes_are_no_problem_from_its_first_batch_on(tenant: Tenant) -> None:

@@ -17,6 +17,7 @@ from allauth.core.internal import ratelimit
 from allauth.mfa import signals
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
 from django.contrib import messages
@@ -157,6 +158,11 @@ def is_missing(request: HttpRequest, person: Person, role: Role) -> bool:
 def is_from_provider(request: HttpRequest, person: Person) -> bool:
     """Return whether the person of this session signed in through the OpenID provider."""
     return any(one.get("method") == "socialaccount" for one in get_authentication_records(request, person))
+
+
+def is_provider_only(person: Person) -> bool:
+    """Return whether the person can sign in only through the OpenID provider, which also decides about the roles."""
+    return not person.has_usable_password() and SocialAccount.objects.filter(user=person).exists()
 
 
 def record_changes() -> None:

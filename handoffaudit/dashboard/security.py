@@ -1,8 +1,12 @@
 """The security of one's own account: passkeys, the authenticator app, recovery codes, and their use at sign-in."""
 
+import time
 from typing import Any
 
+from allauth.account.app_settings import REAUTHENTICATION_TIMEOUT
+from allauth.account.authentication import get_authentication_records
 from allauth.account.forms import ReauthenticateForm
+from allauth.account.internal.flows.reauthentication import get_reauthentication_flows
 from allauth.account.models import Login
 from allauth.account.utils import get_next_redirect_url
 from allauth.account.views import ReauthenticateView
@@ -159,6 +163,9 @@ class PasskeySignIn(passkey_views.LoginWebAuthnView):  # type: ignore[misc]
 
     def form_valid(self, form: forms.Form) -> Any:
         passkey = form.cleaned_data["credential"]
+        if sign_in.is_provider_only(passkey.user):
+            messages.error(self.request, f"Sign in through {settings.OIDC_NAME}, not with a passkey alone.")
+            return redirect("account_login")
         login = Login(user=passkey.user, redirect_url=get_next_redirect_url(self.request))
         return perform_passwordless_login(self.request, passkey, login)
 
@@ -216,16 +223,35 @@ def _own(view: Any) -> Any:
     return login_required(never_cache(sensitive_post_parameters()(bounded)))
 
 
+def _confirmed(view: Any) -> Any:
+    """Return an own view that changes factors. Who has nothing to confirm with needs a fresh sign-in.
+
+    django-allauth lets people without a password and a factor change them unasked.
+    """
+
+    def checked(request: HttpRequest, **kwargs: Any) -> Any:
+        person = request.user
+        if person.is_authenticated and not get_reauthentication_flows(person):
+            signed_in = max((one["at"] for one in get_authentication_records(request, person)), default=0)
+            if time.time() - signed_in >= REAUTHENTICATION_TIMEOUT:
+                messages.error(request, "Sign out, sign in again, and make the change within five minutes.")
+                return redirect("mfa_index")
+        return shown(request, **kwargs)
+
+    shown = _own(view)
+    return checked
+
+
 urlpatterns = [
     path("sign-in/code/", sensitive_post_parameters()(SignInCode.as_view()), name="mfa_authenticate"),
     path("sign-in/passkey/", never_cache(PasskeySignIn.as_view()), name="mfa_login_webauthn"),
     path("security/", _own(Security), name="mfa_index"),
-    path("security/app/", _own(NewApp), name="mfa_activate_totp"),
-    path("security/app/remove/", _own(DeactivateTOTPView), name="mfa_deactivate_totp"),
-    path("security/codes/", _own(ViewRecoveryCodesView), name="mfa_view_recovery_codes"),
-    path("security/codes/new/", _own(GenerateRecoveryCodesView), name="mfa_generate_recovery_codes"),
-    path("security/passkeys/add/", _own(NewPasskey), name="mfa_add_webauthn"),
-    path("security/passkeys/<int:pk>/remove/", _own(RemovePasskey), name="mfa_remove_webauthn"),
+    path("security/app/", _confirmed(NewApp), name="mfa_activate_totp"),
+    path("security/app/remove/", _confirmed(DeactivateTOTPView), name="mfa_deactivate_totp"),
+    path("security/codes/", _confirmed(ViewRecoveryCodesView), name="mfa_view_recovery_codes"),
+    path("security/codes/new/", _confirmed(GenerateRecoveryCodesView), name="mfa_generate_recovery_codes"),
+    path("security/passkeys/add/", _confirmed(NewPasskey), name="mfa_add_webauthn"),
+    path("security/passkeys/<int:pk>/remove/", _confirmed(RemovePasskey), name="mfa_remove_webauthn"),
     path("security/confirm/", _own(ConfirmPassword), name="account_reauthenticate"),
     path("security/confirm/code/", _own(ConfirmCode), name="mfa_reauthenticate"),
     path("security/confirm/passkey/", _own(ConfirmPasskey), name="mfa_reauthenticate_webauthn"),

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import jwt
 import pytest
 import requests
+from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import TOTP
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.sessions.models import Session
@@ -19,6 +20,7 @@ from structlog.testing import capture_logs
 
 from handoffaudit.accounts import people
 from handoffaudit.accounts.models import AuditEntry, Membership, Person, Role, Tenant
+from handoffaudit.dashboard.security import PasskeySignInForm
 from tests.dashboard.openid_server import ADA, CLIENT, KEY, OTHER_KEY, SECRET, OpenIDServer, running, sign
 
 START, CALLBACK = "/sign-in/oidc/", "/sign-in/oidc/callback/"
@@ -101,6 +103,31 @@ def test_the_use_of_a_session_of_the_provider_does_not_extend_it(client: Client,
     session["period"] = {"period": "7d"}
     session.save()
     assert Session.objects.get(pk=stored.pk).expire_date == stored.expire_date
+
+
+def test_a_member_of_the_provider_adds_a_factor_only_after_a_fresh_sign_in(
+    client: Client, provider: OpenIDServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(client)
+    assert client.get("/security/passkeys/add/").status_code == 200
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 301)
+    for page in ("/security/passkeys/add/", "/security/app/", "/security/codes/new/"):
+        assert client.get(page)["Location"] == "/security/"
+        assert client.post(page)["Location"] == "/security/"
+    assert "Sign out, sign in again" in client.get("/security/").text
+
+
+def test_a_passkey_alone_signs_no_member_of_the_provider_in(
+    client: Client, provider: OpenIDServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(client)
+    passkey = Authenticator(user=signed_in(client), type="webauthn", data={"name": "Laptop", "credential": {}})
+    monkeypatch.setattr(PasskeySignInForm, "is_valid", lambda form: True)
+    monkeypatch.setattr(PasskeySignInForm, "cleaned_data", {"credential": passkey}, raising=False)
+    response = (other := Client()).post("/sign-in/passkey/", {"credential": "{}"}, follow=True)
+    assert "not with a passkey alone" in response.text
+    assert signed_in(other) is None
 
 
 def test_later_sign_ins_find_the_same_person_even_with_another_address(

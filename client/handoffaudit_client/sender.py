@@ -324,8 +324,8 @@ class Sender:
         if answer.refuses_document:
             self._refuse(f"{what} → {answer.explain()}")
             return None
-        # An address of tool results has the name of a trace in it.
-        is_elsewhere = answer.status in _OF_THE_ADDRESS and path == _BATCH
+        # An address of tool results has the name of a trace in it, which the server may refuse. A proxy may not.
+        is_elsewhere = answer.status in _OF_THE_ADDRESS and (path == _BATCH or not answer.is_problem)
         if answer.status in _OF_THE_KEY or answer.status < 400 or is_elsewhere:
             raise Later(
                 f"{self._server.url} does not take handoffs ({answer.explain()}): check the address and the key"

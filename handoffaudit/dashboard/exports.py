@@ -39,7 +39,7 @@ from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs import db, queries
 from handoffaudit.handoffs import export as handoffs_export
 from handoffaudit.handoffs.export import ExportRow, Form
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import Filters, spell_traces
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.queries import Page
@@ -242,9 +242,10 @@ def export_traces(request: HttpRequest, who: TenantMembership) -> HttpResponseBa
     """Send the handoffs of the selected traces as a file, newest first."""
     try:
         selection = Selection.of(request, who, "traces")
-        rows, form = queries.of_tenant(who.tenant).filter(trace_id__in=selection.names), _form(request.POST)
+        traces, form = spell_traces(selection.names), _form(request.POST)
     except FilterError as bad:
         return refuse(request, "traces", bad)
+    rows = queries.of_tenant(who.tenant).filter(trace_id__in=traces)
 
     def page(cursor: str) -> Page:
         found = list((rows.filter(pk__lt=UUID(cursor)) if cursor else rows).order_by("-id")[: handoffs_export.PART])

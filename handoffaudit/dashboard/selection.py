@@ -38,7 +38,7 @@ from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
 from handoffaudit.filter_set import FilterSet
 from handoffaudit.handoffs import judge, legal_holds, queries
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import Filters, spell_traces
 from handoffaudit.handoffs.models import Handoff, HoldScope
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.review import activity
@@ -198,7 +198,7 @@ def _clean_query(page: str, asked: QueryDict) -> str:
 
 def list_of_traces(tenant: Tenant, traces: Sequence[str], among: Q, most: int) -> tuple[str, ...]:
     """Return the handoffs of the traces as rows of Handoffs. Raise `FilterError` if there are none or too many."""
-    rows = queries.of_tenant(tenant).filter(among, trace_id__in=traces).order_by("-id")
+    rows = queries.of_tenant(tenant).filter(among, trace_id__in=spell_traces(traces)).order_by("-id")
     found = tuple(f"{pk}:{version}" for pk, version in rows.values_list("pk", "version")[: most + 1])
     if not found:
         raise FilterError("select", pluralize(len(traces), "trace"), "none of their handoffs is one for this action.")
@@ -231,15 +231,16 @@ def _page_of(request: HttpRequest) -> str:
 
 
 def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counter[str]]:
-    """Act on each row; return how many were changed, and why the others were not."""
+    """Act on each row; return how many were changed, and why the others were not. Raise refusals of the form."""
     done, refused = 0, Counter[str]()
     for row in rows:
         try:
             act(row)
             done += 1
-        except WrongInput:
-            raise
-        except ReviewError as error:
+        except (ReviewError, Refused) as error:
+            # A wrong value of the form concerns every row.
+            if isinstance(error, WrongInput) or getattr(error, "field", "") in ("note", "reason", "until"):
+                raise
             refused[error.message] += 1
         except judge.NotParked:
             refused["Only parked handoffs can be judged again."] += 1
@@ -349,12 +350,17 @@ def hold(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if "confirmed" not in request.POST:
         return _confirm(request, selection, "hold")
     note, actor = request.POST.get("note", ""), who.person.username
+
+    def act(trace: str) -> None:
+        legal_holds.place(tenant=who.tenant, scope=HoldScope.TRACE, key=trace, reason=note, actor=actor)
+
     try:
-        for trace in traces:
-            legal_holds.place(tenant=who.tenant, scope=HoldScope.TRACE, key=trace, reason=note, actor=actor)
+        done, refused = _run(traces, act)
     except Refused as wrong:
         return _confirm(request, selection, "hold", wrong.message)
-    return _finish(request, selection, "held: no removal deletes their handoffs", len(traces), Counter())
+    if not done:
+        return _confirm(request, selection, "hold", " ".join(refused))
+    return _finish(request, selection, "held: no removal deletes their handoffs", done, refused)
 
 
 @require_role(Role.ADMIN)

@@ -321,7 +321,7 @@ TARGETS: Final = (
     ErasureTarget("remediations", "Remediation records", Remediation, ("content",)),
     ErasureTarget("events", "Events", Event, ("reason",), handoff="handoff_id", after=_seal_events),
     ErasureTarget("comments", "Comments", Comment, ("text",), handoff="handoff_id"),
-    ErasureTarget("assignments", "Assignments", PassedOn, ("note",), handoff="handoff_id"),
+    ErasureTarget("assignments", "Assignments", PassedOn, ("note", "replaced"), handoff="handoff_id"),
     ErasureTarget("proposals", "Proposals", Proposal, ("note", "replaced"), handoff="handoff_id"),
     ErasureTarget("group_mutes", "Notes of muted groups", FindingGroup, ("muted_note",)),
     ErasureTarget("code_mutes", "Notes of muted codes", CodeMute, ("note",)),

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import msgspec
 import orjson
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db, queries
@@ -87,10 +88,13 @@ def render_rows(columns: Sequence[str], parts: Iterable[Sequence[ExportRow]], fo
 
 
 def _make_rows(page: Callable[[str], Page]) -> Iterator[list[ExportRow]]:
+    """Yield the rows of each page, without the handoffs that arrive during the export."""
+    started = timezone.now()
     cursor: str | None = ""
     while cursor is not None:
         found = page(cursor)
-        yield [{name: getattr(handoff, name) for name in COLUMNS} for handoff in found.items]
+        there = [handoff for handoff in found.items if handoff.received_at <= started]
+        yield [{name: getattr(handoff, name) for name in COLUMNS} for handoff in there]
         cursor = found.next
 
 

@@ -6,6 +6,7 @@ which of these handoffs match: its cost depends on the steps, which are bounded,
 
 import math
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -33,7 +34,7 @@ from handoffaudit.filter_fields import (
 )
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.validation.text import trace_name
+from handoffaudit.validation.text import is_uuid, trace_name
 
 SOURCE = "The exact name of the source agent."
 
@@ -94,6 +95,18 @@ def is_of_trace(trace_id: str) -> Q:
     """
     name = trace_name(trace_id)
     return Q(trace_id=name) if name == trace_id else Q(trace_id__in=(trace_id, name))
+
+
+def spell_traces(traces: Iterable[str]) -> frozenset[str]:
+    """Return the ids of traces as handoffs have them: a UUID as given, and in lower and in upper case.
+
+    A lookup of these ids uses the index, unlike a comparison that ignores the case.
+    """
+    return frozenset(
+        spelling
+        for trace in traces
+        for spelling in ((trace, trace.lower(), trace.upper()) if is_uuid(trace) else (trace,))
+    )
 
 
 def _is_flagged(flag: str) -> Q:

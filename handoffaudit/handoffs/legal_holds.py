@@ -15,8 +15,9 @@ from django.utils import timezone
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db, queries
+from handoffaudit.handoffs.filters import spell_traces
 from handoffaudit.handoffs.models import Handoff, HoldScope, LegalHold
-from handoffaudit.validation.text import storable
+from handoffaudit.validation.text import is_uuid, storable, trace_name
 
 PLACED: Final = "hold.place"
 LIFTED: Final = "hold.lift"
@@ -29,7 +30,10 @@ _LOCKS: Final = 0x48414C48
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """The active holds of a tenant: whether everything is held, and the held handoffs and traces."""
+    """The active holds of a tenant: whether everything is held, and the held handoffs and traces.
+
+    `traces` has each spelling of a held trace, because old handoffs may have a UUID in upper case.
+    """
 
     tenant_id: int
     is_everything: bool
@@ -40,7 +44,7 @@ class Holds:
         return bool(self.is_everything or self.handoffs or self.traces)
 
     def covers_trace(self, trace_id: str) -> bool:
-        return self.is_everything or trace_id in self.traces
+        return self.is_everything or trace_name(trace_id) in self.traces
 
     def exclude(self, rows: "QuerySet[Any]", handoff: str = "", trace: str = "") -> "QuerySet[Any]":
         """Return the rows without held rows.
@@ -70,7 +74,7 @@ def read(tenant: Tenant) -> Holds:
         tenant.pk,
         any(scope == HoldScope.TENANT for scope, _ in active),
         frozenset(uuid.UUID(key) for scope, key in active if scope == HoldScope.HANDOFF),
-        frozenset(key for scope, key in active if scope == HoldScope.TRACE),
+        spell_traces(key for scope, key in active if scope == HoldScope.TRACE),
     )
 
 
@@ -84,7 +88,8 @@ def of_handoff(handoff: Handoff) -> LegalHold | None:
     """Return an active hold on a handoff, its trace or its tenant, or None."""
     named = Q(scope=HoldScope.TENANT) | Q(scope=HoldScope.HANDOFF, key=str(handoff.pk))
     if handoff.trace_id:
-        named |= Q(scope=HoldScope.TRACE, key=handoff.trace_id)
+        same = "key__iexact" if is_uuid(handoff.trace_id) else "key"
+        named |= Q((same, handoff.trace_id), scope=HoldScope.TRACE)
     return LegalHold.objects.filter(named, tenant=handoff.tenant_id, lifted_at=None).order_by("id").first()
 
 
@@ -144,9 +149,12 @@ def _find(tenant: Tenant, scope: HoldScope, key: str) -> tuple[str, str]:
             f"The hold on a {scope} needs its id", "key", f"write the id, of at most {LONGEST_KEY} characters."
         )
     if scope is HoldScope.TRACE:
-        if not Handoff.objects.filter(tenant=tenant, trace_id=key).exists():
+        if not Handoff.objects.filter(tenant=tenant, trace_id__in=spell_traces([key])).exists():
             raise Refused(f"No handoff has the trace {key[:80]!r}", "key", "write the id of a trace.")
-        return key, key
+        # A UUID in mixed case stays, because its name would not cover the handoffs with that spelling.
+        name = trace_name(key)
+        name = name if key in spell_traces([name]) else key
+        return name, name
     try:
         found = queries.get(tenant, key)
     except Handoff.DoesNotExist:

@@ -311,7 +311,7 @@ def remove(*, tenant: Tenant, case: uuid.UUID, actor: str) -> PolicyCase:
 def _is_held(case: PolicyCase, holds: Holds) -> bool:
     # The trace is read from the case, because its handoff may have been removed before the hold was placed.
     trace = usable_text(fields_of(case.beside.encode()).get("trace_id"))
-    return holds.is_everything or case.handoff in holds.handoffs or trace in holds.traces
+    return case.handoff in holds.handoffs or holds.covers_trace(trace or "")
 
 
 def judge_case(case: PolicyCase, policy: CasePolicy) -> CaseResult:

@@ -10,6 +10,7 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.selection import MOST_SELECTED
 from handoffaudit.diagnostics.models import FindingGroup, LogBlock
+from handoffaudit.handoffs import legal_holds
 from handoffaudit.handoffs.models import Handoff, LegalHold, PassedOn
 from handoffaudit.policy import kinds
 from tests.dashboard.log_lines import BAD, gate, health, moment, take
@@ -128,6 +129,20 @@ def test_selected_traces_are_held_for_one_reason(as_admin: Client, submit: Submi
     assert list(held) == [("trace", "run 7", "Case 12."), ("trace", "run 8", "Case 12.")]
 
 
+def test_a_trace_that_cannot_be_held_does_not_hide_that_the_others_are_held(
+    as_admin: Client, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced("run 7", submit())
+    traced("run 8", submit())
+    monkeypatch.setattr(legal_holds, "MOST_HOLDS", 1)
+    form = {"select": ["run 7", "gone", "run 8"], "note": "Case 12.", "confirmed": "1"}
+    done = as_admin.post(f"{TRACES}hold/", form, follow=True)
+    assert [one.key for one in LegalHold.objects.all()] == ["run 7"]
+    assert "1 trace held" in done.text
+    assert "1 trace left unchanged: There are 1 holds already" in done.text
+    assert "1 trace left unchanged: No handoff has the trace" in done.text
+
+
 def test_the_role_of_selected_agents_is_declared_as_one_version(
     as_admin: Client, submit: Submit, tenant: Tenant
 ) -> None:
@@ -164,6 +179,15 @@ def test_a_form_with_wrong_names_is_refused(as_admin: Client, address: str, rows
     assert answer.status_code == 400
     assert texts(answer, ".note--error b") == ["select"]
     assert links(answer, ".crumbs a") == [address.split("selected", maxsplit=1)[0]]
+
+
+def test_old_handoffs_in_upper_case_belong_to_the_selected_trace(as_admin: Client, held: Handoff) -> None:
+    name = "d53a8f7e-049d-4f0d-910f-824ba3bf6e11"
+    Handoff.objects.filter(pk=held.pk).update(trace_id=name.upper())
+    sent = as_admin.post(f"{TRACES}export/", {"select": name, "page": "traces", "format": "csv"})
+    assert str(held.pk) in sent.getvalue().decode()
+    page = as_admin.post(f"{HANDOFFS}assign/", {"select": name, "page": "traces"})
+    assert (page.status_code, f"{held.pk}:" in page.text) == (200, True)
 
 
 def test_traces_of_another_tenant_are_neither_changed_nor_sent(

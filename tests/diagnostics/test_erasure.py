@@ -24,6 +24,7 @@ from handoffaudit.handoffs.models import (
     Handoff,
     HandoffBody,
     LateResults,
+    PassedOn,
     Proposal,
     ToolResult,
     Verdict,
@@ -35,6 +36,7 @@ from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.policy.rules import example_sets
 from handoffaudit.validation.repair import Repair
+from tests.handoffs.review.support import pass_on
 from tests.handoffs.support import circular, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -387,6 +389,16 @@ def test_the_note_of_a_replaced_proposal_is_erased(tenant: Tenant) -> None:
     )
     assert erase(tenant, EMAIL).erased == {"proposals": 1}
     assert Proposal.objects.get().replaced == {"decision": "decline", "note": f"{MARKER} said no.", "actor": "sana"}
+
+
+def test_the_note_of_a_replaced_assignment_is_erased(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, circular())
+    pass_on(handoff, reviewer, to=admin, note=f"Ask {EMAIL}.")
+    pass_on(handoff, admin, to=reviewer, note="Yours.")
+    erase(tenant, EMAIL)
+    replaced = PassedOn.objects.get().replaced
+    assert replaced is not None
+    assert replaced["note"] == f"Ask {MARKER}."
 
 
 def test_an_erasure_that_fails_does_not_stop_the_others(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.export import Form
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import LOWEST, NEWEST, OLDEST, Filters
 from handoffaudit.handoffs.models import Handoff
 
 MEGABYTE = 1024 * 1024
@@ -37,13 +37,16 @@ def test_each_row_is_in_the_file_once_over_many_parts(tenant: Tenant, monkeypatc
     assert found == [f"handoff-{index}" for index in range(49, -1, -1)]
 
 
-def test_what_comes_while_it_is_sent_is_not_in_it(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sort", [NEWEST, OLDEST, LOWEST])
+def test_what_comes_while_it_is_sent_is_not_in_it(tenant: Tenant, monkeypatch: pytest.MonkeyPatch, sort: str) -> None:
     monkeypatch.setattr(export, "PART", 2)
-    rows(tenant, 4)
-    parts = export.render_list(tenant, Filters(), Form.NDJSON)
+    rows(tenant, 4, score="0.5")
+    parts = export.render_list(tenant, Filters(sort=sort), Form.NDJSON)
     first = next(parts)
-    rows(tenant, 1, handoff_id="late")
-    assert "late" not in b"".join([first, *parts]).decode()
+    rows(tenant, 1, handoff_id="late", score="0.6")
+    lines = b"".join([first, *parts]).decode().splitlines()
+    assert len(lines) == 4
+    assert not [line for line in lines if "late" in line]
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", " =1", "\u00a0=1"])

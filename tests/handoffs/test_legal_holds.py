@@ -11,13 +11,14 @@ from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import sample_tenants
 from handoffaudit.handoffs import legal_holds
-from handoffaudit.handoffs.models import Comment, LegalHold
+from handoffaudit.handoffs.models import Comment, Event, Handoff, LegalHold
 from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import UnderLegalHold
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import judged, payload
 
 ADA = Actor.key("ada")
+UPPER = "D53A8F7E-049D-4F0D-910F-824BA3BF6E11"
 
 
 def place(tenant: Tenant, scope: str = "tenant", key: str = "") -> LegalHold:
@@ -39,6 +40,39 @@ def test_an_author_cannot_change_a_comment_under_a_hold(tenant: Tenant) -> None:
     assert Comment.objects.get().text == "first"
     legal_holds.lift(tenant=tenant, hold=hold.pk, reason="over", actor="ada")
     activity.remove_comment(comment=made.pk, **about)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("key", [UPPER, UPPER.lower()])
+def test_a_hold_on_a_trace_covers_old_handoffs_in_upper_case(tenant: Tenant, key: str) -> None:
+    old, new = judged(tenant, payload(), trace_id=UPPER), judged(tenant, payload(), trace_id=UPPER)
+    other = judged(tenant, payload(), trace_id="Run-7")
+    Handoff.objects.filter(pk=old.pk).update(trace_id=UPPER)
+    made = place(tenant, "trace", key)
+    assert made.key == UPPER.lower()
+    assert place(tenant, "trace", UPPER).pk == made.pk
+    holds = legal_holds.read(tenant)
+    assert list(holds.exclude(Handoff.objects.all(), "pk", "trace_id")) == [other]
+    assert list(holds.exclude(Event.objects.all(), "handoff").values_list("handoff", flat=True).distinct()) == [
+        other.pk
+    ]
+    assert holds.covers_trace(UPPER)
+    assert not holds.covers_trace("run-7")
+    for one in (old, new):
+        one.refresh_from_db()
+        assert legal_holds.of_handoff(one) == made
+
+
+@pytest.mark.django_db
+def test_a_hold_in_mixed_case_covers_the_handoffs_with_this_spelling_and_with_the_name(tenant: Tenant) -> None:
+    mixed = UPPER.replace("D", "d")
+    old, new = judged(tenant, payload(), trace_id=mixed), judged(tenant, payload(), trace_id=mixed)
+    Handoff.objects.filter(pk=old.pk).update(trace_id=mixed)
+    made = place(tenant, "trace", mixed)
+    assert not legal_holds.read(tenant).exclude(Handoff.objects.all(), "pk", "trace_id").exists()
+    for one in (old, new):
+        one.refresh_from_db()
+        assert legal_holds.of_handoff(one) == made
 
 
 @pytest.mark.django_db

@@ -79,7 +79,9 @@ def pass_on(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpR
 @require_POST
 def take_back(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
     def act(note: str, version: int) -> Handoff:
-        return activity.return_to_queue(tenant=who.tenant, reference=str(pk), actor=Actor.person(who.person))
+        return activity.return_to_queue(
+            tenant=who.tenant, reference=str(pk), actor=Actor.person(who.person), seen_version=version
+        )
 
     return _do(request, who, pk, act, stays=True)
 

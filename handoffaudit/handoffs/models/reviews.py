@@ -191,7 +191,9 @@ class PassedOn(models.Model):
     """The assignment of a handoff to one person; or, for a waiting handoff, to nobody in particular.
 
     The handoff keeps its state, and no rate counts the assignment. An assigned handoff is not in the review queue. The
-    assignment is valid while the handoff has this `version`. `over` says that a decision ended the assignment.
+    assignment is valid while the handoff has this `version`. `over` says that a decision or a proposal ended the
+    assignment. `replaced` is the assignment that this assignment replaced (by, to, note, and at as text). It is
+    restored if this assignment is undone.
     """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
@@ -202,6 +204,7 @@ class PassedOn(models.Model):
     version = models.PositiveIntegerField()
     over = models.BooleanField(default=False, db_default=False)
     at = models.DateTimeField()
+    replaced = models.JSONField(null=True)
 
     class Meta:
         indexes = [

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, F, Max, OuterRef, QuerySet
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
@@ -39,6 +40,12 @@ from handoffaudit.validation.text import clean
 
 DECIDING = Role.list_including(Role.REVIEWER)
 
+# The condition for assignments that no decision and no change of a role ended. Otherwise, the handoffs of a person who
+# left the tenant, or who may no longer decide, would be in nobody's queue.
+_LASTS = Q(over=False) & (
+    Q(to=None) | Exists(Membership.objects.filter(tenant=OuterRef("tenant"), person=OuterRef("to"), role__in=DECIDING))
+)
+
 MOST_REVIEWERS = 500
 
 PUT_BACK = "put back into the queue"
@@ -54,8 +61,8 @@ def reassign(
     """Assign a handoff to a person, or set a waiting handoff aside for nobody in particular.
 
     An assigned handoff leaves the queue, and keeps its state and its review deadline. The assignment ends with the next
-    change of the state. `to` must be allowed to decide. A note is required to set a handoff aside. Raise
-    `Handoff.DoesNotExist` or a `ReviewError`.
+    change of the state, and when `to` may no longer decide in the tenant. `to` must be allowed to decide. A note is
+    required to set a handoff aside. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
     if to is None and not note:
@@ -120,6 +127,7 @@ def is_handled(passed: PassedOn) -> bool:
 
 
 def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person | None) -> None:
+    before = reassignment_of(handoff)
     remark(handoff, actor, event)
     PassedOn.objects.update_or_create(
         handoff=handoff,
@@ -131,14 +139,50 @@ def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person
             "version": handoff.version,
             "over": False,
             "at": timezone.now(),
+            "replaced": _describe(before) if before else None,
         },
     )
     ReviewHold.objects.filter(handoff=handoff).delete()
 
 
-def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
-    """Return an assigned handoff to the queue. Raise `Handoff.DoesNotExist` or `NotPassedOn`."""
-    return apply_change(tenant=tenant, reference=reference, seen_version=None, change=partial(put_back, actor=actor))
+def _describe(passed: PassedOn) -> dict[str, Any]:
+    return {"by": passed.by, "to": passed.to_id, "note": passed.note, "at": passed.at.isoformat()}
+
+
+def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
+    """Undo an assignment; call inside a transaction. The assignment that it replaced, if any, is current again."""
+    before = passed.replaced
+    if before is None:
+        put_back(handoff, actor=actor)
+        return
+    to = Person.objects.filter(pk=before["to"]).first()
+    remark(handoff, actor, f"undone: assigned to {to.get_username()} again" if to else "undone: set aside again")
+    at = datetime.fromisoformat(before["at"])
+    PassedOn.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).update(
+        by=before["by"], to=to, note=before["note"], at=at, replaced=None
+    )
+    _announce(handoff, actor, to, before["note"])
+
+
+def end_by_proposal(handoff: Handoff) -> None:
+    """End the assignment because of a proposal, after the event of the proposal; call inside a transaction.
+
+    The row stays at the version before the proposal, so that `restore` finds it if the proposal is withdrawn.
+    """
+    rows = PassedOn.objects.filter(handoff=handoff.pk, version=handoff.version, over=False)
+    rows.update(version=handoff.version - 1, over=True)
+
+
+def restore(handoff: Handoff, ended_at: int) -> None:
+    """Restore the assignment that the proposal on version `ended_at` ended, if any; call inside a transaction."""
+    rows = PassedOn.objects.filter(handoff=handoff.pk, version=ended_at, over=True)
+    rows.update(version=handoff.version, over=False)
+
+
+def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor, seen_version: int | None) -> Handoff:
+    """Return an assigned handoff to the queue. Raise `Handoff.DoesNotExist`, `NotPassedOn` or `Stale`."""
+    change = partial(put_back, actor=actor)
+    return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
 
 def put_back(handoff: Handoff, *, actor: Actor) -> None:
@@ -158,18 +202,18 @@ def reassignment_of(handoff: Handoff) -> PassedOn | None:
 def list_reassignments(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, PassedOn]:
     """Return the current assignments of these handoffs by handoff id, with `to` loaded."""
     versions = {one.pk: one.version for one in handoffs}
-    rows = PassedOn.objects.filter(handoff__in=versions, over=False).select_related("to") if versions else ()
+    rows = PassedOn.objects.filter(_LASTS, handoff__in=versions).select_related("to") if versions else ()
     return {row.handoff_id: row for row in rows if row.version == versions[row.handoff_id]}
 
 
 def reassignments_in_force_of(handoff: OuterRef, version: OuterRef) -> "QuerySet[PassedOn]":
     """Return the current assignment of an outer query's handoff, for use in a subquery."""
-    return PassedOn.objects.filter(handoff=handoff, version=version, over=False)
+    return PassedOn.objects.filter(_LASTS, handoff=handoff, version=version)
 
 
 def reassignments_in_force(tenant: Tenant) -> "QuerySet[PassedOn]":
     """Return the current assignments of a tenant."""
-    return PassedOn.objects.filter(tenant=tenant, over=False, version=F("handoff__version"))
+    return PassedOn.objects.filter(_LASTS, tenant=tenant, version=F("handoff__version"))
 
 
 def list_reviewers(tenant: Tenant) -> list[Person]:

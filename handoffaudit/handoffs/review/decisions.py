@@ -73,11 +73,12 @@ def is_the_same(proposal: Proposal, decision: str, note: str, actor: Actor) -> b
 def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
     """Store the decision as a proposal, which replaces an earlier proposal; call inside a transaction.
 
-    The proposal ends a reassignment, because a person has judged the handoff.
+    The proposal ends an assignment, because a person has judged the handoff. `withdraw` restores the assignment.
     """
     message = f"{NOUNS[decision]} proposed" + (f": {note}" if note else "")
     before = find_proposal(handoff)
     remark(handoff, actor, f"{message}; a second person decides")
+    activity.end_by_proposal(handoff)
     Proposal.objects.update_or_create(
         handoff=handoff,
         defaults={
@@ -92,15 +93,20 @@ def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
             "replaced": _describe(before) if before else None,
         },
     )
-    PassedOn.objects.filter(handoff=handoff.pk).delete()
 
 
 def withdraw(handoff: Handoff, proposal: Proposal, actor: Actor) -> None:
-    """Withdraw a proposal; call inside a transaction. The proposal that it replaced, if any, becomes current again."""
+    """Withdraw a proposal; call inside a transaction.
+
+    The proposal that it replaced and the assignment that it ended, if any, become current again.
+    """
     message, before = f"{NOUNS[proposal.decision]} no longer proposed", proposal.replaced
     if before:
         message += f"; the {NOUNS[before['decision']]} that {before['actor']} proposed counts again"
+    # The event of the proposal raised the version by 1.
+    ended_at = handoff.version - 1
     remark(handoff, actor, message)
+    activity.restore(handoff, ended_at)
     rows = Proposal.objects.filter(handoff=handoff.pk)
     if before:
         at = datetime.fromisoformat(before["at"])

@@ -137,7 +137,7 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
     # as the event is the action.
     passed, proposal = activity.reassignment_of(handoff), decisions.find_proposal(handoff)
     if passed and passed.by == actor.name and passed.at >= last.at:
-        activity.put_back(handoff, actor=actor)
+        activity.withdraw(handoff, passed, actor)
     elif proposal and decisions.is_by(proposal, actor) and proposal.at >= last.at:
         decisions.withdraw(handoff, proposal, actor)
     else:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics.models import FindingGroup, GroupedHandoff
-from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
+from handoffaudit.handoffs.models import Event, Handoff, PassedOn, ReviewHold
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
@@ -61,6 +61,18 @@ def test_a_decision_is_undone_from_the_page_that_followed_it(
     back = do(client, held, "undo")
     assert back["Location"] == f"/t/acme/review/{held.pk}/?done={held.pk}"
     assert state_of(held) == "held"
+
+
+def test_taking_back_does_not_end_an_assignment_that_the_page_did_not_show(
+    reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client, other = client_of(reviewer), client_of(colleague)
+    do(client, held, "pass-on", to=colleague.username)
+    seen = Handoff.objects.get(pk=held.pk).version
+    do(other, held, "pass-on", to=reviewer.username, note="Yours, please.")
+    answer = do(other, held, "take-back", version=seen)
+    assert (answer.status_code, PassedOn.objects.get().to) == (409, reviewer)
+    assert "Yours, please." in answer.text
 
 
 def test_undo_is_offered_to_nobody_else_and_not_for_long(

@@ -29,8 +29,10 @@ def pass_on(handoff: Handoff, person: Person, to: Person | None = None, note: st
     return activity.reassign(**_about(handoff, person, note, **more), to=to)
 
 
-def take_back(handoff: Handoff, person: Person) -> Handoff:
-    return activity.return_to_queue(tenant=handoff.tenant, reference=str(handoff.pk), actor=Actor.person(person))
+def take_back(handoff: Handoff, person: Person, *, seen: int | None = None) -> Handoff:
+    return activity.return_to_queue(
+        tenant=handoff.tenant, reference=str(handoff.pk), actor=Actor.person(person), seen_version=seen
+    )
 
 
 def undo(person: Person, *handoffs: Handoff) -> list[Result]:

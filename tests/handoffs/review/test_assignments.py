@@ -2,6 +2,7 @@
 
 import pytest
 
+from handoffaudit.accounts import people
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
@@ -187,6 +188,26 @@ def test_who_left_leaves_it_to_the_others(tenant: Tenant, reviewer: Person) -> N
     found = activity.reassignment_of(now(handoff))
     assert found is not None
     assert found.to is None
+
+
+@pytest.mark.parametrize("left", ["removed", "viewer"])
+def test_handoffs_of_a_person_who_may_no_longer_decide_are_in_the_queue_again(
+    tenant: Tenant, reviewer: Person, left: str
+) -> None:
+    ben, handoff = colleague(tenant, "ben"), judged(tenant, held(handoff_id="h"))
+    pass_on(handoff, reviewer, to=ben)
+    assert queue.count_pressing(tenant, 9).number == queue.count_waiting(tenant).number == 0
+    if left == "removed":
+        people.remove(tenant=tenant, person=ben, actor="admin")
+    else:
+        people.set_role(tenant=tenant, person=ben, role=Role.VIEWER, actor="admin")
+    assert seen(tenant, reviewer) == ["h"]
+    assert seen(tenant, ben, "mine") == seen(tenant, reviewer, "passed_on") == []
+    assert queue.count_pressing(tenant, 9).number == queue.count_waiting(tenant).number == 1
+    assert queue.count_concerning(tenant, ben, 9)["mine"] == 0
+    assert activity.reassignment_of(now(handoff)) is None
+    pass_on(now(handoff), reviewer, to=reviewer)
+    assert seen(tenant, reviewer, "mine") == ["h"]
 
 
 def test_tenants_see_their_own(tenant: Tenant, other_tenant: Tenant, reviewer: Person, stranger: Person) -> None:

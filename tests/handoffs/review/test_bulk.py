@@ -135,7 +135,7 @@ def test_what_others_did_meanwhile_stands(tenant: Tenant, reviewer: Person, admi
     selection = select()
     decide(a, admin, "approve")
     pass_on(b, admin)
-    activity.return_to_queue(tenant=tenant, reference=str(b.pk), actor=Actor.person(admin))
+    activity.return_to_queue(tenant=tenant, reference=str(b.pk), actor=Actor.person(admin), seen_version=None)
     pass_on(c, admin)
     (told,) = decide_all(tenant, reviewer, selection)
     assert told.effective == 1

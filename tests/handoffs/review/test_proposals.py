@@ -4,7 +4,7 @@ import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold, State
+from handoffaudit.handoffs.models import Handoff, Proposal, ReviewHold, State
 from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review.base import NotApprovable, NoteRequired, NotReviewable, Stale
 from handoffaudit.handoffs.review.decisions import Decision
@@ -168,7 +168,7 @@ def test_a_proposal_ends_the_hold_and_passing_on(tenant: Tenant, ada: Person, be
     activity.hold(seen, ada)
     decide(seen, ada)
     assert not ReviewHold.objects.exists()
-    assert not PassedOn.objects.exists()
+    assert activity.reassignment_of(now(seen)) is None
 
 
 def test_a_proposal_stays_while_it_is_passed_on(tenant: Tenant, ada: Person, ben: Person) -> None:

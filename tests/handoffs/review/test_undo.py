@@ -214,6 +214,47 @@ def test_undoing_a_decision_on_one_that_was_passed_on_passes_it_on_again(
     assert isinstance(result.error, NothingToUndo)
 
 
+def test_undoing_a_proposal_restores_the_assignment_that_it_ended(
+    tenant: Tenant, reviewer: Person, admin: Person
+) -> None:
+    set_policy(tenant, "research_result", four_eyes=True)
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=admin, note="yours")
+    proposed = decide(handoff, admin)
+    assert activity.reassignment_of(proposed) is None
+    # The second decision and its undo concern the proposal only.
+    undo(reviewer, decide(handoff, reviewer))
+    assert activity.reassignment_of(now(handoff)) is None
+    decide(handoff, reviewer, "decline")
+    assert undo_last(tenant, reviewer).pk == handoff.pk
+    assert activity.reassignment_of(now(handoff)) is None
+
+
+def test_a_proposal_that_is_undone_at_once_leaves_the_assignment(
+    tenant: Tenant, reviewer: Person, admin: Person
+) -> None:
+    set_policy(tenant, "research_result", four_eyes=True)
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=admin, note="yours")
+    undo(admin, decide(handoff, admin))
+    restored = activity.reassignment_of(now(handoff))
+    assert restored is not None
+    assert (restored.to, restored.by, restored.note) == (admin, "reviewer", "yours")
+
+
+def test_undoing_an_assignment_restores_the_one_before(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held())
+    first = activity.reassignment_of(pass_on(handoff, reviewer, to=admin, note="yours"))
+    undo(admin, pass_on(handoff, admin, to=reviewer, note="no, yours"))
+    restored = activity.reassignment_of(now(handoff))
+    assert first is not None
+    assert restored is not None
+    assert (restored.to, restored.by, restored.note, restored.at) == (admin, "reviewer", "yours", first.at)
+    assert told(handoff)[-1] == ("admin", "held", "held", "undone: assigned to admin again")
+    (again,) = undo(admin, now(handoff))
+    assert isinstance(again.error, NothingToUndo)
+
+
 def test_what_one_did_is_taken_back_step_by_step(tenant: Tenant, reviewer: Person, admin: Person) -> None:
     first, second, third, others = (judged(tenant, held()) for _ in range(4))
     decide(first, reviewer, "decline")

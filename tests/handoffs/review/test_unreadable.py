@@ -108,7 +108,7 @@ def test_one_marked_as_handled_leaves_the_queue_unjudged_and_can_be_put_back(ten
     event = Event.objects.filter(handoff=handoff.pk).latest("id")
     assert (event.from_state, event.to_state, event.actor) == ("rejected", "rejected", RUI.name)
     assert event.reason == "Marked as handled: asked by phone"
-    activity.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=RUI)
+    activity.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=RUI, seen_version=None)
     assert [one.pk for one in queue.list_queue(tenant, None).items] == [handoff.pk]
 
 

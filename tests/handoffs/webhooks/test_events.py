@@ -115,7 +115,7 @@ def test_what_leaves_the_state_as_it_is_is_told_to_nobody(
     handoff = judged(tenant, document())
     decide(tenant, handoff)
     activity.reassign(tenant=tenant, reference=str(handoff.pk), note="you", actor=ADA, to=None, seen_version=None)
-    activity.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=ADA)
+    activity.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=ADA, seen_version=None)
     tell()
     assert [told["event"] for told in receiver.told] == ["verdict"]
     review_decide.decide_handoff(

@@ -106,6 +106,9 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 CHUNK = 1024 * 1024
 
+# `peek` returns at most one buffer, and the beginning of a file tells lines from a document.
+BUFFER_BYTES = 64 * 1024
+
 # Below this size the ratio of unpacked to packed size does not matter.
 FREE_BYTES = 8 * 1024 * 1024
 
@@ -135,12 +138,12 @@ class Source:
                 finalize(self, bottom.close)
                 self.size = Path(path).stat().st_size
             self._counted = _Counted(bottom)
-            plain = io.BufferedReader(self._counted)
+            plain = io.BufferedReader(self._counted, BUFFER_BYTES)
             self._packed = packed = plain.peek(2)[:2] == GZIP_MAGIC
         except OSError as error:
             raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
         unpacked = cast("io.RawIOBase", gzip.GzipFile(fileobj=plain)) if packed else self._counted
-        self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked) if packed else plain
+        self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked, BUFFER_BYTES) if packed else plain
 
     @property
     def read_bytes(self) -> int:
@@ -205,13 +208,15 @@ class Source:
         """Return `lines`, unless the file begins with a JSON array, or with a document over several lines."""
         if self.path.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
             return "lines"
-        start = self._stream.peek(65536).lstrip()
-        first = start.split(b"\n", 1)[0].strip()
+        start = self._stream.peek(BUFFER_BYTES).lstrip()
+        first, end, _ = start.partition(b"\n")
+        first = first.strip()
         if is_json(first):
             return "array" if first.startswith(b"[") else "lines"
         if start.startswith(b"["):
             return "array"
-        return "document" if first.endswith((b"{", b"[", b",")) and start.startswith(b"{") else "lines"
+        # Without a line end, the last character of `first` may be in the middle of its line.
+        return "document" if end and first.endswith((b"{", b"[", b",")) and start.startswith(b"{") else "lines"
 
 
 def is_json(text: bytes) -> bool:
@@ -277,7 +282,7 @@ class Documents(Source):
         """Return `lines` if the file name says so, or an early line of several is a JSON object by itself."""
         if self.path.removesuffix(".gz").endswith(_LINES):
             return "lines"
-        start = self._stream.peek(65536).lstrip()
+        start = self._stream.peek(BUFFER_BYTES).lstrip()
         *lines, _ = start.split(b"\n")
         alone = start.startswith(b"{") and any(_is_object(line) for line in lines)
         return "lines" if alone else "document"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from handoffaudit.cli import Stop, documents
-from handoffaudit.cli.documents import Source
+from handoffaudit.cli.documents import Documents, Source
 
 
 def pieces(path):
@@ -85,3 +85,22 @@ def test_read_bytes_reach_the_size(tmp_path):
 def test_an_empty_file_has_nothing(tmp_path):
     (tmp_path / "a.jsonl").touch()
     assert pieces(tmp_path / "a.jsonl") == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("source", [Source, Documents])
+@pytest.mark.parametrize("length", [8_192, 60_000])
+def test_lines_are_told_from_a_document_although_the_first_is_long(tmp_path, source, length, packed):
+    start = b'{"a": "'
+    first = start + b"x" * (length - len(start) - 2) + b'","b": 1}'
+    text = first + b'\n{"c": 2}\n'
+    path = tmp_path / "a.txt"
+    path.write_bytes(gzip.compress(text) if packed else text)
+    assert [piece.text for piece in source(str(path)).pieces()] == [first, b'{"c": 2}']
+
+
+def test_the_last_character_of_an_incomplete_line_decides_nothing(tmp_path):
+    start = b'{"a": "'
+    first = start + b"x" * (documents.BUFFER_BYTES - len(start) - 2) + b'","b": 1}'
+    (tmp_path / "a.txt").write_bytes(first + b"\n{}\n")
+    assert pieces(tmp_path / "a.txt") == [(1, first), (2, b"{}")]

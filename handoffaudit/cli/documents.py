@@ -48,7 +48,7 @@ def array_items(stream: BufferedReader, name: str, longest: int) -> Iterator[tup
                 f"Item {number} of the array in {name} is not valid JSON: the items before are stored; fix the item and"
                 " import the file again, or write one document per line."
             )
-        yield number, found.encode()
+        yield number, found.encode("utf-8", "surrogateescape")
         text.skip(",")
 
 

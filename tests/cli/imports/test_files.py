@@ -104,3 +104,8 @@ def test_the_last_character_of_an_incomplete_line_decides_nothing(tmp_path):
     first = start + b"x" * (documents.BUFFER_BYTES - len(start) - 2) + b'","b": 1}'
     (tmp_path / "a.txt").write_bytes(first + b"\n{}\n")
     assert pieces(tmp_path / "a.txt") == [(1, first), (2, b"{}")]
+
+
+def test_a_byte_that_is_not_utf8_stays_in_its_item_of_an_array(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'[{"a": 1},\n {"b": "caf\xe9"}, 3]')
+    assert pieces(tmp_path / "a.json") == [(1, b'{"a": 1}'), (2, b'{"b": "caf\xe9"}'), (3, b"3")]

@@ -42,13 +42,13 @@ class Server:
     again = "import again"
 
     def __init__(self, url: str, key: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise Stop(f"{url!r} is not the address of a server: write it like https://audit.example.com.")
-        self._url = url.rstrip("/")
+        from handoffaudit.cli.hook_server import check_server
+
+        self._url = check_server(url, key, 2).url
+        parts = urlsplit(self._url)
         self._base = f"{parts.path.rstrip('/')}/api/v1"
         connection_type = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = connection_type(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
+        self._connection = connection_type(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS)
         self._headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
 
     def close(self) -> None:

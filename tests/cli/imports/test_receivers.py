@@ -138,3 +138,16 @@ def test_what_another_try_would_not_mend_stops_it(server, status, said):
     with pytest.raises(Stop, match=said) as stopped:
         send(server)
     assert stopped.value.code == 1
+
+
+@pytest.mark.parametrize("url", ["http://h:99999", "http://u:p@h", "ftp://h", "h"])
+def test_a_wrong_address_is_refused(url):
+    with pytest.raises(Stop, match=r"address"):
+        ServerReceiver(url, "secret")
+
+
+@pytest.mark.parametrize("key", ["ha_secret\r", "ha_secret\n", "ha_sécret", "ha secret"])
+def test_a_key_that_no_header_can_have_is_refused_without_being_named(key):
+    with pytest.raises(Stop, match="HANDOFFAUDIT_KEY") as stopped:
+        ServerReceiver("http://127.0.0.1:1", key)
+    assert key.strip() not in stopped.value.message

@@ -91,7 +91,7 @@ class _ArrayText:
         if self._ended:
             return False
         rest = self._text[self._at :]
-        read = self._stream.read(max(ARRAY_CHUNK, len(rest)))
+        read = self._stream.read1(max(ARRAY_CHUNK, len(rest)))
         self._ended = not read
         self._text, self._at = rest + self._decoder.decode(read, final=self._ended), 0
         return True
@@ -142,7 +142,7 @@ class Source:
             self._packed = packed = plain.peek(2)[:2] == GZIP_MAGIC
         except OSError as error:
             raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
-        unpacked = cast("io.RawIOBase", gzip.GzipFile(fileobj=plain)) if packed else self._counted
+        unpacked = _Unpacked(gzip.GzipFile(fileobj=plain)) if packed else self._counted
         self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked, BUFFER_BYTES) if packed else plain
 
     @property
@@ -159,7 +159,7 @@ class Source:
         Raises `Stop` if a gzip file unpacks to more than `most_ratio` times its size.
         """
         size = 0
-        for chunk in self._convert_errors(iter(partial(self._stream.read, CHUNK), b"")):
+        for chunk in self._convert_errors(iter(partial(self._stream.read1, CHUNK), b"")):
             size += len(chunk)
             if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
                 raise Stop(
@@ -248,6 +248,29 @@ class _Counted(io.RawIOBase):
     def close(self) -> None:
         self._bottom.close()
         super().close()
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a gzip file. An error is raised only after all content before it was read."""
+
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        self._packed = packed
+        self._error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
+        size = 0
+        try:
+            while self._error is None and size < len(buffer) and (read := self._packed.read1(len(buffer) - size)):
+                buffer[size : size + len(read)] = read
+                size += len(read)
+        except (EOFError, OSError, zlib.error) as error:
+            self._error = error
+        if self._error and not size:
+            raise self._error
+        return size
 
 
 _LINES = (".jsonl", ".ndjson")

@@ -109,3 +109,30 @@ def test_the_last_character_of_an_incomplete_line_decides_nothing(tmp_path):
 def test_a_byte_that_is_not_utf8_stays_in_its_item_of_an_array(tmp_path):
     (tmp_path / "a.json").write_bytes(b'[{"a": 1},\n {"b": "caf\xe9"}, 3]')
     assert pieces(tmp_path / "a.json") == [(1, b'{"a": 1}'), (2, b'{"b": "caf\xe9"}'), (3, b"3")]
+
+
+def damaged(data: bytes) -> bytes:
+    """Return a gzip stream of several chunks whose last bytes are missing."""
+    return gzip.compress(data, 0)[:-10_000]
+
+
+def test_chunks_before_the_damage_are_read(tmp_path):
+    data = bytes(range(256)) * 1000
+    path = tmp_path / "a.gz"
+    path.write_bytes(damaged(data))
+    read = []
+    with pytest.raises(Stop, match="is damaged"):
+        read.extend(Source(str(path)).chunks())
+    assert len(b"".join(read)) > len(data) - 11_000
+    assert data.startswith(b"".join(read))
+
+
+def test_items_before_the_damage_are_read(tmp_path):
+    items = [b'{"number": %06d}' % (100_000 + at) for at in range(20_000)]
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(damaged(b"[%s]" % b",\n".join(items)))
+    read = []
+    with pytest.raises(Stop, match="is damaged"):
+        read.extend(piece.text for piece in Source(str(path)).pieces())
+    assert len(read) > 19_000
+    assert read == items[: len(read)]

@@ -69,6 +69,31 @@ class Later(Exception):
         self.is_broken = is_broken
 
 
+class WakeUp:
+    """A wake-up for one waiting thread.
+
+    Unlike `threading.Event`, it holds no lock while it is set, so the handler of a signal may set it at any moment.
+    """
+
+    def __init__(self) -> None:
+        # The lock is held until the wake-up is set.
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        if self._lock.locked():
+            # Another thread, or the handler of a signal, may have been faster.
+            with contextlib.suppress(RuntimeError):
+                self._lock.release()
+
+    def clear(self) -> None:
+        self._lock.acquire(blocking=False)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the wake-up is set, and clear it; wait at most `seconds`."""
+        self._lock.acquire(timeout=seconds)
+
+
 class Sender:
     """Sends the lines of the spools in batches, with pauses while the server is away.
 
@@ -94,8 +119,8 @@ class Sender:
 
     def _start(self) -> None:
         # Set by each new line, and by those who cannot wait for the end of a pause.
-        self._wake = threading.Event()
-        self._hurry = threading.Event()
+        self._wake = WakeUp()
+        self._hurry = WakeUp()
         self._progress = threading.Condition()
         self._thread: threading.Thread | None = None
         self._start_lock = threading.Lock()
@@ -115,16 +140,18 @@ class Sender:
 
     def nudge(self) -> None:
         """Start the thread if there is none, and wake it."""
-        if not self._wake.is_set():
-            self._wake.set()
-        if self._thread is None:
-            with self._start_lock:
+        self._wake.set()
+        # If the lock is taken, its holder starts the thread. The handler of a signal could not wait for the lock.
+        if self._thread is None and self._start_lock.acquire(blocking=False):
+            try:
                 if self._thread is None and not self._is_closed:
                     thread = threading.Thread(target=self._run, name="handoffaudit-sender", daemon=True)
                     # At the end of the interpreter, or with too many threads, the line waits in the spool.
                     with contextlib.suppress(RuntimeError):
                         thread.start()
                         self._thread = thread
+            finally:
+                self._start_lock.release()
 
     @property
     def is_away(self) -> bool:
@@ -324,8 +351,8 @@ class Sender:
         if answer.refuses_document:
             self._refuse(f"{what} → {answer.explain()}")
             return None
-        # An address of tool results has the name of a trace in it.
-        is_elsewhere = answer.status in _OF_THE_ADDRESS and path == _BATCH
+        # An address of tool results has the name of a trace in it, which the server may refuse. A proxy may not.
+        is_elsewhere = answer.status in _OF_THE_ADDRESS and (path == _BATCH or not answer.is_problem)
         if answer.status in _OF_THE_KEY or answer.status < 400 or is_elsewhere:
             raise Later(
                 f"{self._server.url} does not take handoffs ({answer.explain()}): check the address and the key"

@@ -253,15 +253,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers: dict[str, str] = {}
+        kind = "application/json"
         try:
             status, shown = self.fake.handle(self, body)
         except _Stop as stop:
             status, headers = stop.status, stop.headers
+            kind = "application/problem+json"
             shown = {"type": "about:blank", "title": stop.title, "status": status, "detail": ""}
         raw = json.dumps(shown).encode()
         try:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(raw)))
             for name, value in headers.items():
                 self.send_header(name, value)

@@ -59,6 +59,11 @@ class Answer:
         return found if isinstance(found, dict) else {}
 
     @property
+    def is_problem(self) -> bool:
+        """Return whether the answer is a problem document, as the server sends with each error; proxies send none."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/problem+json"
+
+    @property
     def retry_after(self) -> float:
         """Return the seconds of `Retry-After`, at most ten minutes; 0.0 without it."""
         given = self.headers.get("retry-after", "").strip()

@@ -264,7 +264,10 @@ class Watcher:
             self._warn(f"{self.follower.root} can't be read ({error.strerror}).")
         if self.counts["kept"] and now >= self._retry_at:
             self._retry_at = now + RETRY_SECONDS
-            self.counts["kept"] = self.to.retry()
+            try:
+                self.counts["kept"] = self.to.retry()
+            except OSError as error:
+                self._warn(f"The reports that wait for the server were not sent: {error}.")
 
     def follow(self, clock: Callable[[], float], sleep: Callable[[float], None], every: float) -> None:
         """Scan the folder in a loop until the process is interrupted."""

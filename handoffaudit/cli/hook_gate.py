@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from handoffaudit.cli.hook_server import Rejected, Server, Undelivered
-from handoffaudit.cli.hook_spool import Entry, Held, Spool, SpoolFull, send_waiting
+from handoffaudit.cli.hook_spool import Entry, Held, SendReport, Spool, SpoolFull, send_waiting
 
 if TYPE_CHECKING:
     from handoffaudit.cli.hook import Event
     from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
 
-# The agent waits while events from before are sent, so the time is short.
+# The agent waits while events from before are sent, so the time is short. The last of them may take longer, and then
+# leaves at least the second time for the event at hand: the agent host has a limit for both.
 CATCH_UP_SECONDS = 5.0
+LEAST_SECONDS = 5.0
 
 _NOT_APPLICABLE = "NOT_APPLICABLE"
 
@@ -114,11 +117,15 @@ class Gate:
     def _ask(self, entry: Entry, held: Held | None) -> dict[str, Any] | None:
         """Return the server's answer, or None if there is none.
 
-        Without an answer, the user is warned, and the entry is kept or set aside.
+        Without an answer, the user is warned, and the entry is kept or set aside. If the server fails at events from
+        before, the event is still judged.
         """
+        began = time.monotonic()
         try:
-            self._catch_up(held)
-            answer = self._server.post(entry.body, entry.id, self._seconds)
+            before = self._catch_up(held)
+            late = max(time.monotonic() - began - CATCH_UP_SECONDS, 0.0)
+            seconds = max(self._seconds - late, min(self._seconds, LEAST_SECONDS))
+            answer = self._server.post(entry.body, entry.id, seconds)
         except Undelivered as error:
             kept = f"it is kept in {self._spool.folder} and sent later" if held else "it is lost"
             self._warn(f"{error}. The event was not judged; {kept}.")
@@ -130,21 +137,25 @@ class Gate:
         else:
             if held:
                 held.remove()
+            if before.problem:
+                self._warn(f"An event from before was not sent: {before.problem}. It is kept and sent later.")
+                self._spool.postpone(before.failed)
             return answer
         return None
 
-    def _catch_up(self, held: Held | None) -> None:
+    def _catch_up(self, held: Held | None) -> SendReport:
         try:
             report = send_waiting(
                 self._spool, self._server, before=held.path if held else None, seconds=CATCH_UP_SECONDS
             )
         except OSError as error:
             self._warn(f"The records in {self._spool.folder} were not sent: {error}.")
-            return
+            return SendReport()
         for path in report.aside:
             self._warn(f"An event from before was set aside: {path} says why.")
-        if report.stopped:
-            raise Undelivered(report.stopped)
+        if report.is_away:
+            raise Undelivered(report.problem, is_away=True)
+        return report
 
     def _set_aside(self, held: Held | None, reason: str) -> None:
         if held:

@@ -144,8 +144,14 @@ def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     # Kill the process group before the process is reaped: until then no other process can get its number.
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    # macOS refuses it if all processes of the group have ended; each system, if they belong to another user.
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+        will_end = True
+    except OSError:
+        will_end = _has_ended(process)
+    if will_end:
+        process.wait()
     if process.stdout:
         process.stdout.close()
 

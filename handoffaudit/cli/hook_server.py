@@ -44,6 +44,9 @@ CONNECT_SECONDS = 5.0
 # Allow this much time for the network, on top of the server's time.
 ON_THE_WAY_SECONDS = 5.0
 
+# A large event on a slow connection needs more time. The longest event takes about the time of the default `--timeout`.
+_LEAST_BYTES_PER_SECOND = 128 * 1024
+
 LONGEST_ANSWER = 1024 * 1024
 
 # The statuses with which a server asks for another try later, refuses the key, or shows that the address is wrong.
@@ -53,7 +56,14 @@ _ADDRESS_STATUSES = {404, 405, 410}
 
 
 class Undelivered(Exception):
-    """The event can be sent again later: the server is unreachable or busy, or the address or the key is wrong."""
+    """The event can be sent again later: the server is unreachable or busy, or the address or the key is wrong.
+
+    `is_away` means that no other event can be sent either; otherwise this event may be the cause.
+    """
+
+    def __init__(self, message: str, *, is_away: bool) -> None:
+        super().__init__(message)
+        self.is_away = is_away
 
 
 class Rejected(Exception):
@@ -88,34 +98,43 @@ class Server:
     def post(self, body: str, idempotency_key: str, seconds: float) -> dict[str, Any]:
         """Post an event and return the answer, within `seconds` plus some time for the network.
 
-        Raises `Undelivered` or `Rejected`.
+        A long body gets the time that its upload takes on a slow connection, if that is more than `seconds`. Raises
+        `Undelivered` or `Rejected`.
         """
+        limit = max(seconds, len(body) / _LEAST_BYTES_PER_SECOND) + ON_THE_WAY_SECONDS
+        connection = self._create_connection()
+        is_away = True
         try:
-            with time_limit(seconds + ON_THE_WAY_SECONDS):
-                status, response = self._exchange(body, idempotency_key, seconds)
+            with time_limit(limit), contextlib.closing(connection):
+                connection.connect()
+                is_away = False
+                connection.sock.settimeout(limit)
+                status, response = self._exchange(connection, body, idempotency_key, seconds)
         except OutOfTime:
-            raise Undelivered(f"{self.url} gave no answer within {seconds + ON_THE_WAY_SECONDS:g} s") from None
+            raise Undelivered(f"{self.url} gave no answer within {limit:.3g} s", is_away=is_away) from None
         except (OSError, UnicodeError, http.client.HTTPException) as error:
-            raise Undelivered(f"{self.url} can't be reached ({_describe_error(error)})") from error
+            message = f"{self.url} can't be reached ({_describe_error(error)})"
+            raise Undelivered(message, is_away=is_away) from error
         return self._read(status, response)
 
-    def _exchange(self, body: str, idempotency_key: str, seconds: float) -> tuple[int, bytes]:
+    def _create_connection(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=CONNECT_SECONDS)
+        return kind(parts.hostname or "", parts.port, timeout=CONNECT_SECONDS)
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, body: str, idempotency_key: str, seconds: float
+    ) -> tuple[int, bytes]:
         headers = {
             "Authorization": f"Bearer {self.key}",
             "Content-Type": "application/json",
             "Accept": "application/json",
             "Idempotency-Key": idempotency_key,
         }
-        with contextlib.closing(connection):
-            connection.connect()
-            connection.sock.settimeout(seconds + ON_THE_WAY_SECONDS)
-            path = f"{parts.path.rstrip('/')}{self.path}"
-            connection.request("POST", path + self._query(seconds), body.encode("utf-8", "surrogatepass"), headers)
-            response = connection.getresponse()
-            return response.status, response.read(LONGEST_ANSWER)
+        path = f"{urlsplit(self.url).path.rstrip('/')}{self.path}"
+        connection.request("POST", path + self._query(seconds), body.encode("utf-8", "surrogatepass"), headers)
+        response = connection.getresponse()
+        return response.status, response.read(LONGEST_ANSWER)
 
     def _query(self, seconds: float) -> str:
         return f"?timeout={seconds:g}"
@@ -124,13 +143,13 @@ class Server:
         answer = _parse(body)
         why = _explain(status, answer or {})
         if status in _KEY_STATUSES:
-            raise Undelivered(f"{self.url} refuses the key ({why}): give one with the scope ingest")
+            raise Undelivered(f"{self.url} refuses the key ({why}): give one with the scope ingest", is_away=True)
         if 400 <= status < 500 and status not in _RETRY_STATUSES | _ADDRESS_STATUSES:
             raise Rejected(why)
         if status >= 500 or status in _RETRY_STATUSES:
-            raise Undelivered(f"{self.url} is busy or broken ({why})")
+            raise Undelivered(f"{self.url} is busy or broken ({why})", is_away=False)
         if status not in self.taken or answer is None:
-            raise Undelivered(f"{self.url} has no {self.what} ({why}): check the address")
+            raise Undelivered(f"{self.url} has no {self.what} ({why}): check the address", is_away=True)
         return answer
 
 

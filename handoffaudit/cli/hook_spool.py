@@ -24,6 +24,8 @@ ASIDE = "aside"
 # A small file occupies at least one block of this size on the disk.
 _LEAST_BYTES = 4096
 
+POSTPONED_SECONDS = 600.0
+
 _ENTRY, _DRAFT = ".json", ".draft"
 
 
@@ -125,6 +127,13 @@ class Spool:
             os.close(lock)
             return None
         return Held(path, lock, _read_entry(path))
+
+    def postpone(self, paths: Iterable[Path]) -> None:
+        """Let each later call skip the entries for `POSTPONED_SECONDS`; the times of the files say until when."""
+        until = time.time() + POSTPONED_SECONDS
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(path, (until, until), follow_symlinks=False)
 
     @contextlib.contextmanager
     def sending(self, *, wait: bool) -> Iterator[bool]:
@@ -236,6 +245,13 @@ def _is_still(path: Path, descriptor: int) -> bool:
         return False
 
 
+def _is_postponed(path: Path) -> bool:
+    # After the clock was put back, files of the far future are not postponed.
+    with contextlib.suppress(FileNotFoundError):
+        return 0 < path.stat().st_mtime - time.time() <= POSTPONED_SECONDS
+    return False
+
+
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -247,25 +263,39 @@ def _sync_folder(folder: Path) -> None:
 # The server stores and judges an event even if no client waits for the verdict.
 NO_WAIT_SECONDS = 0.0
 
+# After so many failures in a row, the server is the cause and not the entries.
+MOST_FAILURES = 3
+
 UNREADABLE = "The file can't be read as an event."
 
 
 @dataclass(slots=True)
 class SendReport:
-    """The result of sending: `aside` lists the files set aside, `stopped` says why sending ended early."""
+    """The result of sending: `aside` lists the files set aside, `problem` is the last reason why an entry still waits.
+
+    `failed` lists the entries at which the server failed since it last took one. `is_away` means that the server can't
+    be reached or used, so that nothing can be sent.
+    """
 
     sent: int = 0
     aside: list[Path] = field(default_factory=list)
-    stopped: str = ""
+    failed: list[Path] = field(default_factory=list)
+    problem: str = ""
+    is_away: bool = False
+
+    @property
+    def ended_early(self) -> bool:
+        return self.is_away or len(self.failed) >= MOST_FAILURES
 
 
 def send_waiting(
     spool: Spool, server: Server, *, before: Path | None = None, seconds: float | None = None, wait: bool = False
 ) -> SendReport:
-    """Send the entries before the entry `before`, or all entries, in about `seconds` at most.
+    """Send the entries before the entry `before`, or all entries; begin none after `seconds`.
 
     Nobody reads the decisions, so the server is asked not to wait for the verdict. Entries that other processes work on
-    are skipped. With `wait`, wait until another process that sends has finished.
+    are skipped. An entry at which the server fails does not keep back the others: with `seconds`, it is postponed once
+    the server has taken another entry. With `wait`, wait until another process that sends has finished.
     """
     report = SendReport()
     until = time.monotonic() + seconds if seconds is not None else None
@@ -273,8 +303,10 @@ def send_waiting(
         for path in spool.waiting() if mine else ():
             if (before and path.name >= before.name) or (until and time.monotonic() >= until):
                 break
+            if until and _is_postponed(path):
+                continue
             _send(spool, server, path, report)
-            if report.stopped:
+            if report.ended_early:
                 break
     return report
 
@@ -289,13 +321,16 @@ def _send(spool: Spool, server: Server, path: Path, report: SendReport) -> None:
     try:
         server.post(held.entry.body, held.entry.id, NO_WAIT_SECONDS)
     except Undelivered as error:
-        report.stopped = str(error)
+        report.problem, report.is_away = str(error), error.is_away
+        report.failed.append(path)
         held.release()
     except Rejected as error:
         report.aside.append(held.set_aside(str(error)))
     else:
         report.sent += 1
         held.remove()
+        spool.postpone(report.failed)
+        report.failed.clear()
 
 
 def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
@@ -305,21 +340,22 @@ def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
     entries still wait or were set aside now.
     """
     sent = aside = waiting = 0
-    stopped = ""
+    problem, ended_early = "", False
     for path in _folders_of_server(server, folder, any_key=any_key):
         spool = Spool(path, 0)
         try:
-            if not stopped:
+            if not ended_early:
                 report = send_waiting(spool, server, wait=True)
-                sent, aside, stopped = sent + report.sent, aside + len(report.aside), report.stopped
+                sent, aside = sent + report.sent, aside + len(report.aside)
+                problem, ended_early = report.problem or problem, report.ended_early
             waiting += len(spool.waiting())
         except OSError as error:
             raise Stop(f"{path} can't be used ({error}).", 1) from error
         if before := spool.aside():
             click.echo(f"{before} set aside in {path / 'aside'}: each file says why.", err=True)
     click.echo(f"{sent} sent, {aside} set aside, {waiting} waiting.")
-    if stopped:
-        click.echo(f"Warning: {stopped}.", err=True)
+    if problem:
+        click.echo(f"Warning: {problem}.", err=True)
     others = [path for path in _spool_folders(folder) if not path.name.startswith(server.name_of_address)]
     left = _count_waiting(others) + (0 if any_key else count_other_keys(server, folder))
     if left:

@@ -22,7 +22,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable
-from handoffaudit.cli.serve.processes import LOOK_SECONDS, STOP_SIGNALS, Child, Supervisor, load_modules
+from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, list_stop_signals, load_modules
 from handoffaudit.cli.terminal import data_option, example
 
 # The children of a killed start release the port within this time.
@@ -209,7 +209,7 @@ def obey_signals(supervisor: Supervisor) -> None:
     def stop(_: int, __: FrameType | None) -> None:
         supervisor.stopping = True
 
-    for number in STOP_SIGNALS:
+    for number in list_stop_signals():
         signal.signal(number, stop)
 
 

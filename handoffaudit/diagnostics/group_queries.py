@@ -1,5 +1,6 @@
 """Queries of finding groups for pages, the API and exports: the list and its export."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -157,22 +158,31 @@ class GroupPage:
 def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limit: int = 25) -> GroupPage:
     """Return a page of the list of finding groups. Raise `FilterError` for an invalid cursor."""
     after = _parse_cursor(cursor) if cursor else None
-    rows = _filter_groups(tenant, filters)
-    waits = waiting(tenant) if filters.sort in (URGENT, "waiting") else None
-    if filters.order.columns:
-        found = _list_by_column(rows, filters.order, _PARTS, after, limit + 1)
-    elif filters.sort == URGENT:
-        found = _list_urgent(rows, waits.numbers if waits else {}, after, limit + 1)
-    else:
-        ranks = waits.numbers if waits else growth(rows.order_by("-last_seen")[:MOST_GROWING])
-        found = _list_by_rank(rows, ranks, after, limit + 1)
+    found, waits = _sort(tenant, filters, _filter_groups(tenant, filters), after, limit + 1)
     shown = found[:limit]
     is_quiet = filters.sort == URGENT and waits is not None and bool(shown) and shown[-1][0].pk not in waits.numbers
     following = _format_cursor(*shown[-1], is_quiet=is_quiet) if len(found) > limit else None
-    groups = [group for group, _ in shown]
+    return GroupPage(_add_waiting(tenant, filters, [group for group, _ in shown], waits), following)
+
+
+def _sort(
+    tenant: Tenant, filters: GroupFilters, rows: "QuerySet[FindingGroup]", after: "_After | None", number: int
+) -> tuple[list[tuple[FindingGroup, int]], Waiting | None]:
+    """Return the first groups after a place with their ranks, and the waiting handoffs if the order needs them."""
+    waits = waiting(tenant) if filters.sort in (URGENT, "waiting") else None
+    if filters.order.columns:
+        return _list_by_column(rows, filters.order, _PARTS, after, number), waits
+    if filters.sort == URGENT:
+        return _list_urgent(rows, waits.numbers if waits else {}, after, number), waits
+    ranks = waits.numbers if waits else growth(rows.order_by("-last_seen")[:MOST_GROWING])
+    return _list_by_rank(rows, ranks, after, number), waits
+
+
+def _add_waiting(
+    tenant: Tenant, filters: GroupFilters, groups: list[FindingGroup], waits: Waiting | None
+) -> list[ListedGroup]:
     is_exact = waits is not None and (filters.sort == "waiting" or not waits.more)
-    waits = waits if waits and is_exact else waiting_in(tenant, groups, waits)
-    return GroupPage(_add_numbers(groups, waits), following)
+    return _add_numbers(groups, waits if waits and is_exact else waiting_in(tenant, groups, waits))
 
 
 def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:
@@ -323,11 +333,15 @@ def export_some(tenant: Tenant, numbers: Sequence[int], form: Form) -> Iterator[
 
 
 def _make_rows(tenant: Tenant, filters: GroupFilters) -> Iterator[list[dict[str, Any]]]:
-    cursor: str | None = ""
-    while cursor is not None:
-        page = list_groups(tenant, filters, cursor=cursor, limit=EXPORTED_AT_ONCE)
-        yield [_make_row(one) for one in page.items]
-        cursor = page.next
+    # All groups are sorted once. Their ranks change while the file is sent, so pages would repeat or skip groups.
+    light = _filter_groups(tenant, filters).only("number", "last_seen", "regressed_at")
+    found, waits = _sort(tenant, filters, light, None, sys.maxsize)
+    ids = [group.pk for group, _ in found]
+    for start in range(0, len(ids), EXPORTED_AT_ONCE):
+        some = ids[start : start + EXPORTED_AT_ONCE]
+        by_pk = FindingGroup.objects.filter(tenant=tenant).in_bulk(some)
+        listed = _add_waiting(tenant, filters, [by_pk[pk] for pk in some if pk in by_pk], waits)
+        yield [_make_row(one) for one in listed]
 
 
 def _make_row(listed: ListedGroup) -> dict[str, Any]:

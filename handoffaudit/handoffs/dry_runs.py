@@ -168,6 +168,11 @@ def is_anything_waiting(*, with_model: bool = False) -> bool:
     return _filter_waiting(with_model=with_model).exists()
 
 
+def end_waiting_for_llm(error: str) -> bool:
+    """End the waiting dry runs that need the LLM, and return whether there were any."""
+    return leases.end(_filter_waiting(with_model=True), finished_at=timezone.now(), error=error)
+
+
 def _filter_waiting(*, with_model: bool) -> "QuerySet[Trial]":
     of_prompts = Q(kind=Kind.PROMPTS)
     return Trial.objects.filter(leases.is_free(), of_prompts if with_model else ~of_prompts, finished_at=None)

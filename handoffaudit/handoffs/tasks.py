@@ -130,16 +130,18 @@ def periodic_jobs() -> list[Callable[[], None]]:
 
 
 def sweep() -> None:
-    """Park exhausted handoffs, finish LLM checks if the LLM key was removed, and start waiting dry runs."""
+    """Park exhausted handoffs, end the work for the LLM if the LLM key was removed, and start waiting dry runs."""
     parked = judge.park_exhausted()
     if parked:
         log.error("handoffs are parked: judging them failed again and again", number=parked)
     if not client.is_configured():
         _end_checks()
+        # Without a key there may be no worker for these dry runs, and each message would stay in the queue.
+        dry_runs.end_waiting_for_llm(client.NO_KEY)
+    elif dry_runs.is_anything_waiting(with_model=True):
+        notify.start_or_send(notify.PROMPT_TRIALS)
     if dry_runs.is_anything_waiting():
         notify.start_or_send(notify.TRIALS)
-    if dry_runs.is_anything_waiting(with_model=True):
-        notify.start_or_send(notify.PROMPT_TRIALS)
 
 
 def look() -> None:

@@ -5,14 +5,20 @@ import contextvars
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from handoffaudit_client import AsyncClient, Client
+from handoffaudit_client.notices import Notices
+from handoffaudit_client.sender import Sender
 from handoffaudit_client.spool import Spool
 from handoffaudit_client.testing import FakeServer
+from handoffaudit_client.transport import Server
 
 from tests.client.conftest import NOWHERE
 
@@ -92,6 +98,48 @@ def test_a_handler_of_a_signal_may_send(create: Callable[..., Client], monkeypat
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert (client.stats()["waiting"], client.stats()["failed"]) == (6, 0)
+
+
+class Interruption:
+    """A trace function that calls `nudge` once, after `left` lines, as the handler of a signal could."""
+
+    def __init__(self, sender: Sender, left: int) -> None:
+        self.sender, self.left = sender, left
+
+    def __call__(self, _: FrameType, event: str, __: object) -> Any:
+        if event == "line":
+            self.left -= 1
+            if self.left == -1:
+                self.sender.nudge()
+        return self
+
+
+def test_a_handler_of_a_signal_may_interrupt_a_wake_up(spool: Spool) -> None:
+    """`nudge` is interrupted by another `nudge` at its first line, then at its second line, and so on."""
+    server = Server(NOWHERE, "ha_test")
+    line, is_done, starts = 0, False, 0
+
+    class Idle(Sender):
+        def _run(self) -> None:
+            nonlocal starts
+            starts += 1
+
+    def run() -> None:
+        nonlocal line, is_done
+        while not is_done:
+            sender = Idle(server, [spool], Notices(), timeout=1)
+            sys.settrace(trace := Interruption(sender, line))
+            sender.nudge()
+            sys.settrace(None)
+            line, is_done = line + 1, trace.left >= 0
+            sender.close(5)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20)
+    server.close()
+    assert is_done, f"the interruption of line {line} hangs"
+    assert starts == line > 10
 
 
 def test_a_cancelled_wait_leaves_no_thread_behind(server: FakeServer, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from tests.client.conftest import NOWHERE
 
 LINE = b'H{"document":{"source_agent_id":"a","target_agent_id":"b","handoff_type":"handoff","data":1}}'
 
+RESULT = b'Rtrace\t{"tool":"find","result":1}'
+
 
 class Clock:
     """Seconds that pass when a test says so."""
@@ -160,6 +162,24 @@ def test_what_may_succeed_later_is_kept(
     clock.now += 100
     sender.step()
     assert (spool.waiting(), sender.sent, sender.refused) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("status", [404, 405, 410])
+def test_tool_results_that_a_proxy_does_not_pass_on_are_kept(
+    sender_of: Callable[[str], Sender], spool: Spool, clock: Clock, server: FakeServer, status: int
+) -> None:
+    handle = server.handle
+    server.handle = lambda *_: (status, {"error": "no route"})  # type: ignore[method-assign]
+    spool.append(RESULT)
+    sender = sender_of(server.url)
+    sender.step()
+    assert (spool.waiting(), sender.refused) == (1, 0)
+    server.handle = handle  # type: ignore[method-assign]
+    # The server itself refuses the trace with a problem document.
+    server.fail(status=status)
+    clock.now += 100
+    sender.step()
+    assert (spool.waiting(), sender.refused) == (0, 1)
 
 
 def test_the_answer_of_something_else_is_no_receipt(

@@ -170,6 +170,15 @@ def test_a_guardrail_lets_the_agent_correct_its_task(server, audit, gate):
     assert len({one["trace_id"] for one in server.handoffs.values()}) == 1
 
 
+def test_a_task_without_a_guardrail_is_sent_beside_one_with_a_guardrail(server, audit, gate):
+    researcher, writer = agent("researcher", Say("Acme."), Say("Globex.")), agent("writer", *[Say("Ordered.")] * 2)
+    guarded = task(researcher, guardrail=gate().guardrail("writer"))
+    run(guarded, task(writer), task(researcher), task(writer))
+    assert audit.flush()
+    assert [one for one in routes(server) if one == ("researcher", "writer")] == [("researcher", "writer")] * 2
+    assert [one for one in data(server) if one != "Ordered."] == ["Acme.", "Globex."]
+
+
 def test_a_guardrail_that_does_not_pass_ends_the_crew(server, gate):
     server.answer("rejected", target="writer", message="The total is missing.")
     researcher, writer = agent("researcher", *[Say("Acme.")] * 2), agent("writer")

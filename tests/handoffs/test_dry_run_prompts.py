@@ -204,6 +204,21 @@ def test_without_a_key_it_ends_at_once(tenant: Tenant, model: MessagesServer, se
     assert trial.unasked == 3
 
 
+def test_the_sweep_ends_it_if_the_key_was_removed(
+    tenant: Tenant, model: MessagesServer, settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three(tenant)
+    trial = dry_runs.begin(planned(tenant))
+    settings.ANTHROPIC_API_KEY = ""
+    sent: list[str] = []
+    monkeypatch.setattr(notify, "send", lambda task=notify.TASK: sent.append(task) or True)
+    tasks.sweep()
+    trial.refresh_from_db()
+    assert trial.finished_at is not None
+    assert "No LLM key is configured" in trial.error
+    assert notify.PROMPT_TRIALS not in sent
+
+
 def test_one_whose_worker_ended_is_found_by_the_sweep_and_goes_on(
     tenant: Tenant, model: MessagesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

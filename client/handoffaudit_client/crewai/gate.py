@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from crewai.hooks import InterceptionPoint, register_hook, unregister_hook
 
@@ -50,7 +51,8 @@ class HandoffGate:
         self.type = type
         self.reason = reason
         self._traces: Memory[str, str] = Memory()
-        self._guarded: Memory[tuple[str, str, str], bool] = Memory()
+        # The outputs that a guardrail has judged, by their identity, because they have no hash.
+        self._guarded: WeakValueDictionary[tuple[int, str], Any] = WeakValueDictionary()
         self._hooks = {
             InterceptionPoint.EXECUTION_START: self._start_run,
             InterceptionPoint.PRE_STEP: self._before_task,
@@ -69,9 +71,8 @@ class HandoffGate:
         """Return a guardrail for `Task(guardrail=...)`: the agent does a blocked task again, and reads the reason."""
 
         def judge(output):  # type: ignore[no-untyped-def]  # CrewAI takes no annotation that is a text.
-            question = self._question(str(output.agent).strip(), target, data_of(output), _trace.get(), {})
-            self._guarded[question["trace"], question["source"], target] = True
-            verdict = self._gate.ask(question)
+            source, self._guarded[id(output), target] = str(output.agent).strip(), output
+            verdict = self._gate.ask(self._question(source, target, data_of(output), _trace.get(), {}))
             return (True, output) if verdict else (False, verdict.why)
 
         return judge
@@ -86,7 +87,7 @@ class HandoffGate:
         _trace.set(trace := self._trace_of(crew))
         for task in inputs_of(context.task, crew):
             source = str(task.output.agent).strip()
-            if source != target and (trace, source, target) not in self._guarded:
+            if source != target and (id(task.output), target) not in self._guarded:
                 self.client.send(**self._question(source, target, data_of(task.output), trace, {}))
 
     def _before_tool(self, call: Any) -> bool | None:

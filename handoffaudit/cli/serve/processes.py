@@ -30,7 +30,14 @@ STEADY_SECONDS = 10.0
 # a forked process.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 
-STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+def list_stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop everything; without SIGHUP if `nohup` lets the process ignore the end of a session.
+
+    SIGINT counts even if it is ignored, as a shell without job control has it for a program in the background.
+    """
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *hangup]
 
 
 @dataclass(slots=True)
@@ -244,16 +251,23 @@ def start_celery(queue: str, threads: int) -> None:
     sys.exit(worker.exitcode)
 
 
+def silence_output() -> None:
+    """Drop what is written to the standard output, except checkpoints, which go to `sys.__stdout__`."""
+    if sys.__stdout__ is not None:
+        sys.__stdout__ = os.fdopen(os.dup(1), "w", encoding="utf-8")  # type: ignore[misc]
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+
+
 def run_role(name: str, parent: int, *place: str) -> None:
     """Run a child process of the supervisor `parent`."""
     # The child gets its own session, so Ctrl-C reaches only the supervisor, which stops the children in order.
     os.setsid()
-    for number in STOP_SIGNALS:
+    for number in list_stop_signals():
         signal.signal(number, signal.SIG_DFL)
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(f"handoff-{name}")
-    with Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
+    silence_output()
     exit_with_parent(parent)
     try:
         if name == "web":

@@ -128,6 +128,21 @@ def test_a_server_that_refuses_says_why(tmp_path: Path, capsys: pytest.CaptureFi
     assert watch.summary().startswith("0 reported")
 
 
+def test_a_full_disk_does_not_end_the_watch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Full(Server):
+        def retry(self) -> int:
+            raise OSError(28, "No space left on device")
+
+    server = Full()
+    server.is_there = False
+    write(tmp_path, "planner")
+    watch = watching(tmp_path, server)
+    watch.look(0)
+    watch.look(RETRY_SECONDS)
+    assert "were not sent: [Errno 28] No space left on device" in capsys.readouterr().err
+    assert watch.counts["kept"] == 1
+
+
 def test_a_link_out_of_the_folder_is_reported_once_and_never_read(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     root = tmp_path / "run"

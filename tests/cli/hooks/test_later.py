@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.cli.hooks.conftest import KEY, PASSED, SmallGate, event, serving
+from handoffaudit.cli.hook_server import OutOfTime, Server, Undelivered
+from tests.cli.hooks.conftest import BLOCKED, KEY, PASSED, SmallGate, event, serving
 from tests.running.conftest import wait_for
 
 
@@ -140,25 +141,69 @@ def test_an_own_event_that_the_server_does_not_take_is_allowed_and_set_aside(hoo
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "said", "tried"),
     [
-        (401, "refuses the key (401: No)"),
-        (404, "has no gate for hooks (404: No): check the address"),
-        (503, "is busy or broken (503: No)"),
-        (302, "has no gate for hooks (302: No)"),
+        (401, "refuses the key (401: No)", [0, 0]),
+        (404, "has no gate for hooks (404: No): check the address", [0, 0]),
+        (503, "is busy or broken (503: No)", [0, 0, 1]),
+        (302, "has no gate for hooks (302: No)", [0, 0]),
     ],
 )
-def test_a_wrong_key_or_address_or_a_busy_server_is_no_fault_of_the_event(hook, gate, status, said):
+def test_a_wrong_key_or_address_or_a_busy_server_is_no_fault_of_the_event(hook, gate, status, said, tried):
     gate.answers({"title": "No"}, status=status)
     for number in range(2):
         done = hook(numbered(number))
         assert done.returncode == 0
         assert said in done.stderr
     assert len(hook.kept()) == 2
-    # the second was not even tried: what waits before it goes first
-    assert numbers(gate.requests) == [0, 0]
+    # With a wrong key or address, the second is not even tried: what waits before it goes first.
+    assert numbers(gate.requests) == tried
     gate.answers(PASSED)
     assert hook("", "--flush").stdout == "2 sent, 0 set aside, 0 waiting.\n"
+
+
+@pytest.mark.parametrize("status", [500, 502])
+def test_an_event_at_which_the_server_fails_keeps_back_no_other(hook, gate, status):
+    gate.answer = lambda one: (status, {"title": "Bug"}) if numbers([one]) == [0] else (200, BLOCKED)
+    hook(numbered(0))
+    done = hook(numbered(1), "--block-exit", "2")
+    assert done.returncode == 2
+    assert f"An event from before was not sent: {gate.url} is busy or broken ({status}: Bug)." in done.stderr
+    # For some minutes, the event is not tried again.
+    done = hook(numbered(2), "--block-exit", "2")
+    assert (done.returncode, "from before" in done.stderr) == (2, False)
+    assert numbers(gate.requests) == [0, 0, 1, 2]
+    gate.answers(PASSED)
+    assert hook("", "--flush").stdout == "1 sent, 0 set aside, 0 waiting.\n"
+    assert numbers(gate.taken) == [1, 2, 0]
+
+
+def test_many_events_at_which_the_server_fails_keep_back_no_other(hook_without_server, closed_gate):
+    hook, gate = hook_without_server, closed_gate
+    for number in range(6):
+        hook(numbered(number))
+    gate.answer = lambda one: (500, {"title": "Bug"}) if numbers([one])[0] < 4 else (200, PASSED)
+    with serving(gate):
+        for number in (6, 7):
+            hook(numbered(number))
+        # A broken server is not asked about every event.
+        assert numbers(gate.requests) == [0, 1, 2, 6, 3, 4, 5, 7]
+        assert hook("", "--flush").stdout == "0 sent, 0 set aside, 4 waiting.\n"
+    assert [json.loads(one["body"]) for one in hook.kept()] == [numbered(number) for number in range(4)]
+
+
+def test_a_long_event_has_time_in_proportion(monkeypatch):
+    limits = []
+
+    def limit(seconds):
+        limits.append(seconds)
+        raise OutOfTime
+
+    monkeypatch.setattr("handoffaudit.cli.hook_server.time_limit", limit)
+    for size, seconds in ((1000, 65.0), (1000, 0.0), (8 * 1024**2, 65.0), (8 * 1024**2, 0.0)):
+        with pytest.raises(Undelivered, match="gave no answer within"):
+            Server("http://127.0.0.1:9", KEY).post("x" * size, "id", seconds)
+    assert [round(one) for one in limits] == [70, 5, 70, 69]
 
 
 def test_a_server_that_does_not_answer_in_time_is_away(hook, gate):

@@ -101,6 +101,14 @@ def test_what_a_command_leaves_running_keeps_nobody(tmp_path, redirected):
     wait_for(lambda: not alive(child))
 
 
+def test_a_command_whose_processes_may_not_be_killed_has_its_result(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.killpg", refuse)
+    assert run_command(["/bin/sh", "-c", "exit 4"], tmp_path, 200).code == 4
+
+
 def test_of_the_output_the_end_is_kept(tmp_path):
     ran = run_command(["/bin/sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x; echo the end"], tmp_path, 200)
     assert len(ran.output) == KEPT_BYTES

@@ -1,8 +1,13 @@
+import os
+import signal
 import socket
+import subprocess
+import sys
 
 import pytest
 
 from handoffaudit.cli import Stop, up
+from handoffaudit.cli.serve.processes import list_stop_signals
 
 
 def test_the_names_follow_the_host():
@@ -46,3 +51,35 @@ def test_a_port_that_gets_free_in_time_is_taken(monkeypatch):
         with pytest.raises(Stop, match="is taken by another program"):
             up.check_port("127.0.0.1", port)
     up.check_port("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("of_the_shell", "stops"), [(signal.SIG_IGN, False), (signal.SIG_DFL, True)])
+def test_the_end_of_a_session_stops_it_only_without_nohup(of_the_shell, stops):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    supervisor = up.Supervisor([], tell=print)
+    try:
+        signal.signal(signal.SIGHUP, of_the_shell)
+        up.obey_signals(supervisor)
+        assert (signal.SIGHUP in list_stop_signals()) is stops
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert supervisor.stopping is stops
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_only_checkpoints_of_a_child_reach_the_standard_output():
+    code = """
+from django.conf import settings
+from handoffaudit.cli.serve.processes import silence_output
+from handoffaudit.trust.checkpoints import _write_to
+silence_output()
+print("noise", flush=True)
+_write_to("-", b"{}\\n")
+"""
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "handoffaudit.settings"}
+    setup = "import django; django.setup()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", setup + code], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stdout == "{}\n"

@@ -4,15 +4,17 @@ import hashlib
 from collections.abc import Callable
 from datetime import timedelta
 
+import orjson
 import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import group_members
+from handoffaudit.diagnostics import group_members, group_queries
 from handoffaudit.diagnostics.group_members import Route, days_of, handoffs_of, is_growing, routes_of
 from handoffaudit.diagnostics.group_queries import SORTS, GroupFilters, GroupPage, count_regressed, list_groups
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, FindingGroupRoute
 from handoffaudit.filter_fields import FilterError
+from handoffaudit.handoffs.export import Form
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review import queue as review_queue
@@ -52,6 +54,24 @@ def codes(page: GroupPage) -> list[str]:
 
 def listed(tenant: Tenant, **asked: str) -> list[str]:
     return codes(list_groups(tenant, GroupFilters.from_query(asked)))
+
+
+@pytest.mark.parametrize("sort", ["urgent", "newest", "most", "waiting"])
+def test_an_export_has_each_group_once_while_the_ranks_change(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, sort: str
+) -> None:
+    monkeypatch.setattr(group_queries, "EXPORTED_AT_ONCE", 1)
+    a, b, c = (
+        made(tenant, name, number, ago=timedelta(days=9 - number))
+        for name, number in zip("abc", (3, 2, 1), strict=True)
+    )
+    ranks = iter([{a.pk: 3, b.pk: 2, c.pk: 1}, {a.pk: 1, b.pk: 5, c.pk: 9}, {a.pk: 1}])
+    monkeypatch.setattr(group_queries, "waiting", lambda tenant: group_members.Waiting(next(ranks)))
+    parts = group_queries.export_groups(tenant, GroupFilters(sort=sort), Form.NDJSON)
+    lines = [next(parts)]
+    FindingGroup.objects.filter(pk=c.pk).update(number=9, last_seen=timezone.now())
+    lines += parts
+    assert [orjson.loads(line)["code"] for line in lines] == ["a", "b", "c"]
 
 
 def test_what_was_seen_last_stands_first_and_what_came_back_before_it(tenant: Tenant) -> None:

@@ -48,7 +48,7 @@ def array_items(stream: BufferedReader, name: str, longest: int) -> Iterator[tup
                 f"Item {number} of the array in {name} is not valid JSON: the items before are stored; fix the item and"
                 " import the file again, or write one document per line."
             )
-        yield number, found.encode()
+        yield number, found.encode("utf-8", "surrogateescape")
         text.skip(",")
 
 
@@ -91,7 +91,7 @@ class _ArrayText:
         if self._ended:
             return False
         rest = self._text[self._at :]
-        read = self._stream.read(max(ARRAY_CHUNK, len(rest)))
+        read = self._stream.read1(max(ARRAY_CHUNK, len(rest)))
         self._ended = not read
         self._text, self._at = rest + self._decoder.decode(read, final=self._ended), 0
         return True
@@ -105,6 +105,9 @@ STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 
 CHUNK = 1024 * 1024
+
+# `peek` returns at most one buffer, and the beginning of a file tells lines from a document.
+BUFFER_BYTES = 64 * 1024
 
 # Below this size the ratio of unpacked to packed size does not matter.
 FREE_BYTES = 8 * 1024 * 1024
@@ -135,12 +138,12 @@ class Source:
                 finalize(self, bottom.close)
                 self.size = Path(path).stat().st_size
             self._counted = _Counted(bottom)
-            plain = io.BufferedReader(self._counted)
+            plain = io.BufferedReader(self._counted, BUFFER_BYTES)
             self._packed = packed = plain.peek(2)[:2] == GZIP_MAGIC
         except OSError as error:
             raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
-        unpacked = cast("io.RawIOBase", gzip.GzipFile(fileobj=plain)) if packed else self._counted
-        self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked) if packed else plain
+        unpacked = _Unpacked(gzip.GzipFile(fileobj=plain)) if packed else self._counted
+        self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked, BUFFER_BYTES) if packed else plain
 
     @property
     def read_bytes(self) -> int:
@@ -156,7 +159,7 @@ class Source:
         Raises `Stop` if a gzip file unpacks to more than `most_ratio` times its size.
         """
         size = 0
-        for chunk in self._convert_errors(iter(partial(self._stream.read, CHUNK), b"")):
+        for chunk in self._convert_errors(iter(partial(self._stream.read1, CHUNK), b"")):
             size += len(chunk)
             if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
                 raise Stop(
@@ -205,13 +208,15 @@ class Source:
         """Return `lines`, unless the file begins with a JSON array, or with a document over several lines."""
         if self.path.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
             return "lines"
-        start = self._stream.peek(65536).lstrip()
-        first = start.split(b"\n", 1)[0].strip()
+        start = self._stream.peek(BUFFER_BYTES).lstrip()
+        first, end, _ = start.partition(b"\n")
+        first = first.strip()
         if is_json(first):
             return "array" if first.startswith(b"[") else "lines"
         if start.startswith(b"["):
             return "array"
-        return "document" if first.endswith((b"{", b"[", b",")) and start.startswith(b"{") else "lines"
+        # Without a line end, the last character of `first` may be in the middle of its line.
+        return "document" if end and first.endswith((b"{", b"[", b",")) and start.startswith(b"{") else "lines"
 
 
 def is_json(text: bytes) -> bool:
@@ -243,6 +248,29 @@ class _Counted(io.RawIOBase):
     def close(self) -> None:
         self._bottom.close()
         super().close()
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a gzip file. An error is raised only after all content before it was read."""
+
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        self._packed = packed
+        self._error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
+        size = 0
+        try:
+            while self._error is None and size < len(buffer) and (read := self._packed.read1(len(buffer) - size)):
+                buffer[size : size + len(read)] = read
+                size += len(read)
+        except (EOFError, OSError, zlib.error) as error:
+            self._error = error
+        if self._error and not size:
+            raise self._error
+        return size
 
 
 _LINES = (".jsonl", ".ndjson")
@@ -277,7 +305,7 @@ class Documents(Source):
         """Return `lines` if the file name says so, or an early line of several is a JSON object by itself."""
         if self.path.removesuffix(".gz").endswith(_LINES):
             return "lines"
-        start = self._stream.peek(65536).lstrip()
+        start = self._stream.peek(BUFFER_BYTES).lstrip()
         *lines, _ = start.split(b"\n")
         alone = start.startswith(b"{") and any(_is_object(line) for line in lines)
         return "lines" if alone else "document"

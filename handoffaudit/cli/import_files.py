@@ -324,13 +324,13 @@ def _batch_items(items: Iterator[Item]) -> Iterator[list[Item]]:
             item = next(items, None)
         except Stop as error:
             item, stopped = None, error
-        if item is not None:
-            batch.append(item)
-            size += len(item.sent)
-        if batch and (item is None or len(batch) >= BATCH_ITEMS or size >= BATCH_BYTES):
+        if batch and (item is None or len(batch) >= BATCH_ITEMS or size + len(item.sent) >= BATCH_BYTES):
             yield batch
             batch, size = [], 0
         if item is None:
             break
+        batch.append(item)
+        # A line end follows each item in the body of a request.
+        size += len(item.sent) + 1
     if stopped:
         raise stopped

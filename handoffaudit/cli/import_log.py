@@ -130,17 +130,22 @@ class ServerLogReceiver(Server):
 
 
 def _join_blocks(found: Iterable["Block"]) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks joined to parts, with the number of each part's first line."""
+    """Yield blocks joined to parts, with the number of each part's first line. An error comes after the last part."""
     part: list[bytes] = []
     first_line, size, lines = 1, 0, 0
-    for block in found:
-        first_line = first_line if part else block.first_line
-        part.append(block.text)
-        size += len(block.text)
-        lines += block.lines
-        if size >= PART_BYTES or lines >= PART_LINES:
+    try:
+        for block in found:
+            first_line = first_line if part else block.first_line
+            part.append(block.text)
+            size += len(block.text)
+            lines += block.lines
+            if size >= PART_BYTES or lines >= PART_LINES:
+                yield first_line, b"".join(part)
+                part, size, lines = [], 0, 0
+    except Exception:
+        if part:
             yield first_line, b"".join(part)
-            part, size, lines = [], 0, 0
+        raise
     if part:
         yield first_line, b"".join(part)
 

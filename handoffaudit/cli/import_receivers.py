@@ -42,13 +42,13 @@ class Server:
     again = "import again"
 
     def __init__(self, url: str, key: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise Stop(f"{url!r} is not the address of a server: write it like https://audit.example.com.")
-        self._url = url.rstrip("/")
+        from handoffaudit.cli.hook_server import check_server
+
+        self._url = check_server(url, key, 2).url
+        parts = urlsplit(self._url)
         self._base = f"{parts.path.rstrip('/')}/api/v1"
         connection_type = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = connection_type(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
+        self._connection = connection_type(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS)
         self._headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
 
     def close(self) -> None:
@@ -99,7 +99,8 @@ class Server:
                 f" {self.scope}.",
                 1,
             )
-        if status == 404 or not parsed:
+        # A proxy before the server refuses a body that is too large with a page of its own.
+        if status == 404 or not (parsed or status == 413):
             raise Stop(f"{self._url} answers with {status} and is not a handoffaudit server: check --url.", 1)
         return parsed
 
@@ -114,16 +115,25 @@ class ServerReceiver(Server):
         answers: dict[int, Answer] = {}
         together = [(at, item) for at, item in enumerate(items) if not item.raw]
         if together:
-            body = b"\n".join(item.sent for _, item in together)
-            status, response = self.post("/handoffs/batch", body, "application/x-ndjson")
-            if status != 200:
-                raise Stop(f"{self._url} does not take the batch ({describe_refusal(status, response)}).", 1)
-            for (at, _), one in zip(together, response["items"], strict=True):
-                answers[at] = _read_answer(one["status"], one)
+            sent = self._send_batch([item for _, item in together])
+            answers = {at: answer for (at, _), answer in zip(together, sent, strict=True)}
         for at, item in enumerate(items):
             if item.raw:
                 answers[at] = self._send_raw(item)
         return [answers[at] for at in range(len(items))]
+
+    def _send_batch(self, items: Sequence[Item]) -> list[Answer]:
+        """Send a batch, in halves if it is too large for the server or for a proxy before it."""
+        body = b"\n".join(item.sent for item in items)
+        status, response = self.post("/handoffs/batch", body, "application/x-ndjson")
+        if status == 413 and len(items) == 1:
+            return [_read_answer(status, response)]
+        if status == 413:
+            half = len(items) // 2
+            return self._send_batch(items[:half]) + self._send_batch(items[half:])
+        if status != 200:
+            raise Stop(f"{self._url} does not take the batch ({describe_refusal(status, response)}).", 1)
+        return [_read_answer(one["status"], one) for one in response["items"]]
 
     def _send_raw(self, item: Item) -> Answer:
         query = {"handoff_id": item.handoff_id}

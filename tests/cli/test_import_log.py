@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.cli import Stop, bootstrap, documents, import_log
 from handoffaudit.cli.import_log import command
 from handoffaudit.diagnostics.logs import index, store, upload
-from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK
+from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK, Block
 from handoffaudit.diagnostics.models import LogImport
 from tests.api.support import make_key
 from tests.diagnostics.logs.support import counted, gate_lines, health_line
@@ -149,3 +150,14 @@ def test_nor_is_it_sent_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_part_for_a_server_is_not_refused_however_alike_its_lines_are() -> None:
     assert import_log.PART_BYTES + LONGEST_BLOCK <= upload.FREE_BYTES
+
+
+def test_blocks_before_an_error_are_sent_as_a_part() -> None:
+    def broken() -> Iterator[Block]:
+        yield Block(b"one\n", ended=True, first_line=1, lines=1)
+        raise Stop("damaged")
+
+    found = import_log._join_blocks(broken())
+    assert next(found) == (1, b"one\n")
+    with pytest.raises(Stop, match="damaged"):
+        next(found)

@@ -48,9 +48,13 @@ class Block:
 
 
 def cut_blocks(stream: Iterable[bytes], first_line: int = 1) -> Iterator[Block]:
-    """Yield the blocks of a stream that comes in pieces of any size. An empty stream has no blocks."""
+    """Yield the blocks of a stream that comes in pieces of any size. The lines before an error are the last block."""
     cutter = Cutter(first_line)
-    yield from cutter.feed(stream)
+    try:
+        yield from cutter.feed(stream)
+    except Exception:
+        yield from cutter.close()
+        raise
     yield from cutter.close()
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from handoffaudit.cli import Stop, documents
-from handoffaudit.cli.documents import Source
+from handoffaudit.cli.documents import Documents, Source
 
 
 def pieces(path):
@@ -85,3 +85,54 @@ def test_read_bytes_reach_the_size(tmp_path):
 def test_an_empty_file_has_nothing(tmp_path):
     (tmp_path / "a.jsonl").touch()
     assert pieces(tmp_path / "a.jsonl") == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("source", [Source, Documents])
+@pytest.mark.parametrize("length", [8_192, 60_000])
+def test_lines_are_told_from_a_document_although_the_first_is_long(tmp_path, source, length, packed):
+    start = b'{"a": "'
+    first = start + b"x" * (length - len(start) - 2) + b'","b": 1}'
+    text = first + b'\n{"c": 2}\n'
+    path = tmp_path / "a.txt"
+    path.write_bytes(gzip.compress(text) if packed else text)
+    assert [piece.text for piece in source(str(path)).pieces()] == [first, b'{"c": 2}']
+
+
+def test_the_last_character_of_an_incomplete_line_decides_nothing(tmp_path):
+    start = b'{"a": "'
+    first = start + b"x" * (documents.BUFFER_BYTES - len(start) - 2) + b'","b": 1}'
+    (tmp_path / "a.txt").write_bytes(first + b"\n{}\n")
+    assert pieces(tmp_path / "a.txt") == [(1, first), (2, b"{}")]
+
+
+def test_a_byte_that_is_not_utf8_stays_in_its_item_of_an_array(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'[{"a": 1},\n {"b": "caf\xe9"}, 3]')
+    assert pieces(tmp_path / "a.json") == [(1, b'{"a": 1}'), (2, b'{"b": "caf\xe9"}'), (3, b"3")]
+
+
+def damaged(data: bytes) -> bytes:
+    """Return a gzip stream of several chunks whose last bytes are missing."""
+    return gzip.compress(data, 0)[:-10_000]
+
+
+def test_chunks_before_the_damage_are_read(tmp_path):
+    data = bytes(range(256)) * 1000
+    path = tmp_path / "a.gz"
+    path.write_bytes(damaged(data))
+    read = []
+    with pytest.raises(Stop, match="is damaged"):
+        read.extend(Source(str(path)).chunks())
+    assert len(b"".join(read)) > len(data) - 11_000
+    assert data.startswith(b"".join(read))
+
+
+def test_items_before_the_damage_are_read(tmp_path):
+    items = [b'{"number": %06d}' % (100_000 + at) for at in range(20_000)]
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(damaged(b"[%s]" % b",\n".join(items)))
+    read = []
+    with pytest.raises(Stop, match="is damaged"):
+        read.extend(piece.text for piece in Source(str(path)).pieces())
+    assert len(read) > 19_000
+    assert read == items[: len(read)]

@@ -77,3 +77,10 @@ def test_what_is_refused_is_told_with_its_reason_and_lines(tenant, lines, tmp_pa
     }
     assert "line 2, 3" in report.as_text()
     assert report.as_json()["refused"] == 4
+
+
+def test_a_broken_document_of_an_array_is_stored_as_rejected(tenant, tmp_path):
+    path = tmp_path / "array.json"
+    path.write_bytes(b'[%s,\n {"data": "caf\xe9"}]' % json.dumps(PAYLOAD).encode())
+    assert bring(tenant, path).counts == {"taken": 1, "rejected": 1}
+    assert b'{"data": "caf\xe9"}' in {bytes(kept) for kept in HandoffBody.objects.values_list("original", flat=True)}

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from handoffaudit.cli.import_files import Occurrences, make_item
+from handoffaudit.cli import import_files
+from handoffaudit.cli.import_files import Item, Occurrences, make_item
 
 
 def item(line: bytes, occurrences=None):
@@ -71,3 +72,14 @@ def test_json_that_is_no_object_is_a_document_too():
     made = item(b"[1, 2]")
     assert not made.raw
     assert json.loads(made.sent)["document"] == [1, 2]
+
+
+def test_a_batch_stays_within_its_bytes(monkeypatch):
+    monkeypatch.setattr(import_files, "BATCH_BYTES", 10)
+    items = [Item(at, str(at), b"x" * size) for at, size in enumerate([4, 4, 4, 30, 1])]
+    assert [[item.number for item in batch] for batch in import_files._batch_items(iter(items))] == [
+        [0, 1],
+        [2],
+        [3],
+        [4],
+    ]

@@ -138,3 +138,30 @@ def test_what_another_try_would_not_mend_stops_it(server, status, said):
     with pytest.raises(Stop, match=said) as stopped:
         send(server)
     assert stopped.value.code == 1
+
+
+@pytest.mark.parametrize("url", ["http://h:99999", "http://u:p@h", "ftp://h", "h"])
+def test_a_wrong_address_is_refused(url):
+    with pytest.raises(Stop, match=r"address"):
+        ServerReceiver(url, "secret")
+
+
+@pytest.mark.parametrize("key", ["ha_secret\r", "ha_secret\n", "ha_sécret", "ha secret"])
+def test_a_key_that_no_header_can_have_is_refused_without_being_named(key):
+    with pytest.raises(Stop, match="HANDOFFAUDIT_KEY") as stopped:
+        ServerReceiver("http://127.0.0.1:1", key)
+    assert key.strip() not in stopped.value.message
+
+
+def test_a_batch_that_is_too_large_for_the_server_is_halved(server):
+    items = [make_item(at, b'{"a": %d}' % at, Occurrences()) for at in range(3)]
+    one = {"status": 202, "issues": []}
+    large = (413, {}, b"<html>Request Entity Too Large</html>")
+    refused = (413, {}, {"title": "Too large", "detail": "Raise the limit."})
+    server.script = [large, (200, {}, {"items": [one]}), large, (200, {}, {"items": [one]}), refused]
+    client = ServerReceiver(server.url, "secret")
+    answers = client.send(items)
+    client.close()
+    assert [answer.status for answer in answers] == [202, 202, 413]
+    assert (answers[2].why, answers[2].remedy) == ("413 Too large", "Raise the limit.")
+    assert [body.count(b"\n") + 1 for _, _, body in server.seen] == [3, 1, 2, 1, 1]

@@ -1,13 +1,14 @@
 """Tests that the ends of blocks depend on their lines alone."""
 
 import random
+from collections.abc import Iterator
 from itertools import islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.diagnostics.logs.blocks import APART, LONGEST_BLOCK, MOST_LINES, Cutter, cut_blocks, ends_block
+from handoffaudit.diagnostics.logs.blocks import APART, LONGEST_BLOCK, MOST_LINES, Block, Cutter, cut_blocks, ends_block
 from handoffaudit.validation.logs.reader import LONGEST_LINE
 from tests.scale import examples
 
@@ -114,3 +115,14 @@ def test_a_stream_that_is_cut_in_parts_has_the_same_blocks(part: int) -> None:
         carry, first_line, since = cutter.carry, cutter.first_line, cutter.since
     found += cutter.close()
     assert found == list(cut_blocks([data]))
+
+
+def test_lines_before_an_error_of_the_stream_are_the_last_block() -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"one\ntwo\nth"
+        raise OSError("the disk is gone")
+
+    found = cut_blocks(broken())
+    assert next(found) == Block(b"one\ntwo\nth", ended=False, first_line=1, lines=3)
+    with pytest.raises(OSError, match="gone"):
+        next(found)

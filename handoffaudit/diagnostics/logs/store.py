@@ -102,8 +102,8 @@ def store_log(
                 taking.add(part, pool)
                 if on_progress:
                     on_progress(taking.refresh())
-    except Exception as error:
-        taking.break_off(str(error))
+    except BaseException as error:
+        taking.break_off(str(error) or "it was stopped.")
         raise
     taking.end()
     return taking.refresh()

@@ -136,6 +136,9 @@ log = structlog.get_logger(__name__)
 # After this time, a request that uploads a log has ended, even if its server died.
 ABANDONED: Final = timedelta(hours=1)
 
+# After this time, a process that stores a log itself, as `handoffaudit import-log` does, has ended, too.
+STOPPED: Final = timedelta(days=1)
+
 # The cutter splits this many bytes into lines at a time.
 _PIECE: Final = 64 * 1024
 
@@ -254,13 +257,14 @@ def park_exhausted() -> None:
 
 
 def _filter_abandoned() -> "QuerySet[LogImport]":
-    late = timezone.now() - ABANDONED
-    return LogImport.objects.filter(received_at=None, error="", started_at__lt=late, parts__isnull=False).distinct()
+    now = timezone.now()
+    is_abandoned = Q(started_at__lt=now - STOPPED) | Q(started_at__lt=now - ABANDONED, parts__isnull=False)
+    return LogImport.objects.filter(is_abandoned, received_at=None, error="").distinct()
 
 
 def _end_abandoned() -> None:
-    """Record that the rest of an abandoned upload will not arrive, so that workers store the parts that arrived."""
-    message = store.broken_message("the server ended during the upload. The lines that arrived are stored.")
+    """Record that the rest of an abandoned log will not arrive, so that workers store the parts that arrived."""
+    message = store.broken_message("the process that received it ended. The lines that arrived are stored.")
     LogImport.objects.filter(pk__in=list(_filter_abandoned().values_list("pk", flat=True)[:100])).update(error=message)
 
 

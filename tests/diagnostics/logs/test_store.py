@@ -152,6 +152,16 @@ def test_what_came_before_the_stream_broke_stays(tenant: Tenant) -> None:
     assert counted(tenant) == {"gate": 200_000}
 
 
+def test_an_import_that_a_person_stops_says_so(tenant: Tenant) -> None:
+    def stopped() -> Iterator[bytes]:
+        yield gate_lines(1, 3)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.store_log(tenant, "app.log", "a test", stopped())
+    assert LogImport.objects.get().error == "The import broke off: it was stopped."
+
+
 def at_once(*works: Callable[[], object]) -> None:
     failed: list[Exception] = []
 

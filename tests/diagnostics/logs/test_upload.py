@@ -151,4 +151,15 @@ def test_what_a_server_left_when_it_ended_is_stored_later(tenant: Tenant) -> Non
     LogImport.objects.update(started_at=timezone.now() - 2 * upload.ABANDONED)
     assert upload.anything_waits()
     assert finished(made).lines == 20_000
-    assert "the server ended" in made.error
+    assert "the process that received it ended" in made.error
+
+
+def test_an_import_whose_process_was_killed_ends_after_a_day(tenant: Tenant) -> None:
+    killed = store.begin_import(tenant, "app.log", "a test")
+    for age, ends in ((2 * upload.ABANDONED, False), (upload.STOPPED + upload.ABANDONED, True)):
+        LogImport.objects.update(started_at=timezone.now() - age)
+        assert upload.anything_waits() is ends
+        upload.drain()
+        killed.refresh_from_db()
+        assert bool(killed.error) is ends
+    assert not upload.anything_waits()

@@ -111,7 +111,7 @@ def find_roles(claims: Mapping[str, Any]) -> dict[str, Role]:
 
 
 def managed_slugs() -> set[str]:
-    """Return the short names of the tenants whose members the provider manages: all tenants that the settings name."""
+    """Return the short names of all tenants in the settings of the provider, which manages their members."""
     return {parse_grant(text)[0] for text in list_grants()}
 
 
@@ -173,7 +173,7 @@ def _apply(identity: Identity, roles: dict[str, Role]) -> Admission:
 
 
 def _lock_tenants(identity: Identity) -> list[Tenant]:
-    """Lock the tenants that the sign-in can change or record, and return those whose members the provider manages.
+    """Lock the tenants that the sign-in can change or record, and return those in the settings of the provider.
 
     Every change locks tenants before people, in the order of their keys, so that two changes cannot deadlock.
     """

@@ -263,7 +263,7 @@ def _sync_folder(folder: Path) -> None:
 # The server stores and judges an event even if no client waits for the verdict.
 NO_WAIT_SECONDS = 0.0
 
-# After so many failures in a row, the server is the cause and not the entries.
+# After this number of failures in a row, the cause is the server and not an entry.
 MOST_FAILURES = 3
 
 UNREADABLE = "The file can't be read as an event."

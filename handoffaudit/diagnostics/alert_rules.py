@@ -52,15 +52,15 @@ def last_received(tenant: Tenant) -> datetime | None:
 
 
 def _filter_sent(tenant: Tenant) -> "QuerySet[Handoff]":
-    """Return the handoffs whose senders named a time, the last received first."""
+    """Return the handoffs that have a time of their sender, ordered by receipt, the newest first."""
     return Handoff.objects.filter(tenant=tenant, sent_at__isnull=False).order_by("-received_at")
 
 
 def _list_late(tenant: Tenant, since: datetime, first: datetime) -> list[tuple[str, bool]]:
-    """Return the state and `unverified` of handoffs that were received since a moment, with a time before `first`.
+    """Return the state and `unverified` of late handoffs: received after `since`, with a time before `first`.
 
-    The id has the time of the handoff, so a range of ids leaves them out. They are looked for among the last
-    `COUNTED_AT_MOST` handoffs whose senders named a time.
+    Ids have the time of the handoff, so a range of ids does not contain late handoffs. The search reads the newest
+    `COUNTED_AT_MOST` handoffs that have a time of their sender.
     """
     rows = _filter_sent(tenant).filter(received_at__gte=since).values_list("id", "state", "unverified")
     first_id = first_id_at(first)

@@ -32,7 +32,7 @@ MOST_AGENTS: Final = 20
 
 _WEEK: Final = timedelta(days=7)
 
-# The reports that this process knows to be sent, so that a sweep asks the database only when a report is due.
+# The time of the newest report that is known to be sent. A sweep reads the database only when a report is due.
 _sent: dict[str, datetime] = {}
 
 

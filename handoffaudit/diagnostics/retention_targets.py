@@ -195,9 +195,9 @@ def _remove_events(due: DueRows) -> int:
 
 
 def _remove_tasks(tenant: Tenant, terms: Terms, most: int) -> int:
-    """Remove some records of tasks whose handoffs are as old as the hook events that are removed.
+    """Remove a batch of tasks whose handoffs are older than the term of hook events.
 
-    Tasks that are still open stay. A task that ended without any handoff has no time, and no later event needs it.
+    Open tasks stay. A task that ended without a handoff has no time. It is removed as well, because no event needs it.
     """
     first_kept = first_id_at(terms.before)
     old = (

@@ -186,7 +186,7 @@ class NamedLease:
         self._all.filter(name=self.name).update(at=BEGINNING)
 
     def read(self, *, lock: bool = False) -> datetime | None:
-        """Return the time until which the lease is held, or None if nobody has taken it yet.
+        """Return the end of the lease, or None if nobody has taken it yet.
 
         With `lock`, nobody can take, renew, end or revoke the lease before the transaction ends.
         """

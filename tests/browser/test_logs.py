@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.product import ACCEPTED, Product, Sender, sample
-from tests.browser.watching import settled, violations
+from tests.browser.watching import select_two, violations
 from tests.running.conftest import wait_for
 
 pytestmark = pytest.mark.browser
@@ -149,13 +149,7 @@ def test_lines_are_selected_by_keys_and_exported(open_page, sender):
     send(sender, "selected", line("selected first"), line("selected last"))
     page = open_page("rui")
     page.goto(f"{sender.pages}diagnostics/logs/?q=selected")
-    bar = page.get_by_role("form", name="Selected log lines")
-    expect(bar).to_be_hidden()
-    for key in ("j", "x", "j", "x"):
-        page.keyboard.press(key)
-    expect(bar).to_be_visible()
-    expect(page.locator("#live-told")).to_have_text("2 selected")
-    settled(page)
+    bar = select_two(page, "Selected log lines")
     assert violations(page) == []
     with page.expect_download() as download:
         bar.get_by_role("button", name="Export NDJSON").click()

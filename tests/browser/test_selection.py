@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.product import Sender
-from tests.browser.watching import overflow, settled, violations
+from tests.browser.watching import overflow, select_two, settled, violations
 
 pytestmark = pytest.mark.browser
 
@@ -17,13 +17,7 @@ OpenPage = Callable[..., Page]
 def test_rows_are_selected_by_keys_and_assigned(open_page: OpenPage, default: Sender) -> None:
     page = open_page("rui")
     page.goto(f"{default.pages}handoffs/?state=rejected")
-    bar = page.get_by_role("form", name="Selected handoffs")
-    expect(bar).to_be_hidden()
-    for key in ("j", "x", "j", "x"):
-        page.keyboard.press(key)
-    expect(bar).to_be_visible()
-    expect(page.locator("#live-told")).to_have_text("2 selected")
-    settled(page)
+    select_two(page, "Selected handoffs")
     assert violations(page) == []
     # Typing in the list moves on from the row of the checkbox, too.
     page.locator(".row-select").nth(1).focus()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import ConsoleMessage, Page, Request, Response, expect
+from playwright.sync_api import ConsoleMessage, Locator, Page, Request, Response, expect
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # The status of a rejected form, which is shown in its own place on the page.
@@ -122,6 +122,18 @@ def settled(page: Page) -> None:
     """Wait until htmx has swapped everything: htmx focuses the element with `autofocus` only after a short delay."""
     page.wait_for_load_state()
     expect(page.locator(".htmx-request, .htmx-swapping, .htmx-added, .htmx-settling")).to_have_count(0)
+
+
+def select_two(page: Page, name: str) -> Locator:
+    """Select the first two rows by keys, and return the bar of actions with this name, which appears then."""
+    bar = page.get_by_role("form", name=name)
+    expect(bar).to_be_hidden()
+    for key in ("j", "x", "j", "x"):
+        page.keyboard.press(key)
+    expect(bar).to_be_visible()
+    expect(page.locator("#live-told")).to_have_text("2 selected")
+    settled(page)
+    return bar
 
 
 def overflow(page: Page) -> int:

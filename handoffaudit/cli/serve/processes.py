@@ -252,7 +252,7 @@ def start_celery(queue: str, threads: int) -> None:
 
 
 def silence_output() -> None:
-    """Drop what is written to the standard output, except checkpoints, which go to `sys.__stdout__`."""
+    """Discard the standard output, except checkpoints, which are written to `sys.__stdout__`."""
     if sys.__stdout__ is not None:
         sys.__stdout__ = os.fdopen(os.dup(1), "w", encoding="utf-8")  # type: ignore[misc]
     with Path(os.devnull).open("w") as nowhere:

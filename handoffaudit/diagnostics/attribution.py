@@ -93,7 +93,7 @@ def run() -> int:
 def rebuild() -> int:
     """Discard all attributions, attribute everything again, and return the number of handoffs.
 
-    Raise `RuntimeError` if another process is attributing handoffs and does not end.
+    Raise `RuntimeError` if another process is attributing handoffs and does not end, or takes over meanwhile.
     """
     deadline = time.monotonic() + LEASE.LENGTH.total_seconds() + 1
     while (held_until := LEASE.acquire()) is None:
@@ -110,8 +110,9 @@ def rebuild() -> int:
         while held_until and (found := _attribute_part()):
             number += found
             held_until = LEASE.renew(held_until)
-        if held_until:
-            group_store.drop_empty()
+        if not (held_until and (held_until := LEASE.renew(held_until))):
+            raise RuntimeError("the attributions were taken over by another process: try again later")
+        group_store.drop_empty()
     finally:
         LEASE.release(held_until)
     return number

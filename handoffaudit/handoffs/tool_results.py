@@ -246,7 +246,10 @@ def _make_room_beside(
         else:
             size += row.size
             if call_id in replaced:
-                of_trace.filter(pk=replaced[call_id].pk).update(call_id=f"{call_id[:150]} (replaced {row.pk.hex})")
+                before = replaced[call_id]
+                name = f"{call_id[:130]} (replaced {before.grade} {row.pk.hex})"
+                # It is kept, and is no longer evidence beside the better result.
+                of_trace.filter(pk=before.pk).update(call_id=name, grade=Grade.SAID)
     replaced.clear()
     return refused
 

@@ -233,7 +233,7 @@ _LEAST: Final = UUID(int=0)
 
 
 def _select_facts(trace: str, after: str, before: str) -> str:
-    """Return the SQL of the newest facts of a range of handoffs of a trace, within the limits."""
+    """Return the SQL of the newest facts of a range of handoffs of a trace, with the first one beyond `MOST_TEXT`."""
     table = TraceFact._meta.db_table  # noqa: SLF001 -- documented API
     return f"""
         SELECT kind, trace_id, label, content, CAST(handoff_id AS text) AS pk FROM (
@@ -241,7 +241,7 @@ def _select_facts(trace: str, after: str, before: str) -> str:
                 SELECT * FROM "{table}" WHERE tenant_id = %s AND trace_id = {trace}
                 AND handoff_id >= {after} AND handoff_id < {before} ORDER BY handoff_id DESC LIMIT %s
             ) AS newest
-        ) AS sized WHERE size <= %s
+        ) AS sized WHERE size - LENGTH(content) <= %s
     """  # noqa: S608
 
 

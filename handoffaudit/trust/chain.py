@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs.models import Event, Handoff, Verdict
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import seals
 from handoffaudit.trust.models import Seal, SealKind, SealProgress
@@ -72,11 +72,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """A retention run that removed rows of these kinds, of handoffs from before a time; `is_open` until its end."""
+    """A retention run that removed rows of these kinds, of handoffs from before a time."""
 
     kinds: tuple[int, ...]
     before: datetime
-    is_open: bool
 
 
 def verify(tenant: Tenant, key: str | None) -> Report:
@@ -173,11 +172,13 @@ def _verify_rows(
         report.add(f"seal {seal.number}: its list of rows cannot be read")
         return set()
     stored = seals.read_rows(listed)
-    present = _find_handoffs({one.handoff for one in listed if (one.kind, one.number) not in stored})
+    missing = {one.handoff for one in listed if (one.kind, one.number) not in stored}
+    # A run drops whole partitions of verdicts and documents, also those of handoffs that a hold or a longer term keeps.
+    present = {EVENT: _list_stored(Handoff, missing), VERDICT: _list_stored(HandoffBody, missing)}
     for one in listed:
         row = stored.get((one.kind, one.number))
         report.rows += 1
-        if row is None and any(_covers(removal, one, present) for removal in removals):
+        if row is None and any(_covers(removal, one) for removal in removals) and one.handoff not in present[one.kind]:
             report.removed += 1
         elif row is None:
             report.add(f"{one}: it is missing, and seal {seal.number} has it")
@@ -192,36 +193,25 @@ def _verify_rows(
 def _list_removals(tenant: Tenant) -> list[_Removal]:
     """Return the runs that the audit log names: from their first batch on, and again at their end."""
     actions = ("retention.begin", "retention.remove")
-    entries = AuditEntry.objects.filter(tenant=tenant, action__in=actions, target__in=list(REMOVES)).order_by("number")
-    found = list(entries)
-    ended = {entry.target: entry.number for entry in found if entry.action == "retention.remove"}
+    found = AuditEntry.objects.filter(tenant=tenant, action__in=actions, target__in=list(REMOVES))
     return [
-        _Removal(
-            REMOVES[entry.target],
-            datetime.fromisoformat(str(entry.detail["before"])),
-            entry.number > ended.get(entry.target, 0),
-        )
-        for entry in found
+        _Removal(REMOVES[entry.target], datetime.fromisoformat(str(entry.detail["before"])))
+        for entry in found.order_by("number")
         if entry.detail.get("before")
     ]
 
 
-def _find_handoffs(numbers: set[int]) -> set[int]:
-    """Return the handoffs of missing rows that are still stored."""
-    ids, found = [uuid.UUID(int=number) for number in numbers], set[int]()
+def _list_stored(model: type[Handoff | HandoffBody], handoffs: set[int]) -> set[int]:
+    """Return those of the handoffs that have a row of the model."""
+    ids, found = [uuid.UUID(int=number) for number in handoffs], set[int]()
     for start in range(0, len(ids), 500):
-        stored = Handoff.objects.filter(pk__in=ids[start : start + 500])
+        stored = model._default_manager.filter(pk__in=ids[start : start + 500])  # noqa: SLF001 -- documented API
         found |= {pk.int for pk in stored.values_list("pk", flat=True)}
     return found
 
 
-def _covers(removal: _Removal, sealed: Sealed, present: set[int]) -> bool:
-    """Return whether the retention run removes the row, by the time in the id of its handoff.
-
-    A run removes rows together with their handoff, except that it first drops a whole partition of verdicts.
-    """
-    if sealed.handoff in present and not (removal.is_open and sealed.kind == VERDICT):
-        return False
+def _covers(removal: _Removal, sealed: Sealed) -> bool:
+    """Return whether the retention run removes the row, by the time in the id of its handoff."""
     return sealed.kind in removal.kinds and sealed.handoff >> 80 < removal.before.timestamp() * 1000
 
 

@@ -270,11 +270,20 @@ def test_a_legal_hold_keeps_the_results_of_its_trace(
     assert names.keys() == {"call_17", "s1", "s2", "e1", "e2"}
     kept = ToolResult.objects.get(call_id__startswith="call_17 (replaced ")
     assert (kept.grade, kept.content) == ("said", '{"total":99}')
+    assert "(replaced said " in kept.call_id
     judge.drain()
     assert values(verdict_of(said, stored))["54.20"] == ("grounded", [WHERE])
     legal_holds.lift(tenant=tenant, hold=hold.pk, reason="over", actor="ada")
     assert send(outside, result("e4", result=1)).json()["totals"] == {"stored": 1}
     assert not ToolResult.objects.filter(grade="said").exists()
+
+
+def test_a_replaced_result_that_a_hold_keeps_is_no_evidence(tenant: Tenant) -> None:
+    inside, outside = observer(tenant, "in_process"), observer(tenant)
+    send(inside, result(result={"total": 99}))
+    legal_holds.place(tenant=tenant, scope="tenant", key="", reason="a case", actor="ada")
+    assert send(outside, result()).json()["totals"] == {"replaced": 1}
+    assert sorted(ToolResult.objects.values_list("grade", flat=True)) == ["outside", "said"]
 
 
 def test_a_uuid_names_the_same_trace_in_either_case(tenant: Tenant) -> None:

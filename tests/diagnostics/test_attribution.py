@@ -254,3 +254,14 @@ def test_two_at_once_store_each_row_once(tenant: Tenant) -> None:
     assert Attribution.objects.filter(caused=True).count() == sum(
         TracedHandoff.objects.values_list("caused", flat=True)
     )
+
+
+def test_a_rebuild_without_its_lease_removes_no_groups(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose() -> int:
+        attribution.LEASE.revoke()
+        return 0
+
+    monkeypatch.setattr(attribution, "_attribute_part", lose)
+    monkeypatch.setattr(attribution.group_store, "drop_empty", lambda: pytest.fail("groups were removed"))
+    with pytest.raises(RuntimeError, match="taken over"):
+        attribution.rebuild()

@@ -14,7 +14,7 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import erasure, removal
 from handoffaudit.handoffs import judge
-from handoffaudit.handoffs.models import Event, Handoff, Verdict, new_id
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict, new_id
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import bundle, chain, seals, signatures
 from handoffaudit.trust.bundle_check import check
@@ -204,17 +204,19 @@ def test_a_row_that_retention_removed_is_no_problem_and_any_other_is(tenant: Ten
     assert len(verify(tenant).problems) == 1
 
 
-def test_a_run_that_has_not_ended_may_have_dropped_verdicts_before_their_handoffs(tenant: Tenant) -> None:
-    """A run drops the partition of a week at once, and removes the handoffs of the week in batches after it."""
+def test_verdicts_may_be_missing_together_with_the_documents_of_their_handoffs(tenant: Tenant) -> None:
+    """A run drops partitions of verdicts and documents at once, also those of handoffs that a new hold keeps."""
     sealed_history(tenant)
     detail = {"kept_days": 365, "before": (timezone.now() + timedelta(minutes=1)).isoformat()}
     audit.record(tenant=tenant, actor="handoffaudit", action="retention.begin", target="handoffs", detail=detail)
     Verdict.objects.all().delete()
+    assert len(verify(tenant).problems) == 3
+    HandoffBody.objects.all().delete()
     assert (verify(tenant).problems, verify(tenant).removed) == ([], 3)
     Event.objects.filter(actor="ada").first().delete()
     assert len(verify(tenant).problems) == 1
     audit.record(tenant=tenant, actor="handoffaudit", action="retention.remove", target="handoffs", detail=detail)
-    assert len(verify(tenant).problems) == 4
+    assert len(verify(tenant).problems) == 1
 
 
 def test_handoffs_that_a_retention_run_removes_are_no_problem_from_its_first_batch_on(tenant: Tenant) -> None:

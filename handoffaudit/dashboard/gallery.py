@@ -48,7 +48,7 @@ _LONG = tuple(f"agent_{number}" for number in range(1, 15))
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A drawing with the module that draws it and its use; `narrow` is the drawing for phones, where it differs."""
+    """A drawing with its module and its use; `narrow` is the drawing for phones, if it is a different drawing."""
 
     name: str
     module: str

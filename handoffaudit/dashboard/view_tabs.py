@@ -90,9 +90,9 @@ def built_in(page: str, pk: str) -> BuiltIn | None:
 class Tab:
     """One tab above a list.
 
-    `in_force` is true for the current view, and `modified` where its filters were changed since it was saved.
-    `opens` is true for the default view of the list. `number` is how many rows the view has, where the list
-    counts them.
+    `in_force` is true for the current view, and `modified` where its filters were changed since it was saved. `opens`
+    is true for the default view of the list. `number` is how many rows the view has, as text; it is empty if the list
+    does not count them.
     """
 
     view: SavedView | BuiltIn
@@ -127,10 +127,9 @@ class Tab:
 class Tabs:
     """The tabs of a list.
 
-    `address` is the list without filters, and `query` holds its current filters. `fresh` is true if the
-    response is only a part of the page and so must bring the tabs, which lie outside that part. `own` and
-    `everybodys` are the default views that the person and an administrator chose, as keys of a form; None
-    where nobody chose.
+    `address` is the list without filters, and `query` holds its current filters. `fresh` is true if the response is a
+    partial without the tabs, so that the tabs must be sent beside it. `own` and `everybodys` are the default views that
+    the person and an administrator chose, as keys of a form; None if nobody chose one.
     """
 
     page: str

@@ -1,4 +1,4 @@
-"""Labels of the agent pages: durations, lists of names, and changes of declared routes."""
+"""Declared routes: their page and editor, and the labels of durations, names and changes on the agent pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ Rows = Table[DeclaredRoutes]
 
 
 class DeclaredPage(PolicyPage[DeclaredRoutes]):
-    """The page of declared routes, at an address outside of the agent pages, which accept any name."""
+    """The page of declared routes. Its address is not below `agents/`, where any name is the page of an agent."""
 
     @property
     def name(self) -> str:
@@ -113,7 +113,7 @@ PAGE = DeclaredPage(kinds.agents, "Declared routes", "A new tenant has no declar
 
 @dataclass(kw_only=True)
 class Editor(Draft[DeclaredRoutes]):
-    """The editor of all declared routes as one text; `filled` is how many seen routes were added to the text."""
+    """The editor of all declared routes as one text; `filled` is the number of seen routes that were added."""
 
     text: str
     filled: int | None = None

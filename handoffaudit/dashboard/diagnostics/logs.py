@@ -128,14 +128,14 @@ def row_of(tenant: Tenant, found: FoundLine) -> LogRow:
 
 @singledispatch
 def glance(line: Line) -> Glance:
-    """Return the short form of a line. Forms without a function of their own show the names that are searchable."""
+    """Return the short form of a line. A format without a function of its own shows the searchable names."""
     tone = _GATE_TONES.get(level_of(line).upper(), "quiet")
     return Glance(", ".join(agents_of(line)), phase_of(line), ", ".join(events_of(line)), tone, "")
 
 
 @singledispatch
 def facts_of(line: Line) -> list[Fact]:
-    """Return the fields of a line. Forms without a function of their own show each known field under its name."""
+    """Return the fields of a line. A format without a function of its own shows each known field under its name."""
     return [_fact(name.replace("_", " "), _json(value)) for name, value in fields_of(line).items()]
 
 
@@ -152,7 +152,7 @@ def _(line: HealthLine) -> Glance:
 
 
 def _tone(line: HealthLine) -> str:
-    """Return the tone of an outcome: good for a used file, wait for the text in its place, bad otherwise."""
+    """Return the tone: `good` for a used file, `wait` if the response text was used instead, `bad` otherwise."""
     if line.source is Source.HANDOFF_JSON and line.reason is None and line.fallback is None:
         return "good"
     return "wait" if line.fallback is Fallback.OK else "bad"

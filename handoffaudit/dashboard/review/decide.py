@@ -225,11 +225,11 @@ def is_version(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 
-# A decision on more handoffs than these needs their number, typed.
+# For a decision on more handoffs than this, the reviewer must type the number.
 MOST_UNTYPED = 100
 
 
-# The columns that decide whether a handoff can be approved.
+# The columns on which it depends whether a handoff can be approved.
 _TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_id", "codes", "verdict", "approvable")
 
 

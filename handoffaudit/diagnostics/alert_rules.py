@@ -156,7 +156,7 @@ def evaluate_all() -> bool:
 
 
 def _is_over(now: datetime) -> Q:
-    """Return the condition that the last evaluation is a minute ago, or in the future because a clock was ahead."""
+    """Return the condition that the last evaluation is a minute old, or in the future because a clock was ahead."""
     return Q(at__lte=now - EVERY) | Q(at__gt=now + EVERY)
 
 

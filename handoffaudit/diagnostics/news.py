@@ -123,8 +123,8 @@ _ROUTES_BEFORE: Final = CompiledQuery(
 def _sum_routes(tenant: Tenant, day: date) -> tuple[dict[Route, Sums], dict[Route, Sums]]:
     """Return the outcomes of routes that may be new or may have moved: in the weeks before `day`, and since then.
 
-    The first result lacks new routes. The database compares the routes with the most handoffs of both times, because
-    there are thousands. Handoffs that lack an agent are left out.
+    The first result lacks new routes. A tenant may have thousands of routes, so the database compares only the routes
+    with the most handoffs. Handoffs that lack an agent are left out.
     """
     sql, params = _compile_routes()
     values = {"tenant": tenant.pk, "first": day - timedelta(days=DAYS_BEFORE), "day": day}
@@ -152,7 +152,7 @@ def _compile_routes() -> tuple[str, list[Any]]:
     numbers = ", ".join(f"{rows}.{name}" for rows in ("earlier", "recent") for name in names)
     final = {rows: f"({rows}.accepted + {rows}.decided + {rows}.stopped)" for rows in ("earlier", "recent")}
     rates = [f"1.0 * {rows}.accepted / NULLIF({total}, 0)" for rows, total in final.items()]
-    # Rounding must not lose a route, so the difference here is a little smaller than the least one that counts.
+    # The database's limit is slightly below the smallest difference that counts, so that rounding loses no route.
     sql = f"""
         WITH earlier AS ({earlier}), recent AS ({recent})
         SELECT recent.source_agent_id, recent.target_agent_id, earlier.accepted IS NULL, {numbers}
@@ -172,7 +172,7 @@ def _new_routes(
     unseen = {route: sums.total for route, sums in now.items() if route not in earlier and sums.total}
     if not unseen:
         return []
-    # `earlier` lacks the weeks before it, and routes with few handoffs where there are very many.
+    # `earlier` covers only `DAYS_BEFORE` and the routes with the most handoffs, so the other routes are looked up here.
     known = set(_ROUTES_BEFORE.rows(tenant=tenant.pk, first=day - timedelta(days=DAYS_OF_ROUTES), day=day))
     found = [(route, number) for route, number in unseen.items() if route not in known]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_OF_A_KIND]

@@ -106,7 +106,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 CHUNK = 1024 * 1024
 
-# `peek` returns at most one buffer, and the beginning of a file tells lines from a document.
+# The shape of a file is detected from what `peek` returns, which is at most one buffer.
 BUFFER_BYTES = 64 * 1024
 
 # Below this size the ratio of unpacked to packed size does not matter.
@@ -117,7 +117,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A document: its line number (in a JSON array, its position) and its bytes; None if it is too long."""
+    """A document: its line number (in a JSON array, its position) and its bytes. `text` is None if it is too long."""
 
     number: int
     text: bytes | None
@@ -302,7 +302,7 @@ class Documents(Source):
             yield Piece(1, whole)
 
     def _detect_shape(self) -> str:
-        """Return `lines` if the file name says so, or an early line of several is a JSON object by itself."""
+        """Return `lines` if the file name says so, or if one of the first complete lines is a JSON object."""
         if self.path.removesuffix(".gz").endswith(_LINES):
             return "lines"
         start = self._stream.peek(BUFFER_BYTES).lstrip()
@@ -312,7 +312,7 @@ class Documents(Source):
 
 
 def _is_object(line: bytes) -> bool:
-    """Return whether the line is an object that starts in the first column; an indented object is a part of another."""
+    """Return whether the line is an object that starts in the first column. An indented object is part of another."""
     if not line.startswith(b"{"):
         return False
     try:

@@ -72,7 +72,7 @@ _lock = threading.Lock()
 
 
 class TooMany(Exception):
-    """Too many downloads are running; the message says whether for the person, the tenant or the server."""
+    """The error for too many downloads. The message says which limit is reached: person, tenant or server."""
 
 
 class Parts:

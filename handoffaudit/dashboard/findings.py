@@ -44,12 +44,17 @@ from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers import entry_of
 
-# Each sign has a tone and an icon, so that it can be told apart without its colour.
+# Each sign has a tone and an icon, so that signs differ in more than their colour.
 SIGNS = {
     "regressed": ("regressed", "bad", "warning", "It was muted, and has grown since"),
     "muted": ("muted", "quiet", "skipped", "It counts as noise until it grows"),
     "new": ("new", "wait", "info", "Seen first within the last 24 hours"),
-    "growing": ("growing", "wait", "diagnostics", "The last 7 days have at least half as many again as the 7 before"),
+    "growing": (
+        "growing",
+        "wait",
+        "diagnostics",
+        "Handoffs in 7 days: at least 1.5 times the 7 days before",
+    ),
 }
 
 _UNTIL_NAMES = {
@@ -176,7 +181,7 @@ _LOOKED_AT: Final = 3
 
 
 def _pair_of(group: FindingGroup, newest: Sequence[Handoff]) -> Pair | None:
-    """Pair the newest failed handoff that has an accepted one of its route and type with that accepted handoff."""
+    """Return a failed handoff and an accepted handoff of its route and type: the newest such pair, or None."""
     for failed in newest[:_LOOKED_AT]:
         if passed := find_accepted(failed, without=group.code):
             return Pair.of(passed, failed)

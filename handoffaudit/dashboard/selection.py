@@ -108,7 +108,7 @@ _LOG_LINE: Final = re.compile(r"([0-9a-f]{32}):([0-9]{1,12})")
 class Selection:
     """The selected rows of the list `page`, as the form sent them; `back` is the address of the list.
 
-    `noun` says what a row is: a handoff if the handoffs of selected traces are the rows.
+    `noun` names a row. It names a handoff, too, if the rows are the handoffs of selected traces.
     """
 
     page: str
@@ -201,7 +201,7 @@ def list_of_traces(tenant: Tenant, traces: Sequence[str], among: Q, most: int) -
     rows = queries.of_tenant(tenant).filter(among, trace_id__in=spell_traces(traces)).order_by("-id")
     found = tuple(f"{pk}:{version}" for pk, version in rows.values_list("pk", "version")[: most + 1])
     if not found:
-        raise FilterError("select", pluralize(len(traces), "trace"), "none of their handoffs is one for this action.")
+        raise FilterError("select", pluralize(len(traces), "trace"), "the action applies to none of their handoffs.")
     if len(found) > most:
         raise FilterError(
             "select", pluralize(len(traces), "trace"), f"they have more than {most} handoffs: select fewer."

@@ -60,7 +60,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     ),
     "review": (
         BuiltIn("held", "Held", "view=held", "Held until a person decides"),
-        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not mended by retries"),
+        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not fixed by retries"),
         BuiltIn("rejected", "Rejected", "view=rejected", "Other rejected handoffs, the newest first"),
         BuiltIn("mine", "Assigned to me", "view=mine", "Reassigned to you by somebody else"),
         BuiltIn("second", "Waiting for a second person", "view=second", "Proposed by another person; you may agree"),
@@ -74,7 +74,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
         BuiltIn("waiting", "Waiting for a person", "state=held", "With at least one held handoff"),
     ),
     "logs": (
-        BuiltIn("failures", "Health lines", "kind=health", "What became of the handoff files of agents"),
+        BuiltIn("failures", "Health lines", "kind=health", "Whether the handoff files of agents were used"),
         BuiltIn("errors", "Errors", "level=error", "Lines with the level error"),
         BuiltIn("gate", "Gate", "kind=gate", "Decisions of gates"),
         BuiltIn("bad", "Lines that can't be read", "kind=bad", "Lines in no known format, with the reason"),

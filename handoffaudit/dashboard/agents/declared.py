@@ -128,7 +128,7 @@ class Editor(Draft[DeclaredRoutes]):
     def text_field(self) -> Field:
         return Field(
             name="text",
-            label="Who may hand to whom",
+            label="Declared routes",
             help=_HELP,
             value=self.text,
             error=self.errors.get("text", ""),
@@ -192,7 +192,7 @@ def _filled(tenant: Tenant, now: Rows) -> Editor:
         targets.setdefault(source, set()).add(target)
     rows = [DeclaredRoutes(source, tuple(sorted(found))) for source, found in sorted(targets.items())]
     return Editor(
-        base_version=now.version, text=routes_to_text(rows), filled=len(new), note="All that was seen" if new else ""
+        base_version=now.version, text=routes_to_text(rows), filled=len(new), note="All seen routes" if new else ""
     )
 
 

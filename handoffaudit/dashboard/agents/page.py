@@ -45,7 +45,7 @@ MOST_DRAWN: Final = 60
 BLOCKED: Final = (State.REJECTED, State.HELD, State.DECLINED)
 
 
-# A sorted table is a new page with the same map. A drawing depends only on the arguments, and has about 50 kB.
+# Sorting the table loads the same map again. A drawing depends only on the arguments, and has about 50 kB.
 _draw_map = lru_cache(maxsize=32)(draw_agent_map)
 
 
@@ -147,7 +147,7 @@ class Matrix:
 
 
 def matrix(slug: str, found: Agents, links: Links) -> Matrix:
-    """Return the matrix of the agents with the most handoffs: at most `MOST` rows and columns, one for all others."""
+    """Return the matrix of the agents with the most handoffs: at most `MOST` a side, the last for all others."""
     sources = _most({agent.name: agent.handed_on for agent in found.agents})
     targets = _most({agent.name: agent.received for agent in found.agents})
     cells: dict[tuple[str, str], AgentRoute] = {}

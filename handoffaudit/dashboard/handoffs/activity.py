@@ -124,7 +124,7 @@ def activity_context(
 ) -> dict[str, Any]:
     """Return the context of the timeline, the form for a comment, and the assignment."""
     may_review = who.may(Role.REVIEWER)
-    # While a handoff waits, the decision box assigns it.
+    # A waiting handoff is assigned in the decision box, so the activity needs no form for that.
     waits = handoff.state in REVIEWABLE
     return {
         "activity": activity_of(who, handoff, before, limit),

@@ -163,7 +163,7 @@ TEXTS = ("rule_id", "name", "field", "compare_field", "rule_type", "operator", "
 
 GROUPS = {
     "What must hold": ("field", "rule_type", "operator", "threshold", "compare_field"),
-    "For which, and how grave": ("severity", "output_types", "enabled"),
+    "Severity and handoff types": ("severity", "output_types", "enabled"),
     "For people": ("name", "rule_id", "description"),
 }
 

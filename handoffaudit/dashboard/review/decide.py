@@ -229,7 +229,7 @@ def is_version(text: str) -> bool:
 MOST_UNTYPED = 100
 
 
-# The columns on which it depends whether a handoff can be approved.
+# The columns that decide whether a handoff can be approved.
 _TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_id", "codes", "verdict", "approvable")
 
 

@@ -183,7 +183,9 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if saved.version == base:
         messages.info(request, "Nothing was changed.")
     else:
-        messages.success(request, f"{TITLES[watched]} is saved as version {saved.version}; it counts within a minute.")
+        messages.success(
+            request, f"{TITLES[watched]} is saved as version {saved.version}; it takes effect within a minute."
+        )
     return redirect("dashboard:alerts", tenant=who.tenant.slug)
 
 

@@ -78,7 +78,7 @@ ACTIONS: Final = {
     "view.rename": "renamed the shared view",
     "view.change": "changed the shared view",
     "view.delete": "deleted the shared view",
-    "view.open": "chose for everybody what opens the page",
+    "view.open": "changed everybody's default view of the page",
     "alert.acknowledge": "acknowledged the alert",
     "group.mute": "muted the finding",
     "group.unmute": "unmuted the finding",

@@ -6,13 +6,13 @@ import { answered, bringBack, send, take } from "./sending.js";
 import { tellNot } from "./telling.js";
 
 function whyNot(name) {
-  if (!shown()) return "None is open.";
-  if (!form()) return "This one does not wait for a person: there is nothing to decide.";
-  if (form().querySelector('[data-act="reopen"]')) return "This one is decided already: o reopens it, with a note.";
-  if (name === "reopen") return "This one waits already: there is nothing to reopen.";
-  if (name === "resend" || name === "handled") return "This one can be read, or is handled already: approve or decline it.";
-  if (name === "pass") return "This one is passed on already.";
-  return document.getElementById("decide-why")?.textContent.trim() ?? "This one can’t be approved.";
+  if (!shown()) return "No handoff is open.";
+  if (!form()) return "This handoff does not wait for a person: there is nothing to decide.";
+  if (form().querySelector('[data-act="reopen"]')) return "This handoff is decided already: o reopens it, with a note.";
+  if (name === "reopen") return "This handoff waits already: there is nothing to reopen.";
+  if (name === "resend" || name === "handled") return "The document can be read, or the handoff is handled already: approve or decline it.";
+  if (name === "pass") return "This handoff is reassigned already.";
+  return document.getElementById("decide-why")?.textContent.trim() ?? "This handoff can’t be approved.";
 }
 
 export function act(name) {

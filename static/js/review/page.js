@@ -72,12 +72,12 @@ export function takeNote(button) {
 
 // The action that Ctrl Enter sends from the note.
 
-const SENDS = { pass: "passes it on", reopen: "reopens it" };
+const SENDS = { pass: "reassigns it", reopen: "reopens it" };
 const sends = (name) => form().querySelector(`[data-act="${name}"]`)?.dataset.sends ?? SENDS[name];
 const ASKS = {
-  approve: "Approving what was rejected needs a note.",
-  pass: "Passing it on needs a note: what the next person has to know.",
-  reopen: "Reopening it needs a note.",
+  approve: "Approving a rejected handoff needs a note.",
+  pass: "Reassigning needs a note: what the next person has to know.",
+  reopen: "Reopening needs a note.",
 };
 
 export function arm(name) {

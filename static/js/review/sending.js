@@ -27,13 +27,13 @@ export function send(pk, address, values) {
   sending = sent.then(
     (answer) => {
       if (answer.status < 500 && isTold(answer.text)) tell(answer.text);
-      else complain(pk, `The server answered ${answer.status}. Whether it was decided shows when you open it.`);
+      else complain(pk, `The server answered ${answer.status}. Open the handoff to see whether it was decided.`);
       if (answer.status >= 400) bringBack(pk);
       else forgetDraft(pk);
       return answer.status < 400;
     },
     () => {
-      complain(pk, "The connection broke off. Whether it was decided shows when you open it.");
+      complain(pk, "The connection broke off. Open the handoff to see whether it was decided.");
       bringBack(pk);
       return false;
     },

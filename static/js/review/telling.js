@@ -43,7 +43,7 @@ export function tellNot(why) {
   not.replaceChildren(box);
 }
 
-export const tellNotYet = (key) => tellNot(`The next one was not shown yet, so ${key} did nothing to it. Press ${key} again.`);
+export const tellNotYet = (key) => tellNot(`The next handoff was not shown yet, so ${key} did nothing. Press ${key} again.`);
 
 export const takeBackNot = () => not.replaceChildren();
 

@@ -25,7 +25,7 @@ function crossOut(gone, known) {
     const sign = each.querySelector(".queue-hold");
     if (isGone(each)) {
       sign.removeAttribute("data-held");
-      sign.innerHTML = '<span class="tag tag--quiet">waits no more</span>';
+      sign.innerHTML = '<span class="tag tag--quiet">no longer waiting</span>';
     } else if (!sign.hasAttribute("data-held")) sign.replaceChildren();
   }
 }

@@ -114,7 +114,10 @@ def alert_payload(alert: Alert, change: str, tenant_slug: str) -> dict[str, Any]
 
 
 def dump(delivery: uuid.UUID, event: str, at: datetime, tenant_slug: str, content: Mapping[str, Any]) -> str:
-    """Return the request body as text. `id` is the ID of the delivery, so that receivers can drop duplicates."""
+    """Return the request body as text.
+
+    The field `id` is the ID of the delivery, so that receivers can drop duplicates.
+    """
     payload = {"id": str(delivery), "event": event, "at": format_moment(at), "tenant": tenant_slug, **content}
     return orjson.dumps(payload).decode()
 

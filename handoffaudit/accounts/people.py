@@ -326,7 +326,7 @@ ROUTE = "welcome/<uidb64>/<token>/"
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Tokens that end with a new password, a sign-in or a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
+    """Tokens that end with a new password, a sign-in, a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
 
     # The salt is part of every link, so another salt would end all links.
     key_salt = "handoffaudit.accounts.links"

@@ -1,4 +1,4 @@
-"""SQL that the ORM cannot generate, or only slowly: bulk inserts, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
+"""SQL that the ORM cannot generate or generates slowly: bulk writes, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
 
 import json
 import select

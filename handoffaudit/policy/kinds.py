@@ -180,7 +180,7 @@ def shipped_config() -> ValidationConfig:
 
 
 def replace_rows(config: ValidationConfig, rows: Mapping[Kind, Iterable[Any]]) -> ValidationConfig:
-    """Return the configuration with the rows of some kinds in place of its own. The database is not read."""
+    """Return the configuration with the rows of some kinds in place of its rows. The database is not read."""
     parts: dict[str, Any] = {}
     for kind, part in _PARTS.items():
         if kind in rows:

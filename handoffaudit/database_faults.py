@@ -159,7 +159,7 @@ def limit_for_requests(opened: Any) -> None:
 
 
 def find_fault() -> Fault | None:
-    """Check the database and return its fault. Takes at most 2 seconds if the server does not answer.
+    """Check the database and return its fault. The check takes at most 2 seconds if the server does not answer.
 
     PostgreSQL is checked on a new connection: all connections of the pool may be in use or broken.
     """

@@ -60,7 +60,10 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         """Add no message, because the next page shows that the person is signed in or out."""
 
     def login(self, request: HttpRequest, user: Person) -> None:
-        """Begin the session. People who signed in through the provider must sign in again after half a day."""
+        """Begin the session.
+
+        The session ends after half a day if the provider signed the person in, or if sign-in with a password is off.
+        """
         super().login(request, user)
         if is_from_provider(request, user):
             single_sign_on.record_sign_in(user)

@@ -92,7 +92,7 @@ roles: Versions[DeclaredRole] = Versions(
     plain=to_plain,
     compared=policy_agents.role_to_comparable,
 )
-# The kinds below are not in KINDS: their rows always exist, and no handoff is judged by them.
+# The kinds below are not in KINDS. Their rows always exist, and the configuration for judging does not contain them.
 file_policy: Versions[HandoffFilesPolicy] = Versions(
     kind=Kind.HANDOFF_FILES,
     listed="rows",

@@ -34,7 +34,7 @@ from handoffaudit.filter_fields import (
 )
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.validation.text import is_uuid, trace_name
+from handoffaudit.validation.text import is_uuid
 
 SOURCE = "The exact name of the source agent."
 
@@ -93,8 +93,7 @@ def is_of_trace(trace_id: str) -> Q:
 
     New handoffs are stored with `trace_name`. Old handoffs may have the UUID in the case that their senders used.
     """
-    name = trace_name(trace_id)
-    return Q(trace_id=name) if name == trace_id else Q(trace_id__in=(trace_id, name))
+    return Q(trace_id__in=spell_traces([trace_id])) if is_uuid(trace_id) else Q(trace_id=trace_id)
 
 
 def spell_traces(traces: Iterable[str]) -> frozenset[str]:

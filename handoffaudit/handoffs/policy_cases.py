@@ -1,6 +1,7 @@
 """Policy cases: copies of handoffs with the verdict that each should have, and tests of policies with these cases.
 
-A case is a copy of a submission and of what was known about its trace. So its verdict depends only on the policies.
+A case is a copy of a submission and of what was known about its trace. So the verdict on a case depends only
+on the policies.
 """
 
 import base64
@@ -194,7 +195,7 @@ def keep(
     must_not_have: Iterable[str] = (),
     note: str = "",
 ) -> PolicyCase:
-    """Keep a copy of a handoff with the verdict that it should have.
+    """Keep a copy of a handoff as a case, with the verdict that the handoff should have.
 
     Raise `Handoff.DoesNotExist`, or `Refused` for invalid values, a removed document, or too many cases.
     """

@@ -154,7 +154,11 @@ class Filters(FilterSet):
         ChoiceFilter("Only", f"One of {', '.join(FLAGS)}.", choices=FLAGS, empty_label="All", where=_is_flagged)
     )
     handoff_id: str = declare(
-        TextFilter(help_text="The sender's id; use this for an id with a `/`.", where="handoff_id", example="run/7")
+        TextFilter(
+            help_text="The id from the sender. Use this filter for an id that contains a `/`.",
+            where="handoff_id",
+            example="run/7",
+        )
     )
     group: str = declare(
         NumberFilter(

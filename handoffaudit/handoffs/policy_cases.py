@@ -107,7 +107,9 @@ class CaseFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    handoff_id: Annotated[_Text, Field(max_length=200, description="The id of the handoff, by which results name it.")]
+    handoff_id: Annotated[
+        _Text, Field(max_length=200, description="The id of the handoff. Test results name the case by this id.")
+    ]
     expected: Outcome = Field(description="The verdict that the handoff should have: accepted, rejected or held.")
     must_have: Codes = Field(default_factory=list, description="Rule codes that must be found.")
     must_not_have: Codes = Field(default_factory=list, description="Rule codes that must not be found.")

@@ -287,7 +287,14 @@ def test_of_a_log_that_grew_only_the_new_lines_are_news(sign_in: SignIn, viewer:
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"after": "noon"}, {"after": "2026-02-15T09:30:00"}, {"after": "2026-02-30T00:00:00Z"}]
+    "asked",
+    [
+        {},
+        {"after": "noon"},
+        {"after": "2026-02-15T09:30:00"},
+        {"after": "2026-02-30T00:00:00Z"},
+        {"after": "0001-01-01T00:00:00+14:00"},
+    ],
 )
 def test_news_need_a_moment_to_count_from(sign_in: SignIn, viewer: Person, log: None, asked: dict[str, str]) -> None:
     answer = new(sign_in(viewer), **asked)

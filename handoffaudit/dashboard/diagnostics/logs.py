@@ -41,6 +41,7 @@ from handoffaudit.validation.logs.lines import (
     level_of,
     phase_of,
 )
+from handoffaudit.validation.logs.reader import FIRST_YEAR, LAST_YEAR
 from handoffaudit.validation.times import utc_text
 
 # A line may have up to 64 KB, so the page cuts its details.
@@ -338,7 +339,7 @@ def _moment(name: str, text: str) -> datetime:
         moment = parse_datetime(text)
     except ValueError:
         moment = None
-    if moment is None or moment.tzinfo is None:
+    if moment is None or moment.tzinfo is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise FilterError(name, text[:40], "use a moment like 2026-02-15T09:30:00Z.")
     return moment
 

@@ -251,6 +251,18 @@ def test_lines_of_another_tenant_are_never_shown(
     assert "theirs alone" not in sign_in(viewer).get(ADDRESS).text
 
 
+def test_a_line_with_long_names_links_to_lists_that_take_them(
+    sign_in: SignIn, viewer: Person, tenant: Tenant
+) -> None:
+    take(tenant, trace(moment(), trace_id="t" * 300), health(moment(), agent="a" * 300))
+    client = sign_in(viewer)
+    for row in client.get(ADDRESS).context["rows"]:
+        for address in [*(f"{ADDRESS}?{fact.narrow}" for fact in row.facts), *(link.address for link in row.links)]:
+            assert client.get(address).status_code == 200
+        for fact in row.facts:
+            assert row.text in [found.text for found in client.get(f"{ADDRESS}?{fact.narrow}").context["rows"]]
+
+
 def new(client: Client, **asked: str):
     return client.get(f"{ADDRESS}new/?{urlencode(asked)}")
 

@@ -57,7 +57,7 @@ class AgentReport:
     """The report of one agent in a window.
 
     `origins` lists the agents from which findings were inherited, with the numbers of findings. `files` has one entry
-    for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC), without the days whose
+    for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC), without days whose
     hours retention has added up. `sampled` means that findings or times cover only the newest handoffs.
     """
 

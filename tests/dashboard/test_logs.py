@@ -251,9 +251,7 @@ def test_lines_of_another_tenant_are_never_shown(
     assert "theirs alone" not in sign_in(viewer).get(ADDRESS).text
 
 
-def test_a_line_with_long_names_links_to_lists_that_take_them(
-    sign_in: SignIn, viewer: Person, tenant: Tenant
-) -> None:
+def test_a_line_with_long_names_links_to_lists_that_take_them(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
     take(tenant, trace(moment(), trace_id="t" * 300), health(moment(), agent="a" * 300))
     client = sign_in(viewer)
     for row in client.get(ADDRESS).context["rows"]:

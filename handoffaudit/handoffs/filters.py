@@ -1,7 +1,7 @@
 """The filters of handoff lists, cursors, and lists by score, which step along the index of scores.
 
 No index combines the score with the other filters. A list therefore steps along the index of scores, and looks up
-which of these handoffs match: its cost depends on the steps, which are bounded, and not on the plan of the database.
+which of these handoffs match. The cost depends on the number of steps, which has a limit, and not on the query plan.
 """
 
 import math
@@ -34,7 +34,7 @@ from handoffaudit.filter_fields import (
 )
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.validation.text import is_uuid, trace_name
+from handoffaudit.validation.text import is_uuid
 
 SOURCE = "The exact name of the source agent."
 
@@ -84,7 +84,7 @@ def is_before(moment: datetime) -> Q:
 
 
 def is_received_before(moment: datetime) -> Q:
-    """Return the condition for rows received before that moment. The id of a handoff that was sent late is earlier."""
+    """Return the condition for rows received before that moment. The id of a late handoff has the time of sending."""
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 
 
@@ -93,8 +93,7 @@ def is_of_trace(trace_id: str) -> Q:
 
     New handoffs are stored with `trace_name`. Old handoffs may have the UUID in the case that their senders used.
     """
-    name = trace_name(trace_id)
-    return Q(trace_id=name) if name == trace_id else Q(trace_id__in=(trace_id, name))
+    return Q(trace_id__in=spell_traces([trace_id])) if is_uuid(trace_id) else Q(trace_id=trace_id)
 
 
 def spell_traces(traces: Iterable[str]) -> frozenset[str]:
@@ -155,7 +154,11 @@ class Filters(FilterSet):
         ChoiceFilter("Only", f"One of {', '.join(FLAGS)}.", choices=FLAGS, empty_label="All", where=_is_flagged)
     )
     handoff_id: str = declare(
-        TextFilter(help_text="The sender's id; use this for an id with a `/`.", where="handoff_id", example="run/7")
+        TextFilter(
+            help_text="The id from the sender. Use this filter for an id that contains a `/`.",
+            where="handoff_id",
+            example="run/7",
+        )
     )
     group: str = declare(
         NumberFilter(
@@ -222,7 +225,7 @@ def members_of_group(tenant: Tenant, group: int) -> "QuerySet[Any]":
     return members
 
 
-# A page looks at no more handoffs. If few of them match, the next page continues from there.
+# A page looks at about this number of handoffs at most. If few of them match, the next page continues from there.
 MOST_STEPS: Final = 5_000
 
 _AT_ONCE: Final = 500

@@ -268,7 +268,7 @@ _OUTAGES = frozenset(
         Reason.REFUSED,
     }
 )
-# With these statuses, the service refuses a request for its content. It may answer the next request.
+# With these statuses, the service refuses a request because of its content. The next request may succeed.
 _CONTENT_STATUSES = frozenset({400, 413, 422})
 
 

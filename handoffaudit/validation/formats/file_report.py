@@ -184,7 +184,7 @@ class FileFinding:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reason why the file cannot be used and the result of the fallback: none, one or both."""
+        """Return the reason why the file cannot be used and the result of the fallback, as far as they exist."""
         return tuple(str(one) for one in (self.reason, self.fallback) if one is not None)
 
     @property

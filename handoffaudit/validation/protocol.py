@@ -45,8 +45,8 @@ Name = Annotated[str, Field(min_length=1)]
 class _PayloadStructure:
     """The structure layer with additional demands: a tenant, a chain, and data that is an object.
 
-    The server does not demand them: it takes the tenant from the key, derives the chain from the trace, and accepts a
-    text as data.
+    The server does not make these demands: it takes the tenant from the API key, derives the chain from the trace, and
+    accepts a text as data.
     """
 
     name = structure.name

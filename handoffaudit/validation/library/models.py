@@ -92,7 +92,7 @@ class LLMResult(BaseModel):
 class RemediationAction(StrEnum):
     """The action that the library recommends after a validation.
 
-    The action is `accept_with_warnings` even if a passed output has no findings.
+    For a passed output, the action is `accept_with_warnings`, even if the output has no findings.
     """
 
     RETRY = Action.RETRY.value

@@ -25,8 +25,9 @@ class TraceLabel(Label):
     """The label of a handoff in a failed trace, with its distance from the decisive mistake.
 
     `distance` is a number of steps: 0 for the handoff with the mistake. If a second team annotated the trace, too,
-    `either_distance` is the distance from the nearest mistake of both annotations; else it equals `distance`.
-    `by_culprit` is true if the source agent made the mistake. `group` names the part of the corpus with the trace.
+    `either_distance` is the distance from the nearest mistake of both annotations; otherwise `either_distance` equals
+    `distance`. `by_culprit` is true if the source agent made the mistake. `group` names the part of the corpus that
+    contains the trace.
     """
 
     distance: int

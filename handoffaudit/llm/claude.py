@@ -1,4 +1,4 @@
-"""Client for Claude. In each process, all calls share one event loop, and the calls of a client one connection pool.
+"""Client for Claude. All calls share one event loop, and all calls of a client share one connection pool.
 
 Importing the SDK takes a second, so this module imports the SDK only when a call needs it.
 """
@@ -160,7 +160,7 @@ def _raise_unavailable(seconds: float) -> Iterator[None]:
 
 
 async def read_bounded(response: Any) -> None:
-    """Read the body of an SDK response, decompressed. Raises `Unavailable` if it exceeds `LONGEST_BODY`."""
+    """Read the body of an SDK response, decompressed. Raises `Unavailable` if the body exceeds `LONGEST_BODY`."""
     parts: list[bytes] = []
     size = 0
     async for part in response.aiter_bytes():
@@ -168,7 +168,7 @@ async def read_bounded(response: Any) -> None:
         if size > LONGEST_BODY:
             raise errors.too_long_error(LONGEST_BODY)
         parts.append(part)
-    # The HTTP client looks for the body in this attribute. Otherwise it would read the stream again and find nothing.
+    # The HTTP client looks for the body in this attribute, and without it would read the stream, which is now empty.
     response._content = b"".join(parts)  # noqa: SLF001
 
 
@@ -183,7 +183,7 @@ PROVIDERS: Final = tuple(_CLIENTS)
 # database column.
 _LARGEST_COUNT = 10_000_000
 
-# LLMs of these generations think before they answer and accept the parameter `effort`. Older LLMs reject it.
+# LLMs of these generations think before they answer and accept the parameter `effort`. Older LLMs reject `effort`.
 _EFFORT: Final = re.compile(r"(?:haiku|sonnet|opus|fable|mythos)-(?:[5-9]|\d\d)(?!\d)")
 
 

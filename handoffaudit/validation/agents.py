@@ -101,7 +101,7 @@ def closest_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def listed_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return at most `MOST_LISTED` known names: those most similar to `target`, then the others in sorted order."""
+    """Return at most `MOST_LISTED` known names: names similar to `target`, then other names in sorted order."""
     near = closest_agents(target, known)
     return (*near, *nsmallest(MOST_LISTED - len(near), known.difference(near)))
 
@@ -172,7 +172,7 @@ class SourceRole(NamedTuple):
 
     @property
     def is_guess(self) -> bool:
-        """Return whether the role is only guessed, and not the default: the source seems to bring new facts."""
+        """Return whether the role was guessed, from signs that the source brings new facts."""
         return not self.is_declared and not self.is_worker
 
     @property

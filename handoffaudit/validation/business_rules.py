@@ -37,7 +37,7 @@ MOST_CONDITIONS = 10
 
 
 class Condition(BaseModel):
-    """A comparison of a field of the data with the value at `compare_field`, or with `threshold` if that is None."""
+    """A comparison of a field with the value at `compare_field`, or, if `compare_field` is None, with `threshold`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

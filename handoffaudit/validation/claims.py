@@ -47,9 +47,9 @@ class Mark(NamedTuple):
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
     value, and for a derived value the calculation (`3 + 4`, `rounded from 54.0267`). `closest` is the source value most
     similar to an ungrounded value, or an empty text if none is similar; for a wrong calculation, `closest` is the right
-    result. `counts` is False for an ungrounded value that causes no finding, such as a number in a plan or in code. A
-    `reported` value is in no evidence: an agent that looks like an observer or a person brought the value into the
-    trace, and nobody declared the role of this agent.
+    result. `counts` is False for an ungrounded value whose finding is only a note (severity `info`), such as a number
+    in a plan or in code. A `reported` value is in no evidence: an agent that looks like an observer or a person brought
+    the value into the trace, and nobody declared the role of this agent.
     """
 
     kind: Kind

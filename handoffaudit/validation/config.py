@@ -354,7 +354,7 @@ class ValidationConfig:
     def demands_for(self, handoff_type: str, workflow: str = "") -> Requirements:
         """Return the requirements on a handoff of this type.
 
-        `workflow` is the workflow that the handoff belongs to, or an empty text if its sender names none.
+        `workflow` is the workflow that the handoff belongs to, or an empty text if its sender names no workflow.
         """
         return Requirements(
             self.rules,

@@ -243,8 +243,8 @@ def _errors(
     """Return the errors of the data, and whether these are all errors.
 
     If the list of all errors could fill the memory, return the errors in the first entries of each list and object; if
-    there are none, return only the first error. If such a schema has alternatives, return no errors, because even one
-    error would describe every alternative that was tried.
+    there are none, return only the first error. In this case, return no error at all if the schema has alternatives,
+    because even one error would describe every alternative that was tried.
     """
     level_sizes = level_sizes or levels(data)
     if _can_be_listed(schema, size, level_sizes):

@@ -1,6 +1,6 @@
 """Issues, the findings of a layer about a sender's document, and the rule codes that issues are made from.
 
-The layers and formats declare the codes beside their checks, and `catalogue` collects the declared codes.
+The layers and formats declare the codes beside their checks, and `layers.CATALOGUE` collects the declared codes.
 """
 
 from collections.abc import Iterable, Mapping

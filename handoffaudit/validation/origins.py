@@ -135,7 +135,7 @@ class Suspect:
 def suspects(
     steps: Sequence[Step], attributed: Sequence[Attributed], signs: Iterable[Sign] = tuple(Sign)
 ) -> list[Suspect]:
-    """Return the handoffs with any of `signs`, sorted by their number of signs, then in the order of the trace.
+    """Return the handoffs with any of `signs`: the most signs first, and equal numbers in the order of the trace.
 
     The ranking is not a verdict: it neither holds nor rejects a handoff.
     """

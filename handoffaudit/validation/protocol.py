@@ -215,7 +215,8 @@ class SemanticValidator:
 
     The validator makes one call per payload: model `fast`, temperature 0.0, at most 1,024 answer tokens, 60 seconds.
     Data is cut at 10,000 characters. A longer context is reduced to the parts that share the most words and numbers
-    with the data. Secrets in both are masked. If the service is unavailable, the payload passes, and an issue says so.
+    with the data. Secrets in data and context are masked. If the service is unavailable, the payload passes with an
+    issue that says so.
     """
 
     def __init__(self, llm_service: CompletionService) -> None:

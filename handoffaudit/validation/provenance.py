@@ -45,9 +45,10 @@ class Flaw:
 class Step:
     """One handoff of a trace.
 
-    `data` holds all texts and numbers of the handoff's data, and `context` those of its context and evidence, one per
-    line. `brings_facts` is true if the values come from outside: the source is a person or a tool, or the whole text is
-    the output of a program. `is_noted` is true if a finding of the severity `info` names a value that is in no source.
+    `data` holds all texts and numbers of the handoff's data, one per line, and `context` the texts and numbers of the
+    handoff's context and evidence. `brings_facts` is true if the values come from outside: the source is a person or a
+    tool, or the whole text is the output of a program. `is_noted` is true if a finding of the severity `info` names a
+    value that is in no source.
     """
 
     key: str

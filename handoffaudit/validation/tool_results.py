@@ -51,7 +51,7 @@ _FIELD: Final = re.compile(r"[a-z_][A-Za-z_]*")
 
 
 class Grade(StrEnum):
-    """The origin of a result: captured outside the sender's process, captured inside it, or only stated by a sender."""
+    """The origin of a result: captured outside or inside the sender's process, or only stated by a sender."""
 
     OUTSIDE = "outside"
     IN_PROCESS = "in_process"

@@ -290,8 +290,9 @@ def _id_issue(place: Location, value: str) -> Iterable[Issue]:
 
 @dataclass(frozen=True, slots=True)
 class NativeHandoff:
-    """A handoff in the record of a framework. Values are not cleaned or checked, and falsy if the record has none.
+    """A handoff in the record of a framework.
 
+    The values are neither checked nor cleaned. A value that the record does not have is falsy, such as None.
     `source_at` and `target_at` are the places of the agents in the document, even if the agents are missing there.
     """
 

@@ -67,11 +67,11 @@ class History(msgspec.Struct, frozen=True):
     known. `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
 
     `returns` is the number of handoffs on the same route, among the ancestors and this handoff, whose target had the
-    work before. It is 0 if the sender declares a chain.
+    work before. `returns` is 0 if the sender declares a chain.
 
     `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
-    `repeats_received` is that number for the latest earlier handoff to this source. `unknown` holds the handoffs that
-    this handoff names (its parent, the handoff it retries) and that have not arrived.
+    `repeats_received` is the same number for the latest earlier handoff to this source. `unknown` holds the handoffs
+    that this handoff names (its parent, the handoff it retries) and that have not arrived.
     """
 
     derived: tuple[str, ...] | None = None
@@ -157,8 +157,8 @@ class AskedLater(Exception):
 class Layer(Protocol):
     """A module of this package with a `name`.
 
-    `check` never raises because of the content of a handoff. It raises `CouldNotRunError` if an external dependency
-    fails.
+    `check` never raises because of the content of a handoff. `check` raises `CouldNotRunError` if an external
+    dependency fails.
     """
 
     @property

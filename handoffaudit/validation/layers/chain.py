@@ -311,7 +311,7 @@ def _difference(subject: Subject) -> Iterable[Issue]:
     if history.derived is None or not declared or _agrees(declared, history):
         return
     known = f"{'' if history.derived_complete else '… → '}{format_chain(history.derived)}"
-    # A sender that knows only the last agents of the chain hides nothing, because the limits apply to the longer chain.
+    # The difference is only a note if the sender knows just the last agents: the limits apply to the longer chain.
     yield make(
         DECLARED_DIFFERS,
         severity=Severity.INFO if history.derived[-len(declared) :] == declared else None,

@@ -25,7 +25,8 @@ class Found:
     """A handoff that a rule found at a span.
 
     `inferred` maps `source`, `target` and `data` to a key of `INFERENCE_TEXTS`, if the span does not state them.
-    `is_settled` is true if no later span can change the handoff, and `is_open` if a missing span probably will.
+    `is_settled` is true if no later span can change the handoff. `is_open` is true if a span that has not arrived yet
+    will probably change the handoff.
     """
 
     rule: str
@@ -106,7 +107,7 @@ def _target_of_transfer(tree: Tree, span: Span, written: str) -> str:
 
 
 def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
-    """Return the agent that gets a task. Tools without an agent have such names, too, so the trace must name it."""
+    """Return the agent that gets a task. Other tools have such names, too, so the trace must name the agent."""
     given = _HANDING_OUT.search(tool)
     if given and given[1] not in _GENERIC:
         return tree.names.get(given[1], "")

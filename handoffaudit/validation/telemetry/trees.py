@@ -304,7 +304,7 @@ def is_described(span: Span) -> bool:
 def receiver_in(result: str) -> str | None:
     """Return the agent that the result of a tool names as the new agent.
 
-    Return an empty text if the result names no agent, as in "Handed off", and None if it confirms no handoff.
+    Return an empty text if the result names no agent, as in "Handed off", and None if the result confirms no handoff.
     """
     said: Any = result.strip()
     for _ in range(2):

@@ -225,7 +225,7 @@ class SourceIndex:
         return list(islice(moments_in(self.text), _MAX_NUMBERS))
 
     def find(self, wanted: str) -> int:
-        """Return the offset of `wanted` (in lower case) as a whole word or number, or -1 if it is not found."""
+        """Return the offset of `wanted` (in lower case) as a whole word or number, or -1 if there is none."""
         known = self._found.get(wanted)
         if known is None:
             known = self._found[wanted] = self._search(wanted)

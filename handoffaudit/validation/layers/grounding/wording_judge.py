@@ -216,7 +216,7 @@ _WORDS_PER_SPEAKER = 25
 
 
 def judge_wording(text: str, index: SourceIndex, *, whole: bool = True) -> tuple[bool, list[Mark]]:
-    """Return whether the text of a claim restates its sources, and a mark `wording` wherever it departs from them.
+    """Return whether the text of a claim restates its sources, and a mark `wording` for each departure from them.
 
     Without `whole`, only summaries are judged, by the words that they change.
     """

@@ -156,8 +156,8 @@ def claim_sentences(text: str) -> list[list[Word]]:
 def _tokens(text: str) -> list[str]:
     """Return the lower-case tokens of a text, with sentence breaks as separate tokens.
 
-    This is many times faster than a regular expression. Punctuation at either end of a word is removed when the word is
-    stemmed.
+    The replacements are many times faster than a regular expression. Punctuation at either end of a word is removed
+    when the word is stemmed.
     """
     text = text.lower()
     for written, spaced in _SPACED:

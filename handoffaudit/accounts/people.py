@@ -377,20 +377,15 @@ def make_first_link() -> str | None:
 
 def _make_first_administrator() -> Person:
     tenant = tenants.default("system")
-    person = Person.objects.filter(username__iexact=FIRST_NAME).first() or Person(username=FIRST_NAME)
+    # A link of a disabled person does not work.
+    disabled = Person.objects.filter(is_active=False)
+    names = (f"{FIRST_NAME}{number}" for number in ("", *range(2, disabled.count() + 3)))
+    name = next(name for name in names if not disabled.filter(username__iexact=name).exists())
+    person = Person.objects.filter(username__iexact=name).first() or Person(username=name)
     if person.pk is None:
         person.set_unusable_password()
         person.save()
-    _make_admin(tenant, person)
-    return person
-
-
-def _make_admin(tenant: Tenant, person: Person) -> None:
     Membership.objects.update_or_create(tenant=tenant, person=person, defaults={"role": Role.ADMIN})
-    audit.record(
-        tenant=tenant,
-        actor="system",
-        action="person.invite",
-        target=person.username,
-        detail={"role": Role.ADMIN.value, "why": "nobody could administer yet"},
-    )
+    detail = {"role": Role.ADMIN.value, "why": "nobody could administer yet"}
+    audit.record(tenant=tenant, actor="system", action="person.invite", target=person.username, detail=detail)
+    return person

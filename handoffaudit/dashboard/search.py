@@ -218,9 +218,9 @@ def _handoff_hit(slug: str, handoff: Handoff) -> Hit:
 
 def _traces(asked: _Search) -> list[Hit]:
     tenant_id, text = asked.who.tenant.pk, asked.text
-    found = stats.list_by_prefix(Handoff, "trace_id", tenant_id, text, MOST)
-    if not found and text != text.lower():
-        found = stats.list_by_prefix(Handoff, "trace_id", tenant_id, text.lower(), MOST)
+    spellings = dict.fromkeys((text, text.lower(), text.upper()))
+    listed = (stats.list_by_prefix(Handoff, "trace_id", tenant_id, one, MOST) for one in spellings)
+    found = next(filter(None, listed), [])
     newest = [asked.handoffs.filter(trace_id=one).order_by("-id").first() for one in found]
     return [Hit(one, build_trace_url(asked.slug, one), handoff=row) for one, row in zip(found, newest, strict=True)]
 

@@ -164,7 +164,9 @@ class PasskeySignIn(passkey_views.LoginWebAuthnView):  # type: ignore[misc]
     def form_valid(self, form: forms.Form) -> Any:
         passkey = form.cleaned_data["credential"]
         if sign_in.is_provider_only(passkey.user):
-            messages.error(self.request, f"Sign in through {settings.OIDC_NAME}, not with a passkey alone.")
+            # Without the provider, its decision to close an account still counts.
+            way = f"Sign in through {settings.OIDC_NAME}" if settings.OIDC_ISSUER else "Ask an administrator for a link"
+            messages.error(self.request, f"{way}: your passkey alone does not sign you in.")
             return redirect("account_login")
         login = Login(user=passkey.user, redirect_url=get_next_redirect_url(self.request))
         return perform_passwordless_login(self.request, passkey, login)

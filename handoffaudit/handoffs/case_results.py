@@ -1,4 +1,4 @@
-"""Results of cases: a verdict compared with the expected one, and what would make the case pass."""
+"""Results of policy cases: differences between a verdict and the expected verdict, and changes that would fix them."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -27,8 +27,8 @@ class CaseResult(msgspec.Struct, frozen=True):
     """The result of one case.
 
     `id` is empty for a case that is not stored. `outcome` is the verdict that the policies decide, also in shadow mode.
-    `differs` says what is not as expected, and `fixes` what would make the case pass. `notes` say what limits the
-    result.
+    `differs` lists the differences from the expected verdict, `fixes` changes that would make the case pass, and
+    `notes` the limits of the result.
     """
 
     id: str
@@ -46,7 +46,7 @@ class CaseResult(msgspec.Struct, frozen=True):
 
 
 def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
-    """Compare a verdict with the one that the case expects. `row` is the row of strictness that was used.
+    """Compare a verdict with the verdict that the case expects. `row` names the row of strictness that was used.
 
     A case needs the LLM if the LLM would be asked and its findings could make up for each difference.
     """

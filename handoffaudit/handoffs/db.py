@@ -61,10 +61,10 @@ def _cursor_of(opened: "psycopg.Connection[Any]") -> Generator["psycopg.Cursor[A
 
 
 def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return the row of a statement for PostgreSQL, which is committed unless the thread has begun a transaction.
+    """Run a statement on PostgreSQL, and return its first row or None.
 
-    A thread without a connection takes one of the pool for this statement only, because Django needs several times as
-    long to take one and to give it back.
+    The statement is committed at once, unless the thread has begun a transaction. A thread without a connection takes a
+    connection of the pool for this statement only, because Django takes several times as long to get and return one.
     """
     pool = connection.pool  # type: ignore[attr-defined]
     if connection.connection is not None or pool is None or pool.closed:
@@ -83,9 +83,9 @@ def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def is_open(opened: "psycopg.Connection[Any]") -> bool:
-    """Return whether the server has not closed an idle connection, for example in a restart.
+    """Return whether an idle connection is still open. A restart of the server, for example, closes connections.
 
-    An idle connection becomes readable only when the server closes it, so a working one needs no round trip.
+    An idle connection becomes readable only when the server closes it, so the check needs no round trip.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
@@ -146,7 +146,8 @@ class InArray(In):
 class Columns:
     """The columns of a table that a bulk statement fills, in order, with their PostgreSQL types.
 
-    `name_list` has the names in SQL, `forms` the positions of the values that SQLite stores in another form.
+    `name_list` has the names in SQL, `forms` the positions of the values that SQLite stores in another form, each
+    with its conversion.
     """
 
     table: str
@@ -320,7 +321,7 @@ def _as_out_of_time() -> Generator[None]:
 
 
 def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
-    """Take an advisory lock until the transaction ends. SQLite has one writer at a time anyway."""
+    """Take an advisory lock until the transaction ends. Do nothing on SQLite, which has one writer at a time."""
     if is_postgresql():
         function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         with connection.cursor() as cursor:
@@ -341,7 +342,7 @@ Converter = tuple[int, Callable[..., Any], Col]
 
 
 class RowReader(Generic[_Row]):
-    """Reads rows of a model. `columns` are all its columns as a list in SQL, and `by` names of attributes.
+    """Reads rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
 
     Each statement is written once per process. Django writes the statement of a query anew each time, which for a wide
     table takes several times as long as running it.

@@ -284,7 +284,7 @@ def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, or None if there is none.
 
     The id has the time of the handoff, so a handoff that was sent late has an earlier id than handoffs that were
-    received before it. Only if such a handoff is first, it is compared with at most `COUNTED_LIVE` handoffs whose ids
+    received before it. Only such a handoff must be compared with others: with at most `COUNTED_LIVE` handoffs whose ids
     are before a second after its receipt, because all others were received later.
     """
     rows = rows.order_by("id")
@@ -297,7 +297,7 @@ def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
 
 @dataclass(frozen=True, slots=True)
 class Oldest:
-    """The unjudged handoff that has waited longest, without parked handoffs; `for_model`: it waits for the LLM."""
+    """The unparked handoff that has waited longest for a verdict; `for_model` is True if it waits for the LLM."""
 
     since: datetime
     for_model: bool
@@ -339,7 +339,7 @@ def measure_worker_queue() -> WorkerQueue:
 
     The health of the workers concerns the operator and no single tenant.
     """
-    # SQLite finds the partial index only by the words of its condition, without parameters.
+    # SQLite uses the partial index only if the statement repeats the condition of the index without parameters.
     rows = Handoff.objects.extra(where=["state IN ('received', 'validating')"]).filter(parked=False)
     is_new = Q(tries=0)
     # PostgreSQL reads the index in its order only if the order names each of its columns.
@@ -364,7 +364,7 @@ def measure_worker_queue() -> WorkerQueue:
 
 
 def list_by_prefix(model: type[Model], column: str, tenant_id: int, prefix: str, most: int) -> list[str]:
-    """Return the first different values of a text column that begin with `prefix`, in the order of their bytes.
+    """Return the first distinct values of a text column that begin with `prefix`, in the order of their bytes.
 
     The column follows the tenant in an index, on PostgreSQL with the operator class `varchar_pattern_ops`. The
     statement finds each value as the next greater value in that index.

@@ -54,7 +54,7 @@ _here = Slots(lambda: 1)
 
 @contextmanager
 def reserve_judging() -> Iterator[bool]:
-    """Reserve the right of this process to judge a handoff by itself, and yield whether it was free."""
+    """Reserve the right of this process to judge a handoff by itself, and yield whether the right was free."""
     reserved = _here.acquire()
     try:
         yield reserved

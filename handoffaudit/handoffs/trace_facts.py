@@ -1,4 +1,4 @@
-"""Facts of a trace, which its agents brought into it, and roles of sources, for the judging of later handoffs."""
+"""Facts that agents brought into a trace, and roles of source agents, both for the judging of later handoffs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ from handoffaudit.validation.layers.grounding.reported import MOST_KEYS_OF_TRACE
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean
 
-# A handoff knows at most this many facts of its trace, the newest first, with so many characters in all. The facts that
-# it knows must not depend on the other handoffs of its batch.
+# A handoff knows at most this many facts of its trace, the newest first, with so many characters in all. The known
+# facts must not depend on the other handoffs of the batch.
 MOST_FACTS: Final = 500
 MOST_TEXT: Final = 2 * 1024 * 1024
 _TRACES_AT_ONCE: Final = 50
 LONGEST_EVIDENCE: Final = 16 * 1024
 _LONGEST_LABEL: Final = 80
 _BEHAVIOUR: Final = "behaviour"
-# These signs have a meaning in the path of a source.
+# These characters have a meaning in the path of a source.
 _NO_LABEL: Final = re.compile(r"[\[\].:\s]+")
 
 
@@ -42,7 +42,7 @@ class Known(NamedTuple):
 class Snapshot(NamedTuple):
     """The behaviour of a source, and the facts of a trace before one of its handoffs, oldest first.
 
-    A fact has its kind, label and content.
+    `facts` has the kind, label and content of each fact.
     """
 
     behaviour: str = ""
@@ -147,7 +147,7 @@ class TraceFacts:
         return self._new.get(handoff)
 
     def store_behaviour(self) -> None:
-        """Store the behaviour of agents that changed. An agent that always writes alike changes nothing."""
+        """Store the behaviour of agents that changed. An agent that always writes in the same form needs no write."""
         rows = [
             AgentBehaviour(tenant_id=self.tenant_id, agent=agent, forms=self._behaviour[agent])
             for agent in sorted(self._changed)

@@ -62,10 +62,14 @@ class Share:
 
 def origins(attributed: Iterable[Attributed]) -> list[Origin]:
     """Return the wrong values in the order of their first steps; within one step, in the order of the findings."""
+    # A trace can have 100,000 findings about a few values, and reading the forms of a value takes long.
+    forms: dict[str, frozenset[Form]] = {}
     alike: dict[tuple[int, frozenset[Form]], list[Attributed]] = {}
     for one in attributed:
-        if one.flaw.value:
-            alike.setdefault((one.origin, forms_of(one.flaw.value)), []).append(one)
+        if value := one.flaw.value:
+            if value not in forms:
+                forms[value] = forms_of(value)
+            alike.setdefault((one.origin, forms[value]), []).append(one)
     found = [
         Origin(
             value=same[0].flaw.value,

@@ -23,7 +23,7 @@ from handoffaudit.validation.layers.grounding.values import (
     readings_of,
     values_in,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import Day, days_of, minutes_of
+from handoffaudit.validation.layers.grounding.vocabulary import NOT_NAMES, Day, days_of, minutes_of
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
 
@@ -39,8 +39,9 @@ _MOST_VALUES: Final = 2_000
 # A text of `MOST_READ` characters never has more values, so that no value can hide behind other values.
 _ALL_VALUES: Final = MOST_READ
 _ECHOED: Final = "…"
-_QUOTED_WORDS: Final = 3
-_MOST_QUOTED: Final = 50
+# A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row.
+_MOST_WORDS: Final = 5
+_WORD: Final = re.compile(r"[^\W_]+")
 _LONGEST_LABEL: Final = 60
 # Images and other files in base64. Files have no values, and a few files would fill the space of a trace.
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1000,}={0,2}")
@@ -182,8 +183,8 @@ class _Echo:
         self.minutes: set[int | None] = set()
         self.texts = {text.casefold() for text in texts if len(text) > 1}
         self.words: set[str] = set()
-        quoted = {text.casefold() for text in texts if len(text.split(maxsplit=_QUOTED_WORDS)) >= _QUOTED_WORDS}
-        self.quoted = sorted(quoted, key=len, reverse=True)[:_MOST_QUOTED]
+        # The words of names, and runs of words joined by blanks.
+        self.runs: set[str] = set()
         read = 0
         for text in texts:
             self._add(text[: max(MOST_READ - read, 0)])
@@ -191,7 +192,10 @@ class _Echo:
         self.is_cut = arguments is TOO_LONG or read > MOST_READ or len(found) >= MAX_LEAVES
 
     def _add(self, text: str) -> None:
-        self.words.update(plain_words(text))
+        words = plain_words(text)
+        self.words.update(words)
+        if words and len(text) > 1 and not NOT_NAMES.issuperset(words):
+            self.runs.update(_runs_of(words, min(len(words), _MOST_WORDS)))
         for value in values_in(text, quotes=False, most=_ALL_VALUES):
             match value.kind:
                 case "number":
@@ -202,6 +206,8 @@ class _Echo:
                     self.minutes.add(minutes_of(value.text))
                 case "identifier":
                     self.texts.add(_identifier(value))
+                case "name":
+                    self.runs.update(fold_case(word) for _, word in name_words(value.text))
 
     def blank(self, value: Any) -> Any:
         """Return a JSON value with `…` for each value that the arguments contain."""
@@ -236,14 +242,12 @@ class _Echo:
         return "".join([*parts, text[done:]]) if spans else text
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        if self.quoted:
-            # The letter İ becomes longer in lower case and would shift all positions after it.
-            folded = text.casefold() if len(text.casefold()) == len(text) else text
-            for quoted in self.quoted:
-                at = folded.find(quoted)
-                while at >= 0:
-                    yield at, at + len(quoted)
-                    at = folded.find(quoted, at + len(quoted))
+        found = list(_WORD.finditer(text)) if self.runs else []
+        words = [fold_case(match.group()) for match in found]
+        for size in range(1, _MOST_WORDS + 1):
+            for at, run in enumerate(_runs_of(words, size)):
+                if run in self.runs:
+                    yield found[at].start(), found[at + size - 1].end()
         for value in values_in(text, quotes=False, most=_ALL_VALUES):
             if value.kind == "name":
                 for offset, word in name_words(value.text):
@@ -262,6 +266,10 @@ class _Echo:
                 return minutes_of(value.text) in self.minutes
             case _:
                 return _identifier(value) in self.texts
+
+
+def _runs_of(words: list[str], size: int) -> Iterator[str]:
+    return (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))
 
 
 def _keys_with_values(arguments: Any) -> Iterator[str]:

@@ -20,7 +20,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.compression import DECOMPRESSORS
 from handoffaudit.diagnostics.logs import index, store
-from handoffaudit.diagnostics.logs.blocks import APART, Cutter, compress
+from handoffaudit.diagnostics.logs.blocks import Cutter, compress
 from handoffaudit.diagnostics.models import LogImport, LogPart
 from handoffaudit.handoffs import leases
 
@@ -126,7 +126,12 @@ def _put(row: LogImport, number: int, part: bytes, first_line: int) -> None:
     row.size += len(part)
     with transaction.atomic():
         LogPart.objects.create(
-            imported=row, number=number, packed=compress(part), size=len(part), first_line=first_line, since=APART
+            imported=row,
+            number=number,
+            packed=compress(part),
+            size=len(part),
+            first_line=first_line,
+            since=Cutter(first_line).since,
         )
         LogImport.objects.filter(pk=row.pk).update(size=row.size)
 

@@ -275,7 +275,7 @@ def _make_id(label: str, direction: str, made: str) -> str:
     return f"{clean(label, _LABEL)}:{direction}:{made[:_DIGEST]}"
 
 
-# An LLM writes what these tools of Claude Code return: an answer about a page, the report of another agent, or the
+# An LLM writes the results of these tools of Claude Code: an answer about a page, the report of another agent, or the
 # plans, tasks, messages and prompts that the agent wrote in an earlier call.
 WRITTEN_BY_AN_LLM: Final = frozenset(
     {
@@ -291,7 +291,7 @@ _RESULT: Final = "tool_response"
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The outcome of storing a result: a `Storage`, or `skipped` for the reason `why`; empty if nothing is stored."""
+    """The outcome for a tool result: a `Storage`, `skipped` for the reason `why`, or empty if no evidence came."""
 
     status: str = ""
     why: str = ""
@@ -336,6 +336,6 @@ def _read_result(event: Event, tool: str, agent: str, sent_at: object) -> ToolRe
         try:
             return ToolResultIn.model_validate(given | {"at": at})
         except ValidationError:
-            # The clock of the host may be wrong or missing; then the time of receipt counts.
+            # The time of the host may be wrong or missing. The next time to try is the time of receipt.
             continue
     return None

@@ -25,7 +25,7 @@ env = Env()
 def uses_pgbouncer() -> bool:
     """Return whether a PgBouncer in transaction mode is between this process and PostgreSQL.
 
-    Then no setting of a session and no cursor may outlive a transaction.
+    With such a PgBouncer, no setting of a session and no cursor may outlive a transaction.
     """
     found: bool = env.bool("HANDOFFAUDIT_PGBOUNCER", False)
     return found
@@ -59,7 +59,7 @@ def secret_key(folder: Path) -> str:
     made = folder / f"secret-key.{os.getpid()}"
     with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(secrets.token_urlsafe(50))
-    # The processes of a start do this at the same moment, and none may read a key that is not yet written.
+    # Several processes may start at the same moment. The link makes the key visible only after the key is written.
     with contextlib.suppress(FileExistsError):
         os.link(made, path)
     made.unlink()
@@ -184,7 +184,7 @@ def databases(folder: Path) -> dict[str, dict[str, Any]]:
     """Return Django's settings of the database and, if `DATABASE_REPLICA_URL` is set, of its replica."""
     url = os.environ.get("DATABASE_REPLICA_URL")
     replica = _parse_database("DATABASE_REPLICA_URL", url) if url else None
-    # Both are read with every database, so that doctor finds a wrong value beside a wrong URL.
+    # Both settings are read with every database, so that doctor finds a wrong value beside a wrong URL.
     pool = positive("HANDOFFAUDIT_DATABASE_POOL", 12)
     synchronous = choice("HANDOFFAUDIT_SQLITE_SYNCHRONOUS", "NORMAL", ("NORMAL", "FULL"))
     found = {"default": _database(folder, pool, synchronous)}

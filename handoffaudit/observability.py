@@ -85,7 +85,7 @@ def configure_logs(form: str, level: str) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     # The broker of one machine has no host name, and kombu warns of that at each start.
     logging.getLogger("kombu.connection").setLevel(logging.ERROR)
-    # These log a line for each call to the LLM, which the product records itself.
+    # These libraries log a line for each call to the LLM, which the product records itself.
     for name in ("httpx", "httpx2"):
         logging.getLogger(name).setLevel(max(logging.getLevelName(level), logging.WARNING))
 
@@ -196,7 +196,7 @@ def _span_of_request(environ: dict[str, Any], respond: Respond) -> Iterator[Resp
 
 
 def begin_task_span(name: str) -> Any:
-    """Start the span of a task in this thread, and return what `end_task` needs."""
+    """Start the span of a task in this thread, and return the argument for `end_task_span`."""
     if _tracer is None:
         return None
     from opentelemetry.trace import SpanKind  # noqa: PLC0415

@@ -60,7 +60,7 @@ class DescribedAPI(NinjaAPI):
     """API whose OpenAPI document lists the error responses that all calls of a kind share."""
 
     def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
-        """Return nothing: ninja makes a response before each call, but every view returns one of its own."""
+        """Return nothing: ninja makes a response before each call, but every view returns its own response."""
         return None  # type: ignore[return-value]
 
     def get_openapi_schema(self, **given: Any) -> OpenAPISchema:

@@ -1,7 +1,7 @@
 """Authentication of API requests: keys and scopes, the request rate, and the log of refused keys.
 
-Each process counts the requests of a key by itself. A library for this was removed: it started a thread for most
-requests, or asked Redis for each request (`docs/decisions/0001-dependencies.md`).
+Each process counts the requests of a key by itself. The library `limits` would start a thread for most requests, or ask
+Redis for each request (`docs/decisions/0001-dependencies.md`).
 """
 
 import math
@@ -136,7 +136,7 @@ def _tenant(pk: int, slug: str) -> Tenant:
 
 # The member of `request.META` with the identity of the key and the moment of its check, before the body was read.
 IDENTITY: Final = "handoffaudit.identity"
-# A slow body may take minutes, in which the key may be revoked. An older identity is looked up again.
+# An identity that is older than this is looked up again: a slow body may take minutes, in which the key may be revoked.
 IDENTITY_SECONDS: Final = 0.5
 
 
@@ -183,7 +183,7 @@ class KeyWith(HttpBearer):
                 scope=self.scope.value,
             )
         if self.scope is not Scope.INGEST:
-            # Submissions have their own limits.
+            # The calls that submit handoffs have their own limits.
             check_length(request, settings.MAX_BODY_BYTES)
         if self.stores:
             _check_room()

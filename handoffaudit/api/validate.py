@@ -198,7 +198,7 @@ def _read_submission(request: HttpRequest, declared_format: str | None, handoff_
 
 
 def _unrefused(who: Caller, result: Any) -> Any:
-    """Return the result. Raises `Problem` if it is the receipt of a refusal."""
+    """Return the result. Raise `Problem` if it is the receipt of a refusal."""
     if isinstance(result, Receipt):
         if result.refused_agent:
             record_refusal(who.tenant, who.key.agents, result.refused_agent)

@@ -79,7 +79,7 @@ MOST_NEWS = 8
 
 MOST_MARKS = 20
 
-# The policies by which handoffs are judged, with the name of their pages.
+# The policies of `news.JUDGED_BY`, with the name of their pages.
 _POLICIES: Final[Mapping[str, tuple[str, str]]] = {
     Kind.STRICTNESS: ("Strictness", "strictness"),
     Kind.RULES: ("Rules", "rules"),
@@ -366,7 +366,6 @@ def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
             f"{reverse('dashboard:policy_history', args=[slug])}?kind={one.kind}",
         )
         for one in news.policies
-        if one.kind in _POLICIES
     ]
     lines += [
         NewsLine(

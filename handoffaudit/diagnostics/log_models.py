@@ -31,7 +31,12 @@ class LogImport(models.Model):
     error = models.CharField(max_length=500, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["tenant", "id"], name="log_import_by_time")]
+        indexes = [
+            models.Index(fields=["tenant", "id"], name="log_import_by_time"),
+            models.Index(fields=["tenant", "source", "id"], name="log_import_by_name"),
+            models.Index(fields=["tenant", "size", "id"], name="log_import_by_size"),
+            models.Index(fields=["tenant", "bad", "id"], name="log_import_by_bad"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.source}, {self.lines} lines"

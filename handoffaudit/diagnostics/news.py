@@ -15,13 +15,16 @@ from handoffaudit.handoffs.compiled_queries import DAY, TENANT, TIME, CompiledQu
 from handoffaudit.handoffs.counts import OUTCOMES
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyTotal
 from handoffaudit.handoffs.rates import SUMS, TOTAL, Share, Sums, outcome_counts_of
-from handoffaudit.policy.models import PolicyVersion
+from handoffaudit.policy.models import Kind, PolicyVersion
 
 MOST_OF_A_KIND: Final = 5
 # A route is compared with its handoffs of this many days before.
 DAYS_BEFORE: Final = 14
 # A route whose last handoff is older than this counts as new.
 DAYS_OF_ROUTES: Final = 30
+
+# The policies by which handoffs are judged. News of others, such as alert rules, would push these out.
+JUDGED_BY: Final = (Kind.STRICTNESS, Kind.RULES, Kind.SCHEMAS, Kind.PROMPTS, Kind.ROLES)
 
 _ROUTE: Final = ("source_agent_id", "target_agent_id")
 _MOST_ROUTES: Final = 5_000
@@ -72,7 +75,7 @@ def load_news(tenant: Tenant, now: datetime) -> News:
     day = now.astimezone(UTC).date() - timedelta(days=1)
     since = datetime.combine(day, time(), UTC)
     is_comparable = bool(_EARLIER.rows(tenant=tenant.pk, until=since))
-    policies = PolicyVersion.objects.filter(tenant=tenant, changed_at__gte=since).order_by("-changed_at")
+    policies = PolicyVersion.objects.filter(tenant=tenant, kind__in=JUDGED_BY, changed_at__gte=since)
     earlier, routes = _sum_routes(tenant, day) if is_comparable else ({}, {})
     return News(
         since=since,
@@ -80,7 +83,7 @@ def load_news(tenant: Tenant, now: datetime) -> News:
         codes=_new_codes(tenant, since) if is_comparable else [],
         routes=_new_routes(tenant, day, earlier, routes),
         rates=_moved_rates(earlier, routes),
-        policies=list(policies.defer("content")[:MOST_OF_A_KIND]),
+        policies=list(policies.order_by("-changed_at").defer("content")[:MOST_OF_A_KIND]),
     )
 
 

@@ -219,11 +219,12 @@ def make_week(table: str, monday: datetime) -> bool:
 
 
 def detach(partitions: Sequence[Partition], is_free: Callable[[], bool]) -> bool:
-    """Detach partitions if nobody needs their rows. Call inside a transaction, and `drop_detached` after its commit.
+    """Detach partitions, or return False if somebody needs their rows.
 
-    Verdicts on handoffs outside of the first partition's range, such as those of the last second of the week before,
-    move to the default partition. `is_free` is called while nobody else can read or write the tables, so it must be
-    fast. Raise `OperationalError` if the locks are not free in time.
+    Call inside a transaction, and call `drop_detached` after the commit. Verdicts on handoffs outside of the first
+    partition's range, such as those of the last second of the week before, move to the default partition. `is_free` is
+    called while nobody else can read or write the tables, so it must be fast. Raise `OperationalError` if the locks are
+    not free in time.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")

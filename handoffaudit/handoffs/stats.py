@@ -37,7 +37,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or a worker. Unjudged handoffs are counted up to `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or for a verdict. Unjudged handoffs are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -50,7 +50,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The handoffs that wait for a worker. `by_state` includes parked handoffs; `number` and `oldest_at` do not."""
+    """The handoffs that wait for a verdict. `by_state` includes parked handoffs; `number` and `oldest_at` do not."""
 
     by_state: Mapping[State, int]
     number: int
@@ -143,7 +143,7 @@ def _top_codes(limit: int) -> CompiledQuery:
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
-    """Count the handoffs that wait for a person or a worker. Pass `unjudged` if the caller has counted it already."""
+    """Count the handoffs that wait for a person or a verdict. Pass `unjudged` if the caller has counted it already."""
     unjudged = unjudged or count_unjudged(tenant)
     # A replica may not have a new tenant yet.
     [(held, rejected, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now()) or [(0, 0, 0)]
@@ -160,7 +160,7 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
 
 
 def count_unjudged(tenant: Tenant) -> Unjudged:
-    """Count the handoffs that wait for a worker, in one query unless their number exceeds `COUNTED_LIVE`."""
+    """Count the handoffs that wait for a verdict, in one query unless their number exceeds `COUNTED_LIVE`."""
     rows = _UNJUDGED.statement(tenant=tenant.pk)._replace(is_limited=True)
     # The other counts of a page may be read from the replica, and must belong to the same moment.
     reader = router.db_for_read(Handoff)

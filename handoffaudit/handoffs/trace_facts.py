@@ -19,8 +19,8 @@ from handoffaudit.validation.layers.grounding.reported import MOST_KEYS_OF_TRACE
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean
 
-# A handoff knows at most this many facts of its trace, the newest first, with so many characters in all. The known
-# facts must not depend on the other handoffs of the batch.
+# A handoff knows only the newest facts of its trace: at most `MOST_FACTS` facts with at most `MOST_TEXT` characters
+# together. The known facts must not depend on the other handoffs of the batch.
 MOST_FACTS: Final = 500
 MOST_TEXT: Final = 2 * 1024 * 1024
 # The facts of a batch with more characters are read for one handoff at a time.
@@ -134,7 +134,7 @@ class TraceFacts:
         return role
 
     def learn(self, handoff: Handoff, record: Record, known: Known, claims: Iterable[Claim]) -> None:
-        """Keep the facts that a judged handoff brought into its trace, once."""
+        """Keep the facts that a judged handoff brought into its trace, unless they are kept already."""
         if not handoff.trace_id or handoff.pk in self._new:
             return
         if known.role.is_evidence:
@@ -158,7 +158,7 @@ class TraceFacts:
         return self._new.get(handoff)
 
     def store_behaviour(self) -> None:
-        """Store the behaviour of agents that changed. An agent that always writes in the same form needs no write."""
+        """Store the changed behaviour of agents. An agent that always writes in the same form needs no write."""
         rows = [
             AgentBehaviour(tenant_id=self.tenant_id, agent=agent, forms=self._behaviour[agent])
             for agent in sorted(self._changed)
@@ -239,8 +239,8 @@ def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[st
 def _list_wanted(handoffs: Sequence[Handoff]) -> list[tuple[str, UUID, UUID]]:
     """Return the ranges of handoffs whose newest facts the handoffs know, so that no fact is read twice.
 
-    For each handoff, the range has the trace, the id of the handoff before it in the batch and the trace, or the least
-    id, and the id of the handoff itself.
+    A range has the trace, the id where the range begins, and the id of the handoff before which the range ends. The
+    first range of a trace begins at the least id, and each further range begins at the previous handoff of the batch.
     """
     wanted: list[tuple[str, UUID, UUID]] = []
     for trace, pk in sorted({(handoff.trace_id, handoff.pk) for handoff in handoffs if handoff.trace_id}):
@@ -253,7 +253,7 @@ _LEAST: Final = UUID(int=0)
 
 
 def _select_facts(trace: str, after: str, before: str) -> str:
-    """Return the SQL of the newest facts of a range of handoffs of a trace, with the first one beyond `MOST_TEXT`."""
+    """Return the SQL of the newest facts of a range of handoffs of a trace, and the first fact beyond `MOST_TEXT`."""
     table = TraceFact._meta.db_table  # noqa: SLF001 -- documented API
     return f"""
         SELECT kind, trace_id, label, content, CAST(handoff_id AS text) AS pk FROM (

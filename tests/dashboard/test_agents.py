@@ -154,6 +154,17 @@ def test_the_heads_of_columns_sort_the_agents_and_keep_the_period(tenant: Tenant
     assert "use one of most" in shown(as_viewer, f"{PAGE}?sort=role", 400)
 
 
+def test_each_number_of_an_agent_has_the_name_of_its_column(tenant: Tenant, as_viewer: Client) -> None:
+    """Narrow screens show rows as cards, whose numbers have these names in place of the heads."""
+    count(tenant, "a", "b", 2)
+    page = section(shown(as_viewer), "agents")
+    row = select(page, "tbody tr")[0]
+    assert [one.attributes["data-label"] for one in select(row, "td.end")] == texts(page, "th.end")
+    # A table that is laid out as cards has no rows and cells without these.
+    roles = [one.attributes.get("role") for one in select(row, "tr > th, tr > td")]
+    assert roles == ["rowheader"] + 7 * ["cell"]
+
+
 def test_declared_against_seen(crew: Tenant, as_admin: Client) -> None:
     assert "Declare all seen" in text_of(section(shown(as_admin, MAP), "never-declared"))
     declare(crew, "analyst -> writer, critic")

@@ -221,9 +221,7 @@ MOST_LISTED: Final = 20
 
 _LONGEST: Final = 80
 
-_UNKNOWN: Final = "\u2013"
-
-_NO_NUMBER: Final = f'<span class="none">{_UNKNOWN}</span>'
+_NO_NUMBER: Final = '<span class="none">\u2013</span>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,15 +340,18 @@ def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> 
     accepted = _NO_NUMBER
     if share.total:
         accepted = f'<span class="score--{tone(share)}" title="{format_share(share)}">{percent(share)}</span>'
-    numbers = (f"{agent.stats.caused:,}", f"{agent.stats.passed_on:,}")
-    time = format_duration(agent.stats.median_seconds) or _UNKNOWN
-    cells = "".join(f'<td class="end">{cell}</td>' for cell in (sent, received, accepted, *numbers, time))
+    time = format_duration(agent.stats.median_seconds) or _NO_NUMBER
+    numbers = {"Sent": sent, "Received": received, "Accepted": accepted}
+    # Narrow screens show the labels in place of the heads of the columns.
+    numbers |= {"Introduced": f"{agent.stats.caused:,}", "Inherited": f"{agent.stats.passed_on:,}", "Median time": time}
+    cells = "".join(f'<td role="cell" class="end" data-label="{label}">{cell}</td>' for label, cell in numbers.items())
     return (
-        '<tr><th scope="row"><span class="select-name">'
+        '<tr role="row"><th scope="row" role="rowheader"><span class="select-name">'
         f'<input type="checkbox" class="row-select" name="select" value="{raw}" form="selected" '
         f'aria-label="Select {name}"> '
         f'<a class="row-link" data-row{item} href="{href}">{add_breaks(name)}</a></span></th>'
-        f'<td><a href="{href}#role">{role.words}<span class="hidden">: the role of {name}</span></a></td>{cells}</tr>'
+        f'<td role="cell"><a href="{href}#role">{role.words}<span class="hidden">: the role of {name}</span></a></td>'
+        f"{cells}</tr>"
     )
 
 

@@ -23,7 +23,7 @@ from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.logs import search, store
-from handoffaudit.diagnostics.logs.filters import KINDS, LogQuery
+from handoffaudit.diagnostics.logs.filters import KINDS, LONGEST_VALUE, LogQuery
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
@@ -41,6 +41,8 @@ from handoffaudit.validation.logs.lines import (
     level_of,
     phase_of,
 )
+from handoffaudit.validation.logs.reader import FIRST_YEAR, LAST_YEAR
+from handoffaudit.validation.text import clean
 from handoffaudit.validation.times import utc_text
 
 # A line may have up to 64 KB, so the page cuts its details.
@@ -222,7 +224,8 @@ def _(line: BadLine) -> list[Fact]:
 
 
 def _fact(name: str, value: str, parameter: str = "") -> Fact:
-    return Fact(readable(name), cut(value, MOST_TEXT), urlencode({parameter: value}) if parameter and value else "")
+    narrow = urlencode({parameter: clean(value, LONGEST_VALUE)}) if parameter and value else ""
+    return Fact(readable(name), cut(value, MOST_TEXT), narrow)
 
 
 def _json(value: object) -> str:
@@ -234,14 +237,14 @@ def _json(value: object) -> str:
 def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
     handoffs = reverse("dashboard:handoffs", args=[tenant.slug])
     if isinstance(line, TraceLine):
-        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': line.trace_id})}")
+        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': clean(line.trace_id)})}")
     if isinstance(line, HealthLine):
         if line.run_id:
-            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': line.run_id})}")
+            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': clean(line.run_id)})}")
         around = {"since": utc_text(line.at - AROUND), "until": utc_text(line.at + AROUND)}
         yield Link(
             f"Handoffs of {readable(line.agent)} around this time",
-            f"{handoffs}?{urlencode({'source': line.agent} | around)}",
+            f"{handoffs}?{urlencode({'source': clean(line.agent)} | around)}",
         )
         if line.reason:
             reports = reverse("dashboard:file_reports", args=[tenant.slug])
@@ -338,7 +341,7 @@ def _moment(name: str, text: str) -> datetime:
         moment = parse_datetime(text)
     except ValueError:
         moment = None
-    if moment is None or moment.tzinfo is None:
+    if moment is None or moment.tzinfo is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise FilterError(name, text[:40], "use a moment like 2026-02-15T09:30:00Z.")
     return moment
 

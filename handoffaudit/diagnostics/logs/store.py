@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Final
 
 from django.db import IntegrityError, transaction
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, F, Q, Value, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -31,7 +31,7 @@ from handoffaudit.diagnostics.logs.blocks import (
     lines_of,
     plan_writes,
 )
-from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
+from handoffaudit.diagnostics.logs.filters import IMPORT_ORDERS, Facets, LogQuery
 from handoffaudit.diagnostics.logs.search import (
     PAGE_BYTES,
     ROWS,
@@ -43,8 +43,8 @@ from handoffaudit.diagnostics.logs.search import (
     read_text,
 )
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
-from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs.filters import CURSOR_REMEDY
+from handoffaudit.filter_fields import FilterError, Order
+from handoffaudit.handoffs.filters import CURSOR_REMEDY, NEWEST
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.validation.logs.lines import BadLine
 from handoffaudit.validation.logs.reader import read_bytes
@@ -299,16 +299,31 @@ MOST_NEW_IMPORTS = 20
 MOST_NEW_BLOCKS = 20
 
 
-def list_imports(tenant: Tenant, cursor: str = "", limit: int = 50) -> tuple[list[LogImport], str | None]:
-    """Return imports, newest first, and the cursor of the next page. Raise `FilterError` for an invalid cursor."""
-    rows = LogImport.objects.filter(tenant=tenant).order_by("-id")
-    if cursor:
-        try:
-            rows = rows.filter(id__lt=uuid.UUID(cursor))
-        except ValueError:
-            raise FilterError("cursor", cursor[:40], CURSOR_REMEDY) from None
-    found = list(rows[: limit + 1])
-    return found[:limit], str(found[limit - 1].pk) if len(found) > limit else None
+def list_imports(
+    tenant: Tenant, order: Order = IMPORT_ORDERS[NEWEST], cursor: str = "", limit: int = 50
+) -> tuple[list[LogImport], str | None]:
+    """Return a page of imports and the cursor of the next page. Raise `FilterError` for an invalid cursor."""
+    rows = LogImport.objects.filter(tenant=tenant).order_by(*order.columns)
+    found = list((rows.filter(_is_after(order, cursor)) if cursor else rows)[: limit + 1])
+    if len(found) <= limit:
+        return found, None
+    last, column = found[limit - 1], order.columns[0].removeprefix("-")
+    return found[:limit], str(last.pk) if column == "id" else f"{last.pk}.{getattr(last, column)}"
+
+
+def _is_after(order: Order, cursor: str) -> Q:
+    """Return the condition for imports after a cursor: an id, then the value in any other column of the order."""
+    column, side = order.columns[0].removeprefix("-"), "lt" if order.is_descending else "gt"
+    pk, text = (cursor, "") if column == "id" else (cursor[:36], cursor[37:])
+    try:
+        after = Q((f"id__{side}", uuid.UUID(pk)))
+        if column == "id":
+            return after
+        value = clean(text, LONGEST_SOURCE) if column == "source" else int(text[:18])
+    except ValueError:
+        raise FilterError("cursor", cursor[:40], CURSOR_REMEDY) from None
+    # The first condition is a range of the index.
+    return Q((f"{column}__{side}e", value)) & (Q((f"{column}__{side}", value)) | after)
 
 
 def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:

@@ -214,10 +214,11 @@ class Spool:
     def _release(self, *, is_child: bool = False) -> None:
         self._close_file()
         for owner in self._owners():
-            owner.release(remove=not owner.files and not is_child)
+            owner.release(remove=not owner.files and not is_child, is_child=is_child)
         self._start()
 
     def _close_file(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        # A fork may happen at any moment. The child must not close a number that the parent has closed.
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)

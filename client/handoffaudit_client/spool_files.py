@@ -76,12 +76,19 @@ class Owner:
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, b"%020d %020d\n" % (number, sent))
 
-    def release(self, *, remove: bool) -> None:
-        """Release the lock, and remove its file if no files are left."""
-        if remove:
-            with contextlib.suppress(OSError):
+    def release(self, *, remove: bool, is_child: bool = False) -> None:
+        """Release the lock, and remove its file if no files are left. In a child, the parent keeps the lock."""
+        # A fork may happen at any moment. The child must not close a number that the parent has closed.
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        with contextlib.suppress(OSError):
+            if remove:
                 self.lock_path.unlink()
-        os.close(self._descriptor)
+            if fcntl is not None and not is_child:
+                # A child that was forked just now keeps the file open.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def create_owner(folder: Path) -> Owner:

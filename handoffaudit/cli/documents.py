@@ -190,8 +190,7 @@ class Source:
         else:
             yield from self._read_lines()
 
-    def _read_lines(self) -> Iterator[Piece]:
-        number = 0
+    def _read_lines(self, number: int = 0) -> Iterator[Piece]:
         while line := self._stream.readline(LONGEST + 1):
             number += 1
             if len(line) > LONGEST:
@@ -291,7 +290,13 @@ class Documents(Source):
         if self._detect_shape() == "lines":
             yield from self._read_lines()
             return
-        whole = self._stream.read(LONGEST + 1)
+        # The first line may be longer than the buffer that tells lines from a document.
+        first = self._stream.readline(LONGEST + 1)
+        if first.endswith(b"\n") and _is_object(first):
+            yield Piece(1, first.strip())
+            yield from self._read_lines(1)
+            return
+        whole = first + self._stream.read(LONGEST + 1 - len(first))
         if len(whole) > LONGEST:
             yield Piece(1, None)
         elif whole.lstrip().startswith(b"[") and is_json(whole):

@@ -329,7 +329,7 @@ TARGETS: Final = (
     ErasureTarget("comments", "Comments", Comment, ("text",), handoff="handoff_id"),
     ErasureTarget("assignments", "Assignments", PassedOn, ("note", "replaced"), handoff="handoff_id"),
     ErasureTarget("proposals", "Proposals", Proposal, ("note", "replaced"), handoff="handoff_id"),
-    ErasureTarget("group_mutes", "Notes of muted groups", FindingGroup, ("muted_note",)),
+    ErasureTarget("group_mutes", "Places and notes of finding groups", FindingGroup, ("path_shape", "muted_note")),
     ErasureTarget("code_mutes", "Notes of muted codes", CodeMute, ("note",)),
     ErasureTarget("hook_events", "Hook events", HookEvent, ("phase", "answer"), handoff="handoff"),
     ErasureTarget("states", "Validation states", ValidationState, ("content",)),

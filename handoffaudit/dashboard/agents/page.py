@@ -35,7 +35,7 @@ from handoffaudit.diagnostics.agents import (
 )
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.rates import OutcomeCounts, Share
 from handoffaudit.validation.text import pluralize
@@ -324,7 +324,8 @@ def _most_blocked(who: TenantMembership, found: Agents) -> MostBlocked | None:
     if route is None or not route.judged.stopped:
         return None
     # The link has no period, because a period would hide handoffs that have been blocked for longer.
-    filters = [("source", route.source), ("target", route.target), *(("state", state) for state in BLOCKED)]
+    names = [("source", quote_blanks(route.source)), ("target", quote_blanks(route.target))]
+    filters = [*names, *(("state", state) for state in BLOCKED)]
     query = urlencode([*filters, ("sort", "oldest")])
     return MostBlocked(route, f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?{query}")
 

@@ -25,7 +25,7 @@ from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_
 from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.logs.filters import KINDS, LONGEST_VALUE, LogQuery
 from handoffaudit.diagnostics.logs.search import FoundLine
-from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 from handoffaudit.validation.logs.lines import (
     GATE_EVENTS,
@@ -224,7 +224,7 @@ def _(line: BadLine) -> list[Fact]:
 
 
 def _fact(name: str, value: str, parameter: str = "") -> Fact:
-    narrow = urlencode({parameter: clean(value, LONGEST_VALUE)}) if parameter and value else ""
+    narrow = urlencode({parameter: quote_blanks(clean(value, LONGEST_VALUE))}) if parameter and value else ""
     return Fact(readable(name), cut(value, MOST_TEXT), narrow)
 
 
@@ -244,7 +244,7 @@ def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
         around = {"since": utc_text(line.at - AROUND), "until": utc_text(line.at + AROUND)}
         yield Link(
             f"Handoffs of {readable(line.agent)} around this time",
-            f"{handoffs}?{urlencode({'source': clean(line.agent)} | around)}",
+            f"{handoffs}?{urlencode({'source': quote_blanks(clean(line.agent))} | around)}",
         )
         if line.reason:
             reports = reverse("dashboard:file_reports", args=[tenant.slug])

@@ -67,7 +67,7 @@ class Delegation:
 
     @property
     def deliverable(self) -> Any:
-        """Return the texts that the agent wrote, joined, if the result is of Claude Code; else, the result itself."""
+        """Return the joined texts of the agent if the result has the form of Claude Code, or else the whole result."""
         content = entries(obj(self.result).get("content"))
         texts = [part["text"] for part in map(obj, content) if isinstance(part.get("text"), str)]
         return "\n\n".join(texts) if texts else self.result

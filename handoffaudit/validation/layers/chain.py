@@ -145,7 +145,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def _chains(subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the declared and the derived chain. If the sender omits the chain, the latter is at least the source."""
+    """Return the declared and the derived chain. If none is declared, the derived chain has at least the source."""
     record, derived = subject.record, subject.history.derived
     if not derives_chain(record):
         return record.call_chain, derived

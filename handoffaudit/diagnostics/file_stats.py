@@ -195,7 +195,7 @@ _SUMMED: Final = tuple(f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in _
 _UNUSED: Final = " + ".join(f"COALESCE(SUM({name}), 0)" for name in GIVEN)
 
 _TOTAL: Final = f"COALESCE(SUM(used), 0) + {_UNUSED}"
-# All rows of an agent stand together.
+# The total of the agent is the same in all of its rows, so that sorting keeps these rows together.
 _BUSIEST: Final = f"SUM({_TOTAL}) OVER (PARTITION BY agent)"
 
 DAILY_FILES: Final = Aggregate(DailyFileCount, ("tenant", "day", "agent", "phase", "runtime"), _NUMBERS)

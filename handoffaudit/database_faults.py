@@ -34,7 +34,7 @@ REQUEST_LOCK_MILLISECONDS: Final = 4000
 POOL_SECONDS: Final = 1.0
 
 # Timeouts of the pool in a process that answers requests. The pool repeats a failed attempt to connect after 1, 2 and 4
-# seconds. If the attempts end before the request does, the next request connects at once to a server that is back.
+# seconds. The attempts end before the request does, so that the next request connects as soon as the server is back.
 POOL_WAITS: Final[Mapping[str, float]] = {"timeout": POOL_SECONDS, "reconnect_timeout": POOL_SECONDS / 2}
 
 # The answer to /readyz must arrive within 2 seconds, and other requests wait for this look too.
@@ -328,7 +328,7 @@ def _cause_in_postgresql(psycopg: ModuleType, error: Any) -> Cause | None:
 
 
 def _cause_of_used_up_pool() -> Cause:
-    """Return the cause of an exhausted pool. The pool does not say why, so this checks whether the server answers."""
+    """Return the cause of an exhausted pool. The pool does not say why, so the function checks the server."""
     fault = server.look()
     return fault.cause if fault else Cause.BUSY
 

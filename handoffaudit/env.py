@@ -205,7 +205,7 @@ def broker_options(redis_url: str, queue_folder: Path) -> dict[str, Any]:
         "data_folder_in": str(queue_folder / "messages"),
         "data_folder_out": str(queue_folder / "messages"),
         "control_folder": str(queue_folder / "control"),
-        # Without this, kombu polls once a second.
+        # Without this option, kombu polls once a second.
         "polling_interval": 0.05,
     }
 
@@ -221,7 +221,7 @@ def _parse_database(name: str, url: str) -> dict[str, Any]:
 
 def _postgresql_options(pool: int) -> dict[str, Any]:
     return {
-        # A request learns soon that no connection is free, and a server that is back is found soon.
+        # With short timeouts, a request fails soon if no connection is free, and soon finds a server that is back.
         "pool": {
             "min_size": 1,
             "max_size": pool,

@@ -115,10 +115,26 @@ class FilterField(forms.Field):
         return Q((self.where, value)) if self.where else None
 
 
+def quote_blanks(text: str) -> str:
+    """Return the text as addresses have it: in double quotes if it has blanks at its ends.
+
+    Without the quotes, the blanks would be cut off, and a link to an agent with such a name would list nothing.
+    """
+    return f'"{text}"' if text != text.strip() else text
+
+
 class TextFilter(FilterField, forms.CharField):
     """A text; its choices are suggestions."""
 
     remedy = f"use a text of at most {LONGEST} characters without NUL."
+
+    def to_python(self, value: Any) -> str:
+        text = super().to_python(value) or ""
+        inner = text[1:-1]
+        return inner if text == f'"{inner}"' and inner != inner.strip() else text
+
+    def write(self, value: Any) -> list[str]:
+        return [quote_blanks(str(value))]
 
     def validate(self, value: str) -> None:
         if "\x00" in value or len(value) > LONGEST:

@@ -128,8 +128,8 @@ class Guard:
 def is_too_slow(seconds: float, received: int, silent: float) -> bool:
     """Return whether a connection with `received` bytes in `seconds` blocks a thread for too long.
 
-    A connection that receives no more data may have sent its whole request and wait for a verdict. It may be silent for
-    much longer than it may be slow.
+    A connection that receives no more data may have sent its whole request and wait for a verdict. A connection
+    may be silent for much longer than it may be slow.
     """
     if seconds < DEADLINE_SECONDS:
         return False
@@ -265,7 +265,7 @@ def content_length(environ: dict[str, Any]) -> int:
 def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> None:
     """Replace the connection with the whole body, unless the body is too large.
 
-    Raise `TooManyBodiesError` where too many bodies of this sender, or of all senders, are being read.
+    Raise `TooManyBodiesError` if too many bodies of this sender, or of all senders, are being read.
     """
     length = content_length(environ)
     if 0 < length <= READ_AHEAD_BYTES:

@@ -59,7 +59,7 @@ class AgentLimit:
         return not self.patterns or any(matches(pattern, agent) for pattern in self.patterns)
 
     def describe_refusal(self, agent: str, what: str) -> str:
-        """Return the reason and the remedy of a refusal; `what` names the agent, such as `the tool result`."""
+        """Return the reason and the remedy of a refusal; `what` begins the reason, such as `The document`."""
         return (
             f"{what} names the agent {agent!r}, but the key {self.key_name!r} may speak only for "
             f"{', '.join(self.patterns)}. Use a key of that agent, or correct the name; an administrator changes the "
@@ -203,7 +203,7 @@ def _touch(kept: _CachedKey, now: float) -> None:
     kept.touch_at = now + TOUCH_SECONDS
     moment = timezone.now()
     unstamped = Q(last_used_at=None) | Q(last_used_at__lte=moment - timedelta(seconds=TOUCH_SECONDS))
-    # A database that takes no writes must not fail the request. The next use of the key records the time.
+    # The request must succeed even if the database takes no writes. The next use of the key records the time.
     with contextlib.suppress(OperationalError), lock_wait(TOUCH_MILLISECONDS):
         Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
 

@@ -112,7 +112,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
             raise ProviderError(f"The token endpoint's answer cannot be read ({type(error).__name__}).") from None
         if not isinstance(data, dict) or not isinstance(data.get("access_token"), str):
             raise ProviderError("The token endpoint's answer has no access token.")
-        # The product does not use the access token later, so the time of its end does not matter.
+        # The product does not use the access token later, so its expiry does not matter.
         return {"access_token": data["access_token"], "id_token": data.get("id_token")}
 
     def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **options: Any) -> SocialLogin:

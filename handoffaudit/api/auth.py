@@ -134,7 +134,7 @@ def _tenant(pk: int, slug: str) -> Tenant:
     return Tenant(pk=pk, slug=slug)
 
 
-# The member of `request.META` with the identity of the key and the moment of its check, before the body was read.
+# The member of `request.META` with the identity of the key, and the time of its check before the body was read.
 IDENTITY: Final = "handoffaudit.identity"
 # An identity that is older than this is looked up again: a slow body may take minutes, in which the key may be revoked.
 IDENTITY_SECONDS: Final = 0.5
@@ -191,8 +191,8 @@ class KeyWith(HttpBearer):
         return Caller(identity)
 
 
-# Checking the free space takes a tenth of the time of a submission, so the result is used for this long. Much less is
-# written in this time than must stay free.
+# Checking the free space takes a tenth of the time of a submission, so the result is used for this long. In this
+# time, senders write much less than the space that must stay free.
 ROOM_KNOWN_SECONDS: Final = 0.1
 
 _room_known_until = 0.0

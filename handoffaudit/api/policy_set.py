@@ -153,7 +153,7 @@ CaseId = Annotated[uuid.UUID, Path(description="The `id` of the case.")]
 class CaseResultOut(Answer):
     id: str = Field(description="The id of the case; empty for a case of the request.")
     handoff_id: str = Field(description="The id of the handoff that was kept.")
-    status: str = Field(description="passed, failed, or needs_llm if only the LLM could make it pass.")
+    status: str = Field(description="passed, failed, or needs_llm if only the LLM could make the case pass.")
     expected: str = Field(description="The expected verdict.")
     outcome: str = Field(description="The verdict without the LLM, and without shadow mode.")
     codes: list[str] = Field(description="The rule codes that were found, at most 50.")

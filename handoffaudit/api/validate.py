@@ -176,7 +176,7 @@ def _busy() -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutTurn:
-    """An LLM that gives up the turn of its request while the LLM answers.
+    """A wrapper of the LLM that gives up the turn of the request while the LLM answers.
 
     The answer may take a minute and needs no processor time, so other documents can be judged meanwhile.
     """

@@ -117,8 +117,8 @@ def list_partitions(table: str) -> list[Partition]:
 def find(pk: uuid.UUID) -> list[Partition]:
     """Return the partitions to drop with the week of a handoff, or an empty list if the week has no partition.
 
-    The first partition has the documents of the week. The others are partitions of verdicts that end in this week and
-    have few strays.
+    The first partition has the documents of the week. The other partitions have verdicts, end in this week, and have
+    few strays.
     """
     documents = [one for one in list_partitions(DOCUMENTS) if one.low <= pk < one.high]
     verdicts = [one for week in documents for one in list_partitions(VERDICTS) if week.low < one.high <= week.high]

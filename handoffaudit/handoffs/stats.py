@@ -283,9 +283,9 @@ _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, or None if there is none.
 
-    The id has the time of the handoff, so a handoff that was sent late has an earlier id than handoffs that were
-    received before it. Only such a handoff must be compared with others: with at most `COUNTED_LIVE` handoffs whose ids
-    are before a second after its receipt, because all others were received later.
+    An id has the time of its handoff, so a handoff that was sent late can have the first id although other handoffs
+    were received earlier. Such a handoff is compared with at most `COUNTED_LIVE` handoffs whose ids are from before its
+    receipt, plus one second. Handoffs with later ids were received later.
     """
     rows = rows.order_by("id")
     first = rows.first()

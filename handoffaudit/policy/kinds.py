@@ -257,8 +257,8 @@ def _load_roles(rows: Iterable[DeclaredRole], version: str) -> dict[str, Any]:
     return {"roles": MappingProxyType({row.agent: row.role for row in rows})}
 
 
-# One function for each kind of policy that handoffs are judged by: from rows and the name of their version, it makes
-# fields of the configuration.
+# One function for each kind of policy that handoffs are judged by. The function makes fields of the configuration from
+# rows and the name of their version.
 _PARTS: dict[Kind, Callable[[Any, str], dict[str, Any]]] = {
     Kind.STRICTNESS: _load_strictness,
     Kind.RULES: _load_rules,

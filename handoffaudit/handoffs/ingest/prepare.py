@@ -343,7 +343,7 @@ LATEST: Final = timedelta(days=7)
 
 
 def _check_sent_at(sent_at: datetime | None, now: datetime) -> tuple[datetime | None, str]:
-    """Return the time if it is usable, or else None, and a remark on an unusable time.
+    """Return a usable time or None, and a remark on an unusable time.
 
     A time that is only slightly in the future gets no remark, because clocks differ.
     """

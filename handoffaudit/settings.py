@@ -90,7 +90,8 @@ WSGI_APPLICATION = "handoffaudit.wsgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "BACKEND": "handoffaudit.dashboard.template_engine.Templates",
+        "NAME": "django",
         "DIRS": [WEB / "templates"],
         "OPTIONS": {
             "loaders": [
@@ -100,7 +101,7 @@ TEMPLATES = [
                         (
                             "django.template.loaders.cached.Loader",
                             [
-                                "handoffaudit.dashboard.apps.UnindentedLoader",
+                                "handoffaudit.dashboard.template_engine.UnindentedLoader",
                                 "django.template.loaders.app_directories.Loader",
                             ],
                         )

@@ -249,6 +249,7 @@ PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
     "handoffaudit.handoffs.span_assembly.look_for_traces",
     "handoffaudit.handoffs.partitions.look",
+    "handoffaudit.handoffs.table_statistics.gather_missing",
     "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
     "handoffaudit.diagnostics.tasks.look_for_logs",

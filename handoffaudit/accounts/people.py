@@ -126,7 +126,7 @@ def _refuse_member_elsewhere(tenant: Tenant, person: Person) -> None:
 
 @transaction.atomic
 def create(*, name: str, email: str) -> Person:
-    """Return a new person who belongs to no tenant yet and has no password."""
+    """Create a person who belongs to no tenant yet and has no password."""
     person = Person(username=check_name(name), email=email)
     person.set_unusable_password()
     _save(person)
@@ -236,7 +236,7 @@ def _lock_by_link(uid: str, token: str) -> Person | None:
 
 
 def _lock_tenants(person: Person) -> list[Tenant]:
-    """Lock and return the person's tenants. Every change locks tenants before people, so that none can deadlock."""
+    """Lock and return the person's tenants. Every change locks tenants before people, so no deadlock is possible."""
     return [lock_tenant(tenant) for tenant in person.tenants.order_by("pk")]
 
 
@@ -326,7 +326,7 @@ ROUTE = "welcome/<uidb64>/<token>/"
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Tokens that end with a new password, a sign-in or a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
+    """Tokens that end with a new password, a sign-in, a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
 
     # The salt is part of every link, so another salt would end all links.
     key_salt = "handoffaudit.accounts.links"

@@ -30,7 +30,7 @@ from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
 from handoffaudit.compression import PIECE, DamagedStream
 from handoffaudit.diagnostics.logs import search, store, upload
-from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.filters import ImportOrder, LogQuery
 from handoffaudit.diagnostics.logs.upload import TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.filter_fields import LONGEST, FilterError, TextFilter
@@ -104,7 +104,7 @@ class OneImportOut(ImportOut):
 
 
 class ImportsOut(Answer):
-    items: list[ImportOut] = Field(description="The imports, newest first.")
+    items: list[ImportOut] = Field(description="The imports, in the order of `sort`.")
     next: str | None = Field(description=NEXT)
 
 
@@ -129,6 +129,11 @@ class LinesOut(Answer):
     items: list[LineOut] = Field(description="The lines, newest first.")
     next: str | None = Field(description=f"{NEXT} A page can be short or empty, and still have a next page.")
     reached: Moment | None = Field(description="The time back to which lines were searched, if more lines remain.")
+
+
+@with_filters(ImportOrder)
+class ImportsQuery(PageQuery):
+    pass
 
 
 @with_filters(LogQuery, "text", "agent", "phase", max_length=LONGEST)
@@ -206,12 +211,13 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
     "/logs/imports",
     auth=READ,
     operation_id="list_log_imports",
-    summary="List received logs, newest first",
+    summary="List received logs",
     response={200: ImportsOut, 400: ProblemOut},
 )
-def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpResponse:
-    check_names(request, PageQuery)
-    found, following = store.list_imports(caller(request).tenant, cursor=query.cursor, limit=query.limit)
+def list_log_imports(request: HttpRequest, query: QueryOf[ImportsQuery]) -> HttpResponse:
+    check_names(request, ImportsQuery)
+    order = ImportOrder.from_query(request.GET).order
+    found, following = store.list_imports(caller(request).tenant, order, query.cursor, query.limit)
     unstored = upload.count_unstored_bytes(found)
     return answer(ImportsOut, {"items": [_with_stored(one, unstored) for one in found], "next": following})
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # Parts are compressed while they are created, so speed matters more than size.
 _LEVEL = 1
 
-# The server stores a part of this size before it answers. Even with one more block, a part is smaller than 8 MiB. Up to
-# this size, the server does not check the ratio, which equal lines would exceed.
+# The server stores an upload of this size before it answers. Even with one more block, a part stays below 8 MiB, up to
+# which the server does not check the compression ratio: equal lines would exceed the limit.
 PART_BYTES = 7 * 1024 * 1024
 
 PART_LINES = 200_000

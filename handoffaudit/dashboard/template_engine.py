@@ -10,7 +10,7 @@ from django.template.context import make_context
 from django.template.loaders.filesystem import Loader
 from django.utils.safestring import SafeString
 
-# White space shows in the elements of the first alternative.
+# The first alternative matches elements in which white space is visible.
 _INDENTATION = re.compile(r"(<(pre|textarea)\b.*?</\2>)|(?<=\n) +", re.DOTALL)
 
 

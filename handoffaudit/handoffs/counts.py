@@ -189,7 +189,7 @@ AGGREGATES: Final = {aggregate: _folding(aggregate) for aggregate in _TABLES}
 def count_transition(place: CountKey, codes: Iterable[str], before: str, after: str) -> Deltas:
     """Return the changes of the counts when a handoff with these rule codes changes state.
 
-    Handoffs in a waiting state are counted when they are needed, and have no stored counts.
+    Handoffs in a waiting state have no stored counts. They are counted when somebody needs their number.
     """
     deltas: Deltas = Counter()
     for code in _list_counted_codes(codes):

@@ -1,4 +1,4 @@
-"""SQL that the ORM cannot generate, or only slowly: bulk inserts, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
+"""SQL that the ORM cannot generate or generates slowly: bulk writes, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
 
 import json
 import select
@@ -37,10 +37,10 @@ def is_postgresql() -> bool:
 
 @contextmanager
 def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
-    """Yield a cursor that sends parameters separately from the statement, and raises the errors of Django.
+    """Yield a cursor that sends parameters separately from the statement, and raises Django's database errors.
 
     Django's own cursor writes the parameters into the statement, which is expensive for document bodies. A statement
-    with `prepare=True` is prepared, except with a PgBouncer, which may give the next transaction another connection.
+    with `prepare=True` is prepared, except with PgBouncer, which may run the next transaction on another connection.
     """
     connection.ensure_connection()
     with connection.wrap_database_errors, _cursor_of(connection.connection) as cursor:
@@ -51,7 +51,8 @@ def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
 def _cursor_of(opened: "psycopg.Connection[Any]") -> Generator["psycopg.Cursor[Any]"]:
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
-    # Django turns prepared statements off. They stay off for its own statements, which never repeat their text.
+    # Django turns prepared statements off. Prepared statements stay off for Django's own statements, whose texts
+    # contain the parameters and rarely repeat.
     opened.prepare_threshold = None if settings.PGBOUNCER else _ONLY_ON_REQUEST
     try:
         with psycopg.Cursor(opened) as cursor:
@@ -100,7 +101,7 @@ def is_open(opened: "psycopg.Connection[Any]") -> bool:
 
 
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement that is run for each verdict. PostgreSQL keeps its plan, except on a replica."""
+    """Return the rows of a statement that is run for each verdict. The statement is prepared, except on a replica."""
     if is_postgresql() and alias == DEFAULT_DB_ALIAS:
         with server_cursor() as server:
             return server.execute(sql, values, prepare=True).fetchall()
@@ -283,7 +284,7 @@ class OutOfTime(Exception):
     """The statements of a `time_limit` took too long."""
 
 
-# SQLite looks at the clock after this many steps of its virtual machine, which is about 0.1 ms.
+# SQLite looks at the clock after this many steps of its virtual machine, which take about 0.1 ms.
 _STEPS = 10_000
 
 

@@ -125,7 +125,7 @@ def estimate_cost_of_prompts(
 ) -> Cost:
     """Estimate the cost of a dry run on `total` handoffs from `newest`, the newest of these handoffs.
 
-    A person waits for the estimate, so it ends after `MOST_SECONDS`, even if it has not read all of `newest`.
+    A person waits for the estimate, so the function stops after `MOST_SECONDS`, even before the end of `newest`.
     """
     meter = _Meter(tenant_id)
     touched = looked_at = 0

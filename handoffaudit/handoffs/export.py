@@ -210,11 +210,11 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
 
 
 MOST_AT_ONCE: Final = 2
-# A reader may take `PATIENCE_SECONDS` plus the time that `LEAST_BYTES_PER_SECOND` needs: for each part of a file, and
-# for the whole file.
+# A reader may take `PATIENCE_SECONDS` plus the time of a transfer at `LEAST_BYTES_PER_SECOND`. This limit applies to
+# each part of a file, and to the whole file.
 PATIENCE_SECONDS: Final = 20.0
 LEAST_BYTES_PER_SECOND: Final = 64 * 1024
-# A reader that lost its place holds its thread until the reader reads on or disconnects.
+# A download that lost its place holds its thread until the reader reads on or disconnects.
 MOST_STALLED: Final = 8
 # Nobody closes the iterator of a response that was never sent, so the sets must drop their entries by themselves.
 _under_way: "WeakSet[Download]" = WeakSet()
@@ -236,7 +236,7 @@ class SlowReader(Exception):
 class Download:
     """The bytes of a large file. A download holds one of the `MOST_AT_ONCE` places of this process until its end.
 
-    A reader that reads too slowly loses its place, at the latest when another download needs the place.
+    A download whose reader is too slow loses its place, at the latest when another download needs the place.
     """
 
     def __init__(self, parts: Iterator[bytes]) -> None:

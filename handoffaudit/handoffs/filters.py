@@ -1,7 +1,7 @@
 """The filters of handoff lists, cursors, and lists by score, which step along the index of scores.
 
 No index combines the score with the other filters. A list therefore steps along the index of scores, and looks up
-which of these handoffs match: its cost depends on the steps, which are bounded, and not on the plan of the database.
+which of these handoffs match. The cost depends on the number of steps, which has a limit, and not on the query plan.
 """
 
 import math
@@ -84,7 +84,7 @@ def is_before(moment: datetime) -> Q:
 
 
 def is_received_before(moment: datetime) -> Q:
-    """Return the condition for rows received before that moment. The id of a handoff that was sent late is earlier."""
+    """Return the condition for rows received before that moment. The id of a late handoff has the time of sending."""
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 
 
@@ -154,7 +154,11 @@ class Filters(FilterSet):
         ChoiceFilter("Only", f"One of {', '.join(FLAGS)}.", choices=FLAGS, empty_label="All", where=_is_flagged)
     )
     handoff_id: str = declare(
-        TextFilter(help_text="The sender's id; use this for an id with a `/`.", where="handoff_id", example="run/7")
+        TextFilter(
+            help_text="The id from the sender. Use this filter for an id that contains a `/`.",
+            where="handoff_id",
+            example="run/7",
+        )
     )
     group: str = declare(
         NumberFilter(
@@ -221,7 +225,7 @@ def members_of_group(tenant: Tenant, group: int) -> "QuerySet[Any]":
     return members
 
 
-# A page looks at no more handoffs. If few of them match, the next page continues from there.
+# A page looks at about this number of handoffs at most. If few of them match, the next page continues from there.
 MOST_STEPS: Final = 5_000
 
 _AT_ONCE: Final = 500

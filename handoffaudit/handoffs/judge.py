@@ -91,7 +91,7 @@ def take_fresh(limit: int) -> Lease | None:
 
 
 def take_left_behind() -> Lease | None:
-    """Lease one handoff whose previous lease expired. Return None if there is no such handoff.
+    """Lease one handoff whose earlier lease expired or was given back. Return None if there is no such handoff.
 
     The caller must judge no other handoff at the same time. If the worker dies, the cause is then known, and no other
     handoff is affected.
@@ -147,14 +147,14 @@ def _filter_waiting() -> "QuerySet[Handoff]":
 
 
 def is_any_left_behind() -> bool:
-    """Return whether any lease has expired."""
+    """Return whether a handoff waits whose earlier lease expired or was given back."""
     return _filter_waiting().filter(leases.is_expired(), tries__lte=settings.LEASE_TRIES).exists()
 
 
 def is_anything_waiting() -> bool:
-    """Return whether a worker has work: a handoff that nobody has tried, or a handoff whose lease expired.
+    """Return whether a worker has work: a handoff that nobody has tried, or a handoff that was left behind.
 
-    A handoff that waits for the LLM is neither of them.
+    A handoff that waits for the LLM is no work for this queue.
     """
     return _filter_waiting().filter(leases.NEVER_LEASED & Q(tries=0) | leases.is_expired()).exists()
 

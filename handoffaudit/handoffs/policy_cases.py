@@ -1,6 +1,7 @@
 """Policy cases: copies of handoffs with the verdict that each should have, and tests of policies with these cases.
 
-A case is a copy of a submission and of what was known about its trace. So its verdict depends only on the policies.
+A case is a copy of a submission and of what was known about its trace. So the verdict on a case depends only
+on the policies.
 """
 
 import base64
@@ -106,8 +107,10 @@ class CaseFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    handoff_id: Annotated[_Text, Field(max_length=200, description="The id of the handoff, by which results name it.")]
-    expected: Outcome = Field(description="The verdict that it should have: accepted, rejected or held.")
+    handoff_id: Annotated[
+        _Text, Field(max_length=200, description="The id of the handoff. Test results name the case by this id.")
+    ]
+    expected: Outcome = Field(description="The verdict that the handoff should have: accepted, rejected or held.")
     must_have: Codes = Field(default_factory=list, description="Rule codes that must be found.")
     must_not_have: Codes = Field(default_factory=list, description="Rule codes that must not be found.")
     note: Annotated[_Text, Field(max_length=LONGEST_NOTE)] = Field("", description="Why the case is kept.")
@@ -194,7 +197,7 @@ def keep(
     must_not_have: Iterable[str] = (),
     note: str = "",
 ) -> PolicyCase:
-    """Keep a copy of a handoff with the verdict that it should have.
+    """Keep a copy of a handoff as a case, with the verdict that the handoff should have.
 
     Raise `Handoff.DoesNotExist`, or `Refused` for invalid values, a removed document, or too many cases.
     """

@@ -190,7 +190,7 @@ def _make_page(found: list[Handoff], limit: int) -> Page:
 
 
 def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100) -> int:
-    """Count the matching handoffs received after that id, up to `cap`."""
+    """Count the matching handoffs with a later id than `after`, up to `cap`."""
     return matching(tenant, filters).filter(id__gt=after).order_by()[:cap].count()
 
 

@@ -139,7 +139,7 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
     """Make and judge the candidates of a case, and store nothing.
 
     `model` repairs findings that the rules cannot repair, and judges the candidates at once. Pass `model` only if the
-    caller can wait for a minute. Without `model`, the LLM of the case is asked, if there is one. `files` stores the
+    caller can wait for a minute. Without `model`, the LLM of the case is asked, if the case has one. `files` stores the
     session of a compressed document; without `files`, the session is dropped.
     """
     reading = read_record(case.submission)

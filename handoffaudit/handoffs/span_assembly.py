@@ -106,7 +106,7 @@ def _read_arguments(facts: Facts) -> Any:
 
 log = structlog.get_logger(__name__)
 
-# Other periodic jobs wait for this one, so it stops after a while and goes on in the next round.
+# Other periodic jobs wait for this job, so the job stops after a while and continues in the next round.
 _MOST_SECONDS: Final = 5.0
 _TRACES_AT_ONCE: Final = 50
 _MOST_BYTES_AT_ONCE: Final = 4 * 1024 * 1024
@@ -115,7 +115,8 @@ _MOST_TRIES: Final = 5
 # At most this many other traces of a conversation are loaded, the newest first.
 _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
-# The wait of a handoff with an inferred part is multiplied by this while a span that others name as parent is missing.
+# This factor extends the wait of a handoff with an inferred part while a span is missing that other spans name as their
+# parent.
 _PATIENCE: Final = 30
 # A trace remembers at most this many refused handoffs. Further refused handoffs are offered again at the next look.
 _MOST_REFUSED: Final = 1_000
@@ -189,7 +190,7 @@ def _split(rows: Sequence[TelemetryTrace]) -> Iterator[list[TelemetryTrace]]:
 
 
 def _remove_exhausted() -> None:
-    """Remove traces that failed again and again, when their time is over."""
+    """Remove traces that failed again and again, after twice the time for which spans are kept."""
     before = timezone.now() - 2 * timedelta(seconds=settings.TELEMETRY_KEEP_SECONDS)
     for row in TelemetryTrace.objects.filter(tries__gte=_MOST_TRIES, since__lt=before)[:_REMOVED_AT_ONCE]:
         with transaction.atomic():
@@ -357,7 +358,7 @@ def _make_submission(tree: Tree, found: Found) -> Submission:
 
 
 def _finish(rows: Sequence[TelemetryTrace], now: datetime) -> None:
-    """End the leases until the next looks, and remove the traces whose time is over.
+    """End the leases until the next looks, and remove the traces that need no further look.
 
     A trace that got more spans meanwhile is due as its last export says.
     """

@@ -37,7 +37,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or a worker. Unjudged handoffs are counted up to `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or for a verdict. Unjudged handoffs are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -50,7 +50,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The handoffs that wait for a worker. `by_state` includes parked handoffs; `number` and `oldest_at` do not."""
+    """The handoffs that wait for a verdict. `by_state` includes parked handoffs; `number` and `oldest_at` do not."""
 
     by_state: Mapping[State, int]
     number: int
@@ -143,7 +143,7 @@ def _top_codes(limit: int) -> CompiledQuery:
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
-    """Count the handoffs that wait for a person or a worker. Pass `unjudged` if the caller has counted it already."""
+    """Count the handoffs that wait for a person or a verdict. Pass `unjudged` if the caller has counted it already."""
     unjudged = unjudged or count_unjudged(tenant)
     # A replica may not have a new tenant yet.
     [(held, rejected, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now()) or [(0, 0, 0)]
@@ -160,7 +160,7 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
 
 
 def count_unjudged(tenant: Tenant) -> Unjudged:
-    """Count the handoffs that wait for a worker, in one query unless their number exceeds `COUNTED_LIVE`."""
+    """Count the handoffs that wait for a verdict, in one query unless their number exceeds `COUNTED_LIVE`."""
     rows = _UNJUDGED.statement(tenant=tenant.pk)._replace(is_limited=True)
     # The other counts of a page may be read from the replica, and must belong to the same moment.
     reader = router.db_for_read(Handoff)
@@ -283,9 +283,9 @@ _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, or None if there is none.
 
-    The id has the time of the handoff, so a handoff that was sent late has an earlier id than handoffs that were
-    received before it. Only such a handoff must be compared with others: with at most `COUNTED_LIVE` handoffs whose ids
-    are before a second after its receipt, because all others were received later.
+    An id has the time of its handoff, so a handoff that was sent late can have the first id although other handoffs
+    were received earlier. Such a handoff is compared with at most `COUNTED_LIVE` handoffs whose ids are from before its
+    receipt, plus one second. Handoffs with later ids were received later.
     """
     rows = rows.order_by("id")
     first = rows.first()

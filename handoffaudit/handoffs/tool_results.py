@@ -36,7 +36,7 @@ _TRACES_IN_MEMORY: Final = 8
 _MOST_ERRORS: Final = 5
 # With this pause, a burst of late results leads to only one new judging.
 _PAUSE: Final = timedelta(seconds=2)
-# The sender's time of a handoff may be rounded, and its clock may differ from that of the collector.
+# The sender may round the time of a handoff, and the sender's clock may differ from the collector's clock.
 _LATE_CLOCK: Final = timedelta(seconds=5)
 # Handoffs that may have a verdict without the late results. A handoff in the state `received` has none.
 _MAY_BE_JUDGED: Final = (State.VALIDATING, State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)

@@ -25,7 +25,7 @@ _VALUES: Final = ("text", "quote")
 
 _CUT: Final = "…"
 
-# An agent does not cause this finding.
+# No agent causes this finding.
 _NOT_ASKED: Final = semantic.UNAVAILABLE.code
 
 
@@ -46,10 +46,10 @@ class Flaw:
 class Step:
     """One handoff of a trace.
 
-    `data` and `context` hold all texts and numbers of its data, and of its context and evidence, one per line.
-    `brings_facts` is true if the values come from outside: the source is a person or a tool, or the whole text is the
-    output of a program. `is_noted` is true if a finding of severity information names a value that is in no
-    source.
+    `data` holds all texts and numbers of the handoff's data, one per line, and `context` the texts and numbers of the
+    handoff's context and evidence. `brings_facts` is true if the values come from outside: the source is a person or a
+    tool, or the whole text is the output of a program. `is_noted` is true if a finding of the severity `info` names a
+    value that is in no source.
     """
 
     key: str
@@ -223,8 +223,8 @@ class _Values:
                 self._places.setdefault(form, []).append(at)
             for forms in {self._forms.get(flaw.value, frozenset()) for flaw in step.flaws}:
                 self._flagged.add((at, forms))
-                # A layer found the value in this step, even if this module reads the value differently: a date with its
-                # year does not match a date without one.
+                # A layer found the value in this step, even if this module reads the value differently: a date with a
+                # year does not match a date without a year.
                 for form in forms:
                     if form[0] != YEARLESS:
                         self._places.setdefault(form, []).append(at)
@@ -262,7 +262,7 @@ class _Values:
     def _is_given(self, at: int, forms: frozenset[Form]) -> bool:
         """Return whether the step received the value instead of introducing it.
 
-        A value that a layer flagged in the step was not in its context, so the step did not receive it.
+        A value that a layer flagged in the step was not in the step's context, so the step did not receive the value.
         """
         if (at, forms) in self._flagged:
             return False

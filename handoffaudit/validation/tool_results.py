@@ -28,22 +28,22 @@ from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
 
 MOST_TEXT: Final = 16 * 1024
-# The characters of a result from which values are taken. What follows them is only part of the hash. A call with more
-# characters in its arguments gives no evidence, and neither does a call with `MAX_LEAVES` texts and numbers.
+# Values are taken from at most this many characters of a result. Later characters count only for the hash. A call gives
+# no evidence if its arguments have more characters, or at least `MAX_LEAVES` texts and numbers.
 MOST_READ: Final = 64 * 1024
 
 # Stands for the arguments of a call that are too long to be read.
 TOO_LONG: Final = object()
 
 _MOST_VALUES: Final = 2_000
-# Every value of a text of `MOST_READ` characters, so that no value hides behind others.
+# A text of `MOST_READ` characters never has more values, so that no value can hide behind other values.
 _ALL_VALUES: Final = MOST_READ
 _ECHOED: Final = "…"
 # A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row.
 _MOST_WORDS: Final = 5
 _WORD: Final = re.compile(r"[^\W_]+")
 _LONGEST_LABEL: Final = 60
-# Images and other files in base64. They have no values, and a few of them would fill the space of a trace.
+# Images and other files in base64. Files have no values, and a few files would fill the space of a trace.
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1000,}={0,2}")
 _FILE: Final = "…"
 _NO_LABEL: Final = re.compile(r"[^\w@/+-]+")
@@ -52,7 +52,7 @@ _FIELD: Final = re.compile(r"[a-z_][A-Za-z_]*")
 
 
 class Grade(StrEnum):
-    """Where a result was captured: outside the sender's process, inside it, or nowhere, because a sender says so."""
+    """The origin of a result: captured outside or inside the sender's process, or only stated by a sender."""
 
     OUTSIDE = "outside"
     IN_PROCESS = "in_process"
@@ -69,12 +69,12 @@ class Grade(StrEnum):
 
     @property
     def as_good(self) -> "tuple[Grade, ...]":
-        """Return this grade and all better ones."""
+        """Return this grade and all better grades."""
         return _GRADES[: self.rank + 1]
 
 
 _GRADES: Final = tuple(Grade)
-# The best grade first.
+# The grades that count as evidence, the best grade first.
 EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
 
 
@@ -82,9 +82,9 @@ EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
 class Capture:
     """The part of a result that is stored.
 
-    `content` is the masked result with `…` for each file in base64 or, if this is longer than 16 KiB (`is_cut`), the
-    beginning of its text. `evidence` is the same without the values that the call's own arguments contain. `values` are
-    the values of the text after the cut. `sha256` is the hash of the whole result.
+    `content` is the masked result, with `…` in place of each base64 file. A content of more than 16 KiB (`is_cut`) is
+    replaced by the beginning of its text. `evidence` is the content without the values in the arguments of the call.
+    `values` are the values of the text after the cut. `sha256` is the hash of the whole result.
     """
 
     sha256: str
@@ -97,13 +97,13 @@ class Capture:
 def capture(result: Any, arguments: Any = None) -> Capture:
     """Return the parts of a result to store. The result is any JSON value.
 
-    The arguments of the call, or `TOO_LONG`, are not stored.
+    `arguments` are the arguments of the call, or `TOO_LONG`. They are not stored.
     """
     content, rest = _mask(_drop_files(result))
     echo = _Echo(arguments)
     digest = sha256(canonical(result)).hexdigest()
     if echo.is_cut:
-        # A value after the part that was read would pass as evidence.
+        # A value of the arguments after the part that was read would pass as evidence.
         return Capture(digest, content, _ECHOED, bool(rest), ())
     found = (value.text for value in values_in(echo.blank_text(rest), quotes=False, most=_MOST_VALUES))
     values = tuple(dict.fromkeys(text for text in found if text != _ECHOED))
@@ -176,7 +176,7 @@ class _Echo:
 
     def __init__(self, arguments: Any) -> None:
         found = leaves(arguments, "")
-        # A list or a dictionary often repeats a text, which is read once.
+        # Lists and objects often repeat a text, so repeated texts are read only once.
         texts = list(dict.fromkeys([*(source.text for source in found), *_keys_with_values(arguments)]))
         self.numbers: set[float] = set()
         self.days: set[Day] = set()
@@ -226,7 +226,7 @@ class _Echo:
                 return value
 
     def blank_key(self, key: str, at: int) -> str:
-        """Return the key; two keys that are equal without their values stay apart."""
+        """Return the key without values of the arguments. `at` distinguishes keys that become equal."""
         blank = self.blank_text(key) if key.casefold() in self.texts or not key.isidentifier() else key
         return key if blank == key else f"{blank}{at}"
 

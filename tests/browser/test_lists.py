@@ -97,6 +97,21 @@ def test_a_list_is_sorted_on_a_small_screen(
     assert overflow(page) == 0
 
 
+@pytest.mark.parametrize(("path", "number"), [("handoffs", 2), ("agents", 7)])
+def test_the_heads_that_sort_a_list_and_its_numbers_are_shown_on_a_small_screen(
+    open_page: OpenPage, default: Sender, path: str, number: int
+) -> None:
+    sent(default)
+    page = open_page("rui", width=390)
+    page.goto(f"{default.pages}{path}/")
+    heads = page.locator("a.sort")
+    expect(heads).to_have_count(number)
+    assert all(one.is_visible() for one in heads.all())
+    table = page.locator("#rows, table:has(#rows)").first
+    assert table.evaluate("(table) => table.parentElement.scrollWidth <= table.parentElement.clientWidth")
+    assert overflow(page) == 0
+
+
 def test_an_empty_list_shows_its_first_row_by_itself(open_page: OpenPage, default: Sender) -> None:
     page = open_page("rui")
     page.clock.install()

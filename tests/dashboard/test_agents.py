@@ -17,6 +17,7 @@ from handoffaudit.handoffs import counts, recount
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, parse_routes_text, routes_to_text
+from tests.dashboard.conftest import Submit
 from tests.diagnostics.test_attribution import RIGHT, WRONG, step
 from tests.handoffs.support import judged
 from tests.pages import Element, links, only, raw_text, select, text_of, texts
@@ -91,6 +92,16 @@ def test_each_tab_has_one_part_and_keeps_it_in_another_period(
     assert len(select(page, ".period-form [name=show]")) == bool(show)
 
 
+def test_a_name_with_blanks_at_its_ends_leads_to_its_handoffs(as_viewer: Client, submit: Submit) -> None:
+    handoff = submit(source_agent_id=" planner\n", call_chain=[" planner\n"])
+    page = as_viewer.get("/t/acme/agents/?period=24h").text
+    (address,) = [link for link in links(page) if "/handoffs/?source=" in link]
+    answer = as_viewer.get(address)
+    assert answer.context["handoffs"] == [handoff]
+    # The filter in force keeps the blanks, as the address of a saved view does.
+    assert "source=%22+planner%0A%22" in answer.context["query"]
+
+
 def test_the_most_blocked_route_leads_to_its_handoffs_from_the_first_on(tenant: Tenant, as_viewer: Client) -> None:
     count(tenant, "analyst", "writer", 9)
     count(tenant, "analyst", "editor", 9, "approved")
@@ -152,6 +163,17 @@ def test_the_heads_of_columns_sort_the_agents_and_keep_the_period(tenant: Tenant
     heads = links(section(shown(as_viewer, f"{PAGE}?sort=name"), "agents"), "thead a")
     assert heads[0].startswith(f"{PAGE}?period=24h&")
     assert "use one of most" in shown(as_viewer, f"{PAGE}?sort=role", 400)
+
+
+def test_each_number_of_an_agent_has_the_name_of_its_column(tenant: Tenant, as_viewer: Client) -> None:
+    """Narrow screens show rows as cards, whose numbers have these names in place of the heads."""
+    count(tenant, "a", "b", 2)
+    page = section(shown(as_viewer), "agents")
+    row = select(page, "tbody tr")[0]
+    assert [one.attributes["data-label"] for one in select(row, "td.end")] == texts(page, "th.end")
+    # A table that is laid out as cards has no rows and cells without these.
+    roles = [one.attributes.get("role") for one in select(row, "tr > th, tr > td")]
+    assert roles == ["rowheader"] + 7 * ["cell"]
 
 
 def test_declared_against_seen(crew: Tenant, as_admin: Client) -> None:

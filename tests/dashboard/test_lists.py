@@ -3,11 +3,15 @@
 from uuid import UUID
 
 import pytest
+from django.test import Client
 from django.urls import reverse
 
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.templatetags.lists import pick_most_severe, row_address
 from handoffaudit.dashboard.templatetags.ui import codes, options
 from handoffaudit.validation.layers.chain import CIRCULAR, CIRCULAR_WITH_REASON, NEEDS_APPROVAL
+from tests.dashboard.log_lines import gate, moment, take
+from tests.pages import text_of
 
 
 @pytest.mark.parametrize("slug", ["acme", "9007199254740991"])
@@ -39,3 +43,18 @@ def test_the_gravest_reason_stands_first_and_of_like_ones_what_holds() -> None:
     assert pick_most_severe(warnings) == "chain.needs_approval"
     assert pick_most_severe([*warnings, "chain.self_handoff"]) == "chain.self_handoff"
     assert pick_most_severe(["semantic.unavailable", "evidence.unused_evidence"]) == "evidence.unused_evidence"
+
+
+@pytest.mark.parametrize(
+    ("page", "target"),
+    [("handoffs", "results"), ("groups", "results"), ("traces", "results"), ("diagnostics/logs", "lines")],
+)
+def test_the_fold_of_filters_follows_a_filter_that_is_set_or_removed(
+    tenant: Tenant, as_viewer: Client, page: str, target: str
+) -> None:
+    take(tenant, gate(moment()))
+    for query, name in (("source=planner&agent=planner", "Filters in force"), ("source=&agent=", "Filters")):
+        whole = as_viewer.get(f"/t/acme/{page}/?{query}", follow=True)
+        part = as_viewer.get(f"/t/acme/{page}/?{query}", headers={"HX-Request": "true", "HX-Target": target})
+        assert text_of(whole, "summary#filters-name") == name
+        assert text_of(part, "[hx-swap-oob]#filters-name") == name

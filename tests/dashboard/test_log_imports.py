@@ -229,6 +229,21 @@ def test_imports_are_listed_newest_first_in_pages(sign_in: SignIn, viewer: Perso
     named = [[one.name for one in each.context["imports"]] for each in (page, older_page)]
     assert named == [["2.log", "1.log"], ["0.log"]]
     assert client.get(f"{ADDRESS}?cursor=x").status_code == 400
+    assert client.get(f"{ADDRESS}?sort=lines").status_code == 400
+
+
+def test_the_heads_of_columns_sort_the_imports(sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(uploads, "IMPORTS", 2)
+    client = sign_in(viewer)
+    for name in "bca":
+        take(tenant, gate(moment()), source=f"{name}.log")
+    page = client.get(f"{ADDRESS}?sort=log").text
+    assert texts(page, "tbody th") == ["a.log", "b.log"]
+    assert texts(page, "[aria-sort=ascending]") == ["Log"]
+    sorts = ["sort=-log#sort-log", "#sort-newest", "sort=-size#sort-size", "sort=-bad#sort-bad"]
+    assert [one.removeprefix(ADDRESS).lstrip("?") for one in links(page, "thead a")] == sorts
+    following = links(page, "[rel=next]")[0]
+    assert texts(client.get(following).text, "tbody th") == ["c.log"]
 
 
 def test_an_import_of_another_tenant_is_not_there(sign_in: SignIn, viewer: Person, other_tenant: Tenant) -> None:

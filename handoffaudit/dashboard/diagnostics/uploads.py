@@ -28,9 +28,11 @@ from django_htmx.http import HttpResponseClientRedirect
 from handoffaudit.accounts.models import Role
 from handoffaudit.compression import PIECE, DamagedStream
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
+from handoffaudit.dashboard.filters import SortedPage
 from handoffaudit.dashboard.safe_text import cut, readable
+from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics.logs import search, store, upload
-from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.filters import ImportOrder, LogQuery
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.logs.upload import TooLarge, limit_stream
 from handoffaudit.diagnostics.models import LogBlock, LogImport
@@ -296,10 +298,10 @@ def imports_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _page(request: HttpRequest, who: TenantMembership, refused: NotReceived | None = None) -> HttpResponse:
-    cursor = "" if refused else request.GET.get("cursor", "")
-    address = reverse("dashboard:log_import", args=[who.tenant.slug])
+    cursor, address = request.GET.get("cursor", ""), reverse("dashboard:log_import", args=[who.tenant.slug])
     try:
-        rows, following = store.list_imports(who.tenant, cursor, IMPORTS)
+        filters = ImportOrder.from_query(request.GET)
+        rows, following = store.list_imports(who.tenant, filters.order, cursor, IMPORTS)
     except FilterError as bad:
         return render_page(request, TEMPLATE, {"bad": bad, **form_context()}, status=HTTPStatus.BAD_REQUEST)
     unstored = upload.count_unstored_bytes(rows)
@@ -308,8 +310,10 @@ def _page(request: HttpRequest, who: TenantMembership, refused: NotReceived | No
         "imports": shown,
         "is_running": any(one.is_running for one in shown),
         "cursor": cursor,
-        "newest": address if cursor else "",
-        "next": f"{address}?cursor={following}" if following else "",
+        "filters": filters,
+        "views": SortedPage(address, ""),
+        "newest": build_url(address, filters.to_query()) if cursor else "",
+        "next": build_url(address, filters.to_query(), urlencode({"cursor": following})) if following else "",
         "refused": refused,
         **form_context(),
     }

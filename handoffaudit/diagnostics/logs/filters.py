@@ -1,4 +1,4 @@
-"""Filters of log lines, and the facets of blocks, with which a search skips blocks."""
+"""Filters of log lines, orders of imports, and the facets of blocks, with which a search skips blocks."""
 
 import re
 from collections.abc import Iterable
@@ -8,8 +8,9 @@ from datetime import datetime
 import orjson
 from django import forms
 
-from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, SinceFilter, TextFilter
+from handoffaudit.filter_fields import UNTIL, ChoiceFilter, MomentFilter, Order, SinceFilter, SortFilter, TextFilter
 from handoffaudit.filter_set import FilterSet, declare
+from handoffaudit.handoffs.filters import NEWEST, OLDEST
 from handoffaudit.validation.logs.lines import (
     KIND_TEXTS,
     BadLine,
@@ -80,6 +81,25 @@ HEALTH_KINDS = frozenset({Kind.HEALTH.value, Kind.OLDER.value})
 
 
 KINDS = {kind.value: text.title for kind, text in KIND_TEXTS.items()}
+
+IMPORT_ORDERS = {
+    NEWEST: Order("Newest first", ("-id",)),
+    OLDEST: Order("Oldest first", ("id",)),
+    "log": Order("Log, A to Z", ("source", "id")),
+    "-log": Order("Log, Z to A", ("-source", "-id")),
+    "-size": Order("Largest first", ("-size", "-id")),
+    "size": Order("Smallest first", ("size", "id")),
+    "-bad": Order("Most bad lines first", ("-bad", "-id")),
+    "bad": Order("Fewest bad lines first", ("bad", "id")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOrder(FilterSet):
+    """The order of the list of imports."""
+
+    sort: str = declare(SortFilter("Order", f"{', '.join(IMPORT_ORDERS)}.", orders=IMPORT_ORDERS, usual=NEWEST))
+
 
 LEVELS = ("debug", "info", "warning", "error")
 

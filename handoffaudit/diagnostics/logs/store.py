@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import Case, F, Q, Value, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -30,7 +31,7 @@ from handoffaudit.diagnostics.logs.blocks import (
     lines_of,
     plan_writes,
 )
-from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
+from handoffaudit.diagnostics.logs.filters import IMPORT_ORDERS, Facets, LogQuery
 from handoffaudit.diagnostics.logs.search import (
     PAGE_BYTES,
     ROWS,
@@ -42,8 +43,8 @@ from handoffaudit.diagnostics.logs.search import (
     read_text,
 )
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
-from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs.filters import CURSOR_REMEDY
+from handoffaudit.filter_fields import FilterError, Order
+from handoffaudit.handoffs.filters import CURSOR_REMEDY, NEWEST
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.validation.logs.lines import BadLine
 from handoffaudit.validation.logs.reader import read_bytes
@@ -121,6 +122,9 @@ def broken_message(why: str) -> str:
     return clean(f"The import broke off: {why}", 500)
 
 
+ABANDONED_ERROR: Final = broken_message("the process that received it ended. The lines that arrived are stored.")
+
+
 def _batch_blocks(found: Iterator[Block]) -> Iterator[list[Block]]:
     """Yield blocks in batches. The blocks before an error of the stream are the last batch."""
     part: list[Block] = []
@@ -172,7 +176,9 @@ class LogWriter:
         self._store(pieces, pool, note)
 
     def end(self) -> None:
-        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, received_at=timezone.now())
+        # A clean-up may have taken this process for one that ended.
+        error = Case(When(error=ABANDONED_ERROR, then=Value("")), default=F("error"))
+        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, received_at=timezone.now(), error=error)
         index.finish(self._row.pk)
 
     def break_off(self, why: str) -> None:
@@ -293,16 +299,31 @@ MOST_NEW_IMPORTS = 20
 MOST_NEW_BLOCKS = 20
 
 
-def list_imports(tenant: Tenant, cursor: str = "", limit: int = 50) -> tuple[list[LogImport], str | None]:
-    """Return imports, newest first, and the cursor of the next page. Raise `FilterError` for an invalid cursor."""
-    rows = LogImport.objects.filter(tenant=tenant).order_by("-id")
-    if cursor:
-        try:
-            rows = rows.filter(id__lt=uuid.UUID(cursor))
-        except ValueError:
-            raise FilterError("cursor", cursor[:40], CURSOR_REMEDY) from None
-    found = list(rows[: limit + 1])
-    return found[:limit], str(found[limit - 1].pk) if len(found) > limit else None
+def list_imports(
+    tenant: Tenant, order: Order = IMPORT_ORDERS[NEWEST], cursor: str = "", limit: int = 50
+) -> tuple[list[LogImport], str | None]:
+    """Return a page of imports and the cursor of the next page. Raise `FilterError` for an invalid cursor."""
+    rows = LogImport.objects.filter(tenant=tenant).order_by(*order.columns)
+    found = list((rows.filter(_is_after(order, cursor)) if cursor else rows)[: limit + 1])
+    if len(found) <= limit:
+        return found, None
+    last, column = found[limit - 1], order.columns[0].removeprefix("-")
+    return found[:limit], str(last.pk) if column == "id" else f"{last.pk}.{getattr(last, column)}"
+
+
+def _is_after(order: Order, cursor: str) -> Q:
+    """Return the condition for imports after a cursor: an id, then the value in any other column of the order."""
+    column, side = order.columns[0].removeprefix("-"), "lt" if order.is_descending else "gt"
+    pk, text = (cursor, "") if column == "id" else (cursor[:36], cursor[37:])
+    try:
+        after = Q((f"id__{side}", uuid.UUID(pk)))
+        if column == "id":
+            return after
+        value = clean(text, LONGEST_SOURCE) if column == "source" else int(text[:18])
+    except ValueError:
+        raise FilterError("cursor", cursor[:40], CURSOR_REMEDY) from None
+    # The first condition is a range of the index.
+    return Q((f"{column}__{side}e", value)) & (Q((f"{column}__{side}", value)) | after)
 
 
 def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:

@@ -261,7 +261,7 @@ _SEVERAL: Final = (
 
 
 def _find_task_of_agent(request: HookRequest) -> tuple[HandedOut | None, bool]:
-    """Return the task of the agent or None, and whether several tasks could be that task."""
+    """Return the task of the agent or None, and whether several tasks could belong to the agent."""
     event, tenant_id = request.event, request.tenant.pk
     row = store.find_task_of_agent(tenant_id, event, event.agent_id)
     if row is not None:

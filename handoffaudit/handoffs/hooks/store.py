@@ -218,7 +218,7 @@ def deliverable_of(event: Event) -> str:
 def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[bytes, str]:
     """Return a document with the call that handed the task out, the agent's last message as its result, and the event.
 
-    If the call is unknown, return the event alone.
+    If the call or the message is unknown, return the event alone.
     """
     call = _read_call(tenant, row)
     if not call.get("prompt") or not event.last_message:
@@ -246,7 +246,7 @@ def _find_name(tenant: Tenant, pk: uuid.UUID | None) -> str | None:
 
 
 def _find_rejected(tenant: Tenant, row: HandedOut | None) -> str | None:
-    """Return the ID of the task's last result if it was rejected. The new result is the next attempt at that result."""
+    """Return the ID of the task's last result if it was rejected. The new result is the next attempt."""
     if row is None or row.returned is None:
         return None
     before = Handoff.objects.filter(tenant=tenant, pk=row.returned, state=State.REJECTED)
@@ -297,7 +297,7 @@ class Captured:
     why: str = ""
 
     def as_answer(self) -> dict[str, str]:
-        """Return the field of the answer; none if the key captures no evidence."""
+        """Return the field of the answer, or an empty dict if there is no status."""
         return {"tool_result": self.status} if self.status else {}
 
 

@@ -74,7 +74,7 @@ def expand(sent: Submission) -> list[Submission]:
 
 
 def split_trace_export(sent: Submission, document: dict[str, Any]) -> list[Submission]:
-    """Return a submission for each handoff of a trace export, which may have none."""
+    """Return a submission for each handoff of a trace export. An export may have no handoffs."""
     parts = openai_agents.split_export(document)
     envelope = msgspec.structs.replace(sent.envelope, handoff_id=sent.envelope.handoff_id if len(parts) == 1 else None)
     return [msgspec.structs.replace(sent, document=json_text.compact(part), envelope=envelope) for part in parts]
@@ -343,7 +343,7 @@ LATEST: Final = timedelta(days=7)
 
 
 def _check_sent_at(sent_at: datetime | None, now: datetime) -> tuple[datetime | None, str]:
-    """Return the time if it is usable, or else None, and a remark on an unusable time.
+    """Return a usable time or None, and a remark on an unusable time.
 
     A time that is only slightly in the future gets no remark, because clocks differ.
     """

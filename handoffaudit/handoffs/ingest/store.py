@@ -72,7 +72,7 @@ class ExistingHandoff:
 def is_plain(handoff: PreparedHandoff) -> bool:
     """Return whether `store_one` can store the handoff, which must be readable, no retry, and without tool results.
 
-    On SQLite, the threads share a transaction, so the caller must not have one of its own.
+    On SQLite, the threads share a transaction, so the caller must not have its own transaction.
     """
     if handoff.issues or handoff.retry_of or handoff.tool_results:
         return False

@@ -266,7 +266,7 @@ def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
     """Dispatch the changes of open and recently closed alerts.
 
     Alerts whose last change is newest are read first, in batches, until a batch has no change that is new. Earlier
-    passes have dispatched all changes before it.
+    passes have dispatched all older changes.
     """
     listeners = {
         tenant: wanted

@@ -1,13 +1,16 @@
 """Tests of the lists of imports and bad lines, and of the number of new lines."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.filters import IMPORT_ORDERS, LogQuery
 from handoffaudit.diagnostics.logs.store import count_new, list_bad_lines, list_imports
+from handoffaudit.diagnostics.models import LogImport
+from handoffaudit.filter_fields import FilterError
 from tests.dashboard.log_lines import gate, health, moment, take
 from tests.diagnostics.logs.support import gate_lines, send
 
@@ -45,6 +48,45 @@ def test_imports_are_paged(tenant: Tenant) -> None:
     made = [send(tenant, gate_lines(n, n), f"{n}.log").pk for n in range(1, 6)]
     first, following = list_imports(tenant, limit=3)
     assert following
-    second, end = list_imports(tenant, following, 3)
+    second, end = list_imports(tenant, cursor=following, limit=3)
     assert [one.pk for one in (*first, *second)] == made[::-1]
     assert end is None
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("newest", "3214"),
+        ("oldest", "4123"),
+        ("log", "1243"),
+        ("-log", "3421"),
+        ("-size", "3124"),
+        ("size", "4213"),
+        ("-bad", "2431"),
+        ("bad", "1342"),
+    ],
+)
+def test_each_order_of_imports_is_paged_and_read_from_its_index(
+    tenant: Tenant, sort: str, expected: str, django_assert_num_queries
+) -> None:
+    # The name of the log, its size and its bad lines; two orders have equal values.
+    values = {"4": ("d", 7, 1), "1": ("a", 9, 0), "2": ("b", 7, 1), "3": ("e", 9, 0)}
+    for number, (source, size, bad) in values.items():
+        LogImport.objects.create(
+            tenant=tenant, source=source, sent_by=number, started_at=timezone.now(), size=size, bad=bad
+        )
+    order, found, cursor = IMPORT_ORDERS[sort], "", None
+    for _ in values:
+        with django_assert_num_queries(1):
+            (one,), cursor = list_imports(tenant, order, cursor or "", 1)
+        found += one.sent_by
+    assert (found, cursor) == (expected, None)
+    indexes = [index.fields for index in LogImport._meta.indexes]
+    assert ["tenant", *(column.removeprefix("-") for column in order.columns)] in indexes
+
+
+@pytest.mark.parametrize("sort", ["newest", "size"])
+def test_an_unknown_cursor_of_imports_is_refused(tenant: Tenant, sort: str) -> None:
+    for cursor in ("x", "00000000-0000-0000-0000-00000000000x.1", f"{uuid4()}.x"):
+        with pytest.raises(FilterError):
+            list_imports(tenant, IMPORT_ORDERS[sort], cursor)

@@ -90,7 +90,7 @@ WSGI_APPLICATION = "handoffaudit.wsgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "handoffaudit.dashboard.template_engine.Templates",
+        "BACKEND": "handoffaudit.dashboard.apps.Templates",
         "NAME": "django",
         "DIRS": [WEB / "templates"],
         "OPTIONS": {
@@ -101,7 +101,7 @@ TEMPLATES = [
                         (
                             "django.template.loaders.cached.Loader",
                             [
-                                "handoffaudit.dashboard.template_engine.UnindentedLoader",
+                                "handoffaudit.dashboard.apps.UnindentedLoader",
                                 "django.template.loaders.app_directories.Loader",
                             ],
                         )
@@ -249,7 +249,7 @@ PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
     "handoffaudit.handoffs.span_assembly.look_for_traces",
     "handoffaudit.handoffs.partitions.look",
-    "handoffaudit.handoffs.table_statistics.gather_missing",
+    "handoffaudit.handoffs.partitions.gather_statistics",
     "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
     "handoffaudit.diagnostics.tasks.look_for_logs",

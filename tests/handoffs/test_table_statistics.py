@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from handoffaudit.handoffs import db, table_statistics
+from handoffaudit.handoffs import db, partitions
 
 pytestmark = pytest.mark.django_db
 MAKE = "CREATE TABLE handoffs_grown AS SELECT n, repeat('x', 100) FROM generate_series(1, 3000) AS n"
@@ -16,7 +16,7 @@ MAKE = "CREATE TABLE handoffs_grown AS SELECT n, repeat('x', 100) FROM generate_
 def _only_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
     if not db.is_postgresql():
         pytest.skip("only PostgreSQL plans queries with statistics of its own")
-    monkeypatch.setattr(table_statistics, "_gathered", set())
+    monkeypatch.setattr(partitions, "_gathered", set())
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def rows_known() -> float:
 def test_a_table_that_has_grown_gets_statistics() -> None:
     with connection.cursor() as cursor:
         cursor.execute(MAKE)
-    table_statistics.gather_missing()
+    partitions.gather_statistics()
     assert rows_known() == 3000
 
 
 def test_a_locked_table_is_left_to_autovacuum(locked: None) -> None:
-    table_statistics.gather_missing()
+    partitions.gather_statistics()
     assert rows_known() <= 0

@@ -5,6 +5,7 @@ tool, or an LLM that is called as a tool, would confirm whatever an agent invent
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,7 +42,7 @@ _ALL_VALUES: Final = MOST_READ
 _ECHOED: Final = "…"
 # A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row.
 _MOST_WORDS: Final = 5
-_WORD: Final = re.compile(r"[^\W_]+")
+_WORD: Final = re.compile("[^\\W_]+(?:[\u0300-\u036f]+[^\\W_]*)*")
 _LONGEST_LABEL: Final = 60
 # Images and other files in base64. Files have no values, and a few files would fill the space of a trace.
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1000,}={0,2}")
@@ -183,17 +184,18 @@ class _Echo:
         self.minutes: set[int | None] = set()
         self.texts = {text.casefold() for text in texts if len(text) > 1}
         self.words: set[str] = set()
-        # The words of names, and runs of words joined by blanks.
+        # The words of names, and runs of words joined by blanks. Runs of digits alone are in `numbers` and `days`.
         self.runs: set[str] = set()
         read = 0
         for text in texts:
             self._add(text[: max(MOST_READ - read, 0)])
             read += len(text)
+        self.runs = {run for run in self.runs if not run.replace(" ", "").isdecimal()}
         self.is_cut = arguments is TOO_LONG or read > MOST_READ or len(found) >= MAX_LEAVES
 
     def _add(self, text: str) -> None:
-        words = plain_words(text)
-        self.words.update(words)
+        self.words.update(plain_words(text))
+        words = [fold_case(word) for word in _WORD.findall(text)]
         if words and len(text) > 1 and not NOT_NAMES.issuperset(words):
             self.runs.update(_runs_of(words, min(len(words), _MOST_WORDS)))
         for value in values_in(text, quotes=False, most=_ALL_VALUES):
@@ -242,19 +244,33 @@ class _Echo:
         return "".join([*parts, text[done:]]) if spans else text
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        found = list(_WORD.finditer(text)) if self.runs else []
-        words = [fold_case(match.group()) for match in found]
-        for size in range(1, _MOST_WORDS + 1):
-            for at, run in enumerate(_runs_of(words, size)):
-                if run in self.runs:
-                    yield found[at].start(), found[at + size - 1].end()
-        for value in values_in(text, quotes=False, most=_ALL_VALUES):
+        values = values_in(text, quotes=False, most=_ALL_VALUES)
+        if self.runs:
+            yield from self._repeated_runs(text, [value for value in values if value.kind != "name"])
+        for value in values:
             if value.kind == "name":
                 for offset, word in name_words(value.text):
                     if fold_case(word) in self.words:
                         yield value.start + offset, value.start + offset + len(word)
             elif self._holds(value):
                 yield value.start, value.end
+
+    def _repeated_runs(self, text: str, values: list[TextValue]) -> Iterator[tuple[int, int]]:
+        """Yield the spans of the runs that `text` repeats. A run that is only a part of a value is not repeated."""
+        starts = [value.start for value in values]
+
+        def is_inside(at: int) -> bool:
+            before = bisect_left(starts, at) - 1
+            return before >= 0 and values[before].end > at
+
+        found = list(_WORD.finditer(text))
+        words = [fold_case(match.group()) for match in found]
+        for size in range(1, _MOST_WORDS + 1):
+            for at, run in enumerate(_runs_of(words, size)):
+                if run in self.runs:
+                    start, end = found[at].start(), found[at + size - 1].end()
+                    if not (is_inside(start) or is_inside(end)):
+                        yield start, end
 
     def _holds(self, value: TextValue) -> bool:
         match value.kind:

@@ -156,6 +156,30 @@ def test_words_of_the_arguments_are_no_evidence(result: str, arguments: Any, kep
     assert capture(result, arguments).evidence == kept
 
 
+@pytest.mark.parametrize(
+    ("result", "arguments"),
+    [
+        ("Paid 20.99 on 2026-02-20 at 10:20, order A-20-7, total 1,020.00.", {"limit": 20}),
+        ("See https://example.com/orders/4711 of mia@example.com.", {"host": "example.com", "by": "mia"}),
+        ("It took 19 days, and 1:05 minutes.", {"about": "Covid-19", "rate": 1.05}),
+    ],
+)
+def test_values_keep_the_parts_that_the_arguments_have(result: str, arguments: Any) -> None:
+    assert capture(result, arguments).evidence == result
+
+
+@pytest.mark.parametrize(
+    ("said", "result", "kept"),
+    [
+        ("Mu\u0308ller zahlt nie", "Herr Müller zahlt nie. Mu\u0308ller zahlt nie!", "Herr …. …!"),
+        ("Acme\u2122 sells boats", "So Acme\u2122 sells boats.", "So …."),
+        ("が ありません です", "はい が ありません です の", "はい … の"),
+    ],
+)
+def test_words_are_equal_in_every_form_of_unicode(said: str, result: str, kept: str) -> None:
+    assert capture(result, {"text": said}).evidence == kept
+
+
 def test_names_of_fields_stay_in_a_result() -> None:
     result = {"order_id": 7, "orderId": "status", "status": "The Status is new."}
     assert capture(result, {"order_id": None, "orderId": True, "status": False}).evidence == result

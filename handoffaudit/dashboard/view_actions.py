@@ -144,7 +144,7 @@ def choose(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         messages.error(request, f"Not changed: {refused.message}")
     else:
         for_whom = "for everybody without a choice of their own" if everybody else "for you"
-        messages.success(request, f"What {TITLES[page]} opens with is changed {for_whom}.")
+        messages.success(request, f"The default view of {TITLES[page]} is changed {for_whom}.")
     return HttpResponseRedirect(_back(request, who, page))
 
 

@@ -39,7 +39,7 @@ def main() -> None:
         options = replace(options, rows=(options.rows[0], asked.rows))
     if asked.database:
         options = replace(options, databases=tuple(asked.database))
-    # Ended from outside, a run still ends what it has started.
+    # On SIGTERM, a run still ends the processes that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     machine = report.machine()
     rows = []
@@ -51,7 +51,7 @@ def main() -> None:
                 print("  " + ", ".join(cell for cell in row.cells() if cell), file=sys.stderr, flush=True)
                 rows.append(row)
         except Exception as error:  # noqa: BLE001 -- reported, and the run fails at its end
-            # One suite that cannot run here, for example without Chromium, must not lose the figures of the others.
+            # A suite that cannot run here, for example without Chromium, must not lose the figures of the other suites.
             traceback.print_exc()
             rows.append(report.Row(f"{name} failed", f"{type(error).__name__}: {error}".splitlines()[0][:200]))
         print(f"  took {time.monotonic() - began:.0f} s", file=sys.stderr)

@@ -23,11 +23,11 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# How a page names what it fetches ahead of somebody opening it: nothing waits for that.
+# The parameter of requests that a page makes for an item that nobody has opened yet. Nothing waits for their answers.
 AHEAD = "ahead=1"
 # Milliseconds.
 SETTLED = 500
-# Adds up every shift that no input explains, from the first paint on.
+# Adds up every layout shift that no input explains, from the first paint on.
 SHIFTS = """() => new Promise((done) => {
   let sum = 0;
   new PerformanceObserver((list) => {
@@ -108,12 +108,12 @@ def visit(browser: "Browser", address: str, cookie: str, times: int) -> Seen:
     )
 
 
-# A page asks often until some minutes after the last sign of a person, and then more and more slowly.
+# A page polls often until some minutes after the person's last action, and then more and more rarely.
 _UNTIL_IDLE = 8 * 60
 
 
 def watch(browser: "Browser", address: str, cookie: str, seconds: int) -> Watched:
-    """Watch a tab that its person left 8 minutes ago; its clock runs fast, and its requests are real."""
+    """Watch a tab whose person left 8 minutes ago. The clock of the tab runs fast, and its requests are real."""
     sizes: list[dict[str, int]] = []
     with _context(browser, address, cookie) as context:
         page = context.new_page()
@@ -138,7 +138,7 @@ def _context(browser: "Browser", address: str, cookie: str) -> Iterator["Browser
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     name, _, value = cookie.partition("=")
     if name:
-        # For all of the server: a page may lead to another one.
+        # The cookie is for all paths of the server, because a page may redirect to another page.
         context.add_cookies([{"name": name, "value": value, "domain": urlsplit(address).hostname or "", "path": "/"}])
     try:
         yield context
@@ -156,8 +156,8 @@ class _Load:
         self._kinds: dict[str, str] = {}
         self._refused: list[str] = []
         page = context.new_page()
-        # The tab before it is gone, what it had asked ahead is answered, and this one has started: nobody who works
-        # with a page has the browser start a process beside the server's at the same moment.
+        # Wait until the previous tab is closed, its prefetches are answered, and the process of this tab has started.
+        # In normal use, no browser process starts while the server answers.
         page.wait_for_timeout(SETTLED)
         told = context.new_cdp_session(page)
         told.on("Network.requestWillBeSent", self._begun)

@@ -11,7 +11,7 @@ from itertools import cycle
 from pathlib import Path
 
 SAMPLES = Path(__file__).parent.parent / "handoffaudit" / "samples"
-# Bare documents of about 3 KB; replayed submissions as they are, up to this size.
+# The smallest and the largest bare document, and the largest replayed submission, in bytes.
 SMALLEST, LARGEST = 2_000, 4_500
 LARGEST_SUBMISSION = 8_000
 
@@ -30,7 +30,7 @@ def submissions() -> list[bytes]:
 
 @cache
 def _halves() -> list[tuple[bytes, bytes]]:
-    """Return the documents of about 3 KB, split at their id."""
+    """Return the bare documents of these sizes, about 3 KB each, split at their id."""
     found = []
     for line in submissions():
         document = json.loads(line)["document"]
@@ -91,7 +91,7 @@ _PROMPT = "Who can deliver 40 chairs within a week, at which price, and from whe
 
 @cache
 def _spans() -> bytes:
-    """Return the spans of one trace in the form of the protocol, with about 1 KB each: an agent that hands over."""
+    """Return the spans of a trace as protobuf, about 1 KB each: an agent hands off to another agent."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     sent = ExportTraceServiceRequest()

@@ -34,7 +34,7 @@ from handoffaudit.validation.verdict import verdict_to_dict
 
 CHUNK = 10_000
 BODY_OF_EVERY = 20
-# The review page opens the next one as well.
+# The review page opens a handoff of the queue, and prefetches the next one, so these need documents.
 FIRST_IN_THE_QUEUE = 60
 NEWEST = 500
 DAYS = 30
@@ -42,7 +42,7 @@ AGENTS = [f"agent-{number:02}" for number in range(1, 41)]
 TYPES = ["message", "tool_exchange", "research_result", "deal_data", "customer_info", "status_update", "plan", "review"]
 TYPE_WEIGHTS = [40, 20, 12, 8, 8, 6, 4, 2]
 STATES = {"accepted": 700, "rejected": 100, "held": 40, "approved": 80, "declined": 50, "superseded": 28, "received": 2}
-# What a person decided, and what it was before.
+# The states after a person's decision, with the state before the decision.
 DECIDED = {"approved": "held", "declined": "rejected"}
 WARNINGS = {"": 780, "consistency.timestamp_not_utc": 120, "tokens.count_drift": 60, "chain.declared_differs": 40}
 ERRORS = {
@@ -54,10 +54,10 @@ ERRORS = {
     "integrity.payload_hash_mismatch": 5,
 }
 HOLDS = {"chain.needs_approval": 700, "chain.circular_with_reason": 300}
-# One long trace among the newest handoffs, which have documents.
+# One long trace among the newest handoffs, because these have documents.
 LONG_TRACE, LONG_TRACE_LENGTH, LONG_TRACE_ENDS = "trace-of-60-handoffs", 60, 300
 PHASES = ["plan", "research", "write", "review", "fix", "publish"]
-# What became of handoff files: source, reason and fallback, with weights.
+# The outcomes of handoff files (source, reason and fallback), with weights.
 FILES = {
     ("handoff_json", "", ""): 85,
     ("text_fallback", "file_missing", "text_fallback_ok"): 6,
@@ -146,7 +146,7 @@ class _Filler:
         at = datetime.fromtimestamp(milliseconds / 1000, UTC)
         pk = self._id(milliseconds)
         state = self._pick(STATES)
-        # All that waits is new: nothing lies for days unjudged.
+        # Only the newest handoffs wait to be judged.
         if state == State.RECEIVED and index < self.number * 0.999:
             state = State.ACCEPTED.value
         codes = self._codes(state)

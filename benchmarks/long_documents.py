@@ -47,7 +47,7 @@ def _submission(data: dict[str, object], context: dict[str, object]) -> bytes:
 
 
 def grounded(*, text_size: int, context_size: int, number: int = 0) -> bytes:
-    """Return a submission whose text half repeats its context, and half says other things."""
+    """Return a submission whose text repeats its context in one half, and says other things in the other half."""
     context = text_of(context_size, number * 50)
     half = context[: text_size // 2]
     return _submission({"text": half + text_of(text_size - len(half), number * 50 + 500)}, {"page": context})
@@ -78,8 +78,8 @@ SHAPES: dict[str, Callable[[int, int], bytes]] = {
 def of_size(make: Callable[[int, int], bytes], size: int) -> list[bytes]:
     """Return documents of one size that have about 256 KiB together, or one longer document.
 
-    So documents of all sizes are made of the same sentences: a single short one would hold only the first, which have
-    few values.
+    Documents of all sizes then consist of the same sentences. A single short document would have only the first
+    sentences, which contain few values.
     """
     number = max(1, 256 * 1024 // size)
     return [make(size, place * len(_sentences()) // number) for place in range(number)]

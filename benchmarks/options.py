@@ -8,11 +8,11 @@ class Options:
     """Options of a run.
 
     `rounds` of `seconds` each alternate with the floor's rounds; `long_seconds` is for loads that must be sustained.
-    Each page is measured `page_rounds` times with its part of `requests`, and visited `visits` times in a browser,
+    Each page is requested `requests` times, spread over `page_rounds` rounds, and visited `visits` times in a browser,
     which then leaves a tab alone for `idle_minutes`. Each command is run `calls` times. With `by_server`, `pages`
-    measures databases that PostgreSQL filled itself, and ingest into them.
-    `filled` is the PostgreSQL database that `browser` and `pages` fill once and use again; `pages` keeps the one with
-    few handoffs beside it, with `_few` after the name. If it is empty, new databases are created and removed.
+    measures databases that PostgreSQL filled itself, and ingest into them. `filled` is the PostgreSQL database that
+    `browser` and `pages` fill once and use again; `pages` keeps the database with few handoffs under the same name with
+    `_few`. If `filled` is empty, new databases are created and removed.
     """
 
     seconds: float = 5.0

@@ -98,7 +98,7 @@ def recount() -> dict[str, int]:
 
 
 def fill_by_server(rows: int, days: float = 30.0, oldest: float = 90.0, every: int = 1, waiting: int = 0) -> Any:
-    """Let PostgreSQL make rows, which are older than 60 days by default, and return the seconds that it took."""
+    """Let PostgreSQL make rows, by default older than 60 days, and return the seconds that this took."""
     import time
 
     from benchmarks.server_rows import fill as filled
@@ -139,7 +139,7 @@ def remove_handoffs(seconds: float) -> dict[str, Any]:
     rows = [Retention(Data.HANDOFFS, 60) if row.name is Data.HANDOFFS else row for row in table.rows]
     retention.save(tenant=tenant, base_version=table.version, rows=rows, actor="bench")
     PolicyVersion.objects.filter(tenant=tenant).update(changed_at=timezone.now() - timedelta(days=1))
-    # The next run would begin a day after the last one.
+    # A run begins a day after the previous run, so the previous run is moved back.
     RetentionRun.objects.filter(tenant=tenant).update(started_at=timezone.now() - timedelta(days=2))
     before = _removed(RetentionRun, tenant)
     began = time.perf_counter()

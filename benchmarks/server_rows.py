@@ -16,11 +16,11 @@ from benchmarks.filling import _samples
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import partitions, recount
 
-# One of this number of handoffs has a document and a verdict.
+# One in this many handoffs has a document and a verdict.
 WITH_DOCUMENT: Final = 1
 # The newest handoffs have documents in any case, because the pages show these.
 NEWEST: Final = 500
-# An empty table with fewer rows is filled with its indexes.
+# Up to this number of rows, an empty table is filled without dropping its indexes.
 FEW: Final = 100_000
 _ID: Final = """
     (lpad(to_hex(({first})::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3)
@@ -70,7 +70,7 @@ _TABLES: Final = (
 
 
 def _make_weeks(begin: datetime) -> None:
-    """Give each week since a time partitions, as an installation has them that began then."""
+    """Create a partition for each week since `begin`, as an installation has that began at that time."""
     for table in partitions.TABLES:
         first, *_ = partitions.list_partitions(table)
         if first.low.int:
@@ -86,7 +86,7 @@ def _make_weeks(begin: datetime) -> None:
 
 @contextmanager
 def _without_indexes(cursor: Any, tables: tuple[str, ...]) -> Iterator[None]:
-    """Drop the indexes of empty tables, and build them at the end, which takes a fraction of the time."""
+    """Drop the indexes of empty tables, and build them at the end, which is much faster than updating them."""
     cursor.execute(
         """SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index
            LEFT JOIN pg_constraint ON conindid = indexrelid
@@ -111,7 +111,7 @@ def fill(
     every: int = WITH_DOCUMENT,
     waiting: int = 0,
 ) -> None:
-    """Add handoffs of `days` days, of which the first is `oldest` days old. PostgreSQL only.
+    """Add handoffs of `days` days; the oldest handoff is `oldest` days old. PostgreSQL only.
 
     One handoff of `every` has a document. Of the newest `waiting` handoffs, those with a finding are held.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from benchmarks.places import ROOT, Place
 
-# The full way on two cores. SQLite: as `handoffaudit up` starts it.
+# A full installation on two cores, and the embedded server with SQLite, as `handoffaudit up` starts it.
 WEB_WORKERS, WEB_THREADS = 2, 8
 EMBEDDED_WORKERS, EMBEDDED_THREADS = 1, 32
 JUDGES, JUDGE_THREADS = 2, 2

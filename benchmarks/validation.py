@@ -40,11 +40,11 @@ from handoffaudit.validation.layers import LAYERS
 PLAIN_GOAL, GROUNDED_GOAL = 2.0, 3.0
 RATE_GOAL = 1500
 GROUNDING_MS_GOAL = 1.0
-# How much more a byte may cost in a larger document than in one of 4 KiB, and the cost still be called linear.
+# The cost counts as linear if a byte costs at most this many times as much in a larger document as in one of 4 KiB.
 LINEAR_GOAL = 1.5
 START_GOAL = 0.3
 T = TypeVar("T")
-# Real submissions as long as the median one.
+# This many real submissions around the median length are measured.
 TYPICAL = 100
 CONCRETE = re.compile(r"\d[\d.,]*|[A-Z]\w+")
 

@@ -10,7 +10,7 @@ import psycopg
 from benchmarks.places import Place
 
 WAITING = "SELECT count(*) FROM handoffs_handoff WHERE state IN ('received', 'validating') AND NOT parked"
-# Read from the kept counts, so that looking costs nothing.
+# The query reads stored counts, so that it hardly disturbs the measurement.
 JUDGED = "SELECT coalesce(sum(number), 0) FROM handoffs_hourlytotal WHERE code = ''"
 
 

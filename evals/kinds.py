@@ -24,9 +24,10 @@ from handoffaudit.validation.tool_results import capture, label_of, sources_of
 class TraceLabel(Label):
     """The label of a handoff in a failed trace, with its distance from the decisive mistake.
 
-    `distance` is a number of steps, 0 for the handoff with the mistake. `either_distance` is the distance from the
-    nearest mistake of two annotations, if other people annotated the trace, too. `by_culprit` is true if the source
-    agent made the mistake. `group` names the part of the data that holds the trace.
+    `distance` is a number of steps: 0 for the handoff with the mistake. If a second team annotated the trace, too,
+    `either_distance` is the distance from the nearest mistake of both annotations; otherwise `either_distance` equals
+    `distance`. `by_culprit` is true if the source agent made the mistake. `group` names the part of the corpus that
+    contains the trace.
     """
 
     distance: int
@@ -61,7 +62,7 @@ def _block(agent: str, turns: tuple[dict[str, Any], ...]) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The handoff from `block` to the next block, with the earlier blocks."""
+    """The handoff from `block` to the next block, `after`, with the blocks before `block`."""
 
     block: Block
     after: Block
@@ -74,7 +75,10 @@ def borders_of(blocks: list[Block]) -> Iterator[Border]:
 
 
 def earlier_turns(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """Return earlier blocks as a context. Include their tool calls, because some values occur only in the arguments."""
+    """Return earlier blocks as a context.
+
+    The context includes the tool calls, because some values occur only in their arguments.
+    """
     return [_context_of(block) for block in blocks]
 
 
@@ -90,8 +94,8 @@ def is_whowhen(line: Line) -> bool:
 def whowhen_items(line: Line, beside: Beside) -> Iterable[Item]:
     """Return the handoffs of a failed group chat of agents, with the step of the decisive mistake.
 
-    Only the handoff with the mistake is faulty, and only handoffs before it are sound. Later handoffs have no label,
-    because they may carry the mistake on: all these chats failed.
+    Only the handoff with the mistake is faulty, and only earlier handoffs are sound. Later handoffs have no label,
+    because all these chats failed: a later handoff may repeat the mistake.
     """
     trace_id, mistake = str(line["trace_id"]), int(line["mistake_step"])
     for border in borders_of(blocks_of(line["turns"])):
@@ -137,7 +141,8 @@ def is_tau(line: Line) -> bool:
 def tau_items(line: Line, beside: Beside) -> Iterable[Item]:
     """Return the handoffs of a customer service run: between customer, agent and tools, under a written policy.
 
-    The handoffs of a successful run are sound. In a failed run, only the steps that people named have a label.
+    The handoffs of a successful run are sound. In a failed run, a handoff is faulty if the annotators named one of its
+    steps; all other handoffs have no label.
     """
     trace_id = str(line["trace_id"])
     failures = (line.get("annotation") or {}).get("failures", ())
@@ -157,7 +162,7 @@ def tau_items(line: Line, beside: Beside) -> Iterable[Item]:
 
 
 class Given(StrEnum):
-    """How the results of tools reach the judging of an agent's answers."""
+    """The way in which the judge of an agent's answers gets the tool results."""
 
     NONE = "none"
     CONTEXT = "context"
@@ -167,7 +172,8 @@ class Given(StrEnum):
 def tau_answers(line: Line, beside: Beside, *, given: Given) -> Iterable[Item]:
     """Return the answers of the agent to the customer in a customer service run.
 
-    The sender knows the policy and what the customer said, and the host what the tools returned.
+    The context holds the policy and the messages of the customer. `given` decides where the tool results are: in the
+    context, in the evidence of the trace, or nowhere.
     """
     trace_id = str(line["trace_id"])
     succeeded = line["success"] is True
@@ -195,7 +201,7 @@ def tau_answers(line: Line, beside: Beside, *, given: Given) -> Iterable[Item]:
 
 
 def _results(blocks: list[Block]) -> Iterator[tuple[int, tuple[str, tuple[Source, ...]]]]:
-    """Yield the first step of each block of a tool, with its text and the sources that the host captured."""
+    """Yield the first step of each block of tool results, with the text of the block and the captured sources."""
     for before, block in pairwise(blocks):
         if block.turns[0].get("role") != "tool":
             continue
@@ -240,8 +246,8 @@ def is_task(line: Line) -> bool:
 def task_items(line: Line, beside: Beside) -> Iterable[Item]:
     """Return a work order with its report and the files that the report names.
 
-    A file that never existed is a claim without evidence. A file that existed once may have been moved since, so a
-    claimed file that is missing now does not make the report faulty.
+    A claimed file that never existed makes the report faulty. A claimed file that existed once and is missing now does
+    not: somebody may have moved the file after the report.
     """
     if "parse_error" in line:
         raise ValueError("the order has a parse error in the source data")
@@ -300,6 +306,6 @@ KINDS = Kinds(
 
 
 def kinds_with(given: Given) -> Kinds:
-    """Return the kinds, with only the answers of customer service runs."""
+    """Return the kinds, where a customer service run yields only the answers to the customer."""
     answers = Kind("tau", is_tau, partial(tau_answers, given=given))
     return Kinds(tuple(answers if kind.name == "tau" else kind for kind in KINDS.table))

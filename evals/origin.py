@@ -141,9 +141,9 @@ def _is_no_loop(flaw: Flaw) -> bool:
 
 
 def _method_figures(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the shares of all chats, including chats without a flag, and intervals (95 %) of the shares.
+    """Return the shares of a method with their 95 % intervals. Chats without a flag count, too.
 
-    For a chat that two groups of people annotated, `near_either` and `exact_either` count both annotations.
+    For a chat that two teams annotated, `near_either` and `exact_either` accept the mistake of either team.
     """
     pairs = list(zip(chats, flags, strict=True))
     tops = [chat.labels[some[0]] if some else None for chat, some in pairs]
@@ -172,7 +172,7 @@ def _method_figures(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> di
 
 
 def _expected_figures(chats: Sequence[Chat]) -> dict[str, Any]:
-    """Return the exact expected shares of a random choice of handoffs without replacement."""
+    """Return the expected shares of a random choice of handoffs without replacement, computed without sampling."""
 
     def share(is_right: Callable[[TraceLabel], bool], number: int = 1) -> float:
         return mean(_chance(len(chat.labels), sum(map(is_right, chat.labels)), number) for chat in chats)

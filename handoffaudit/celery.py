@@ -1,7 +1,7 @@
 """The Celery application, and its broker without Redis. Tasks carry only a wake-up: the work itself is in the database.
 
-The broker is kombu's filesystem transport, with messages that are complete before a reader can see them: kombu writes
-into a file that readers may already take, and half a message ends the worker that reads it.
+The broker is kombu's filesystem transport, changed so that a message is complete before a reader can see it. kombu
+itself writes into a file that a reader may already take, and a worker that reads half a message ends.
 """
 
 import os
@@ -29,7 +29,7 @@ BINDING_PAUSE_SECONDS = 0.01
 
 
 def make_queue_folders() -> None:
-    """Create the folders of the queue, which the filesystem transport needs. With Redis there are none."""
+    """Create the folders of the queue, which the filesystem transport needs. Do nothing with Redis."""
     if not settings.REDIS_URL:
         for folder in ("messages", "control"):
             (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
@@ -70,15 +70,15 @@ class Transport(filesystem.Transport):
 
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
-# Celery would run Django's checks in each worker and ignore what they find. They load all pages, which take 25 MB.
+# Celery would run Django's checks in each worker and ignore their results. The checks load all pages, which take 25 MB.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("handoffaudit")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["handoffaudit.handoffs", "handoffaudit.diagnostics"])
 
-# Besides its tasks, a worker has threads for its periodic jobs, for the work that these find, and for the dispatch and
-# delivery of webhooks.
+# Besides its tasks, a worker has threads for its periodic jobs, for the work that these jobs find, and for the dispatch
+# and delivery of webhooks.
 OWN_THREADS = 16
 
 

@@ -105,7 +105,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 @register(TAG)
 def hosts_are_names(**_: object) -> list[CheckMessage]:
-    """Find entries that equal no name in a request, because Django takes the port from the name before it compares."""
+    """Find allowed hosts that no request can match, because Django compares only the host name, without the port."""
     return [
         Error(
             f"HANDOFFAUDIT_ALLOWED_HOSTS has {host!r}, which is not the name of a host: it matches no request.",
@@ -113,7 +113,7 @@ def hosts_are_names(**_: object) -> list[CheckMessage]:
             " below it), or [::1].",
             id="handoffaudit.E024",
         )
-        # A comma too many does no harm beside a name.
+        # An empty entry, as after a comma too many, does no harm if there is another entry.
         for host in list(filter(None, settings.ALLOWED_HOSTS)) or [""]
         if host != "*" and (not host or split_domain_port(host) != (host.lower(), ""))
     ]

@@ -30,11 +30,11 @@ LOCK_MILLISECONDS: Final = 1000
 # A sender learns within 5 seconds that the database is locked or away.
 REQUEST_LOCK_MILLISECONDS: Final = 4000
 
-# The part of these seconds in which a request waits for a connection to PostgreSQL.
+# Of these four seconds, a request may wait this long for a connection to PostgreSQL.
 POOL_SECONDS: Final = 1.0
 
-# The pool of a process that answers requests. A failed attempt to connect is repeated after 1, 2 and 4 seconds. If the
-# attempt ends before the request does, the next request connects at once to a server that is back.
+# Timeouts of the pool in a process that answers requests. The pool repeats a failed attempt to connect after 1, 2 and 4
+# seconds. The attempts end before the request does, so that the next request connects as soon as the server is back.
 POOL_WAITS: Final[Mapping[str, float]] = {"timeout": POOL_SECONDS, "reconnect_timeout": POOL_SECONDS / 2}
 
 # The answer to /readyz must arrive within 2 seconds, and other requests wait for this look too.
@@ -151,7 +151,7 @@ def limit_for_requests(opened: Any) -> None:
 
     Starting parallel workers or compiling a query takes longer than most pages may take.
     """
-    # With a PgBouncer, the settings would stay on the connection of the server, which others use next.
+    # With a PgBouncer, the settings would stay on the connection of the server, which other clients use next.
     if not settings.PGBOUNCER:
         limit = REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)
         opened.execute(f"SET lock_timeout = {limit}; SET max_parallel_workers_per_gather = 0; SET jit = off")
@@ -159,7 +159,7 @@ def limit_for_requests(opened: Any) -> None:
 
 
 def find_fault() -> Fault | None:
-    """Check the database and return its fault. Takes at most 2 seconds if the server does not answer.
+    """Check the database and return its fault. The check takes at most 2 seconds if the server does not answer.
 
     PostgreSQL is checked on a new connection: all connections of the pool may be in use or broken.
     """
@@ -252,7 +252,7 @@ STUCK_SECONDS: Final = 0.05
 
 
 class WriteTurn:
-    """A lock for the writers of this process. A writer waits for it no longer than for a lock of the SQLite file."""
+    """A lock for the writers of this process. A writer waits for a turn no longer than for the SQLite file."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -328,12 +328,12 @@ def _cause_in_postgresql(psycopg: ModuleType, error: Any) -> Cause | None:
 
 
 def _cause_of_used_up_pool() -> Cause:
-    """Return the cause of an exhausted pool. The pool does not say why, so this checks whether the server answers."""
+    """Return the cause of an exhausted pool. The pool does not say why, so the function checks the server."""
     fault = server.look()
     return fault.cause if fault else Cause.BUSY
 
 
-# A share of the whole disk, used where it is less than the setting: a small disk must not look full from the start.
+# This share of free space is always enough, because a small disk must not look full from the start.
 LEAST_FREE_SHARE = 0.02
 
 RETRY_SECONDS = 60

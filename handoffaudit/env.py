@@ -25,7 +25,7 @@ env = Env()
 def uses_pgbouncer() -> bool:
     """Return whether a PgBouncer in transaction mode is between this process and PostgreSQL.
 
-    Then no setting of a session and no cursor may outlive a transaction.
+    With such a PgBouncer, no setting of a session and no cursor may outlive a transaction.
     """
     found: bool = env.bool("HANDOFFAUDIT_PGBOUNCER", False)
     return found
@@ -59,7 +59,7 @@ def secret_key(folder: Path) -> str:
     made = folder / f"secret-key.{os.getpid()}"
     with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(secrets.token_urlsafe(50))
-    # The processes of a start do this at the same moment, and none may read a key that is not yet written.
+    # Several processes may start at the same moment. The link makes the key visible only after the key is written.
     with contextlib.suppress(FileExistsError):
         os.link(made, path)
     made.unlink()
@@ -184,7 +184,7 @@ def databases(folder: Path) -> dict[str, dict[str, Any]]:
     """Return Django's settings of the database and, if `DATABASE_REPLICA_URL` is set, of its replica."""
     url = os.environ.get("DATABASE_REPLICA_URL")
     replica = _parse_database("DATABASE_REPLICA_URL", url) if url else None
-    # Both are read with every database, so that doctor finds a wrong value beside a wrong URL.
+    # Both settings are read with every database, so that doctor finds a wrong value beside a wrong URL.
     pool = positive("HANDOFFAUDIT_DATABASE_POOL", 12)
     synchronous = choice("HANDOFFAUDIT_SQLITE_SYNCHRONOUS", "NORMAL", ("NORMAL", "FULL"))
     found = {"default": _database(folder, pool, synchronous)}
@@ -205,7 +205,7 @@ def broker_options(redis_url: str, queue_folder: Path) -> dict[str, Any]:
         "data_folder_in": str(queue_folder / "messages"),
         "data_folder_out": str(queue_folder / "messages"),
         "control_folder": str(queue_folder / "control"),
-        # Without this, kombu polls once a second.
+        # Without this option, kombu polls once a second.
         "polling_interval": 0.05,
     }
 
@@ -221,7 +221,7 @@ def _parse_database(name: str, url: str) -> dict[str, Any]:
 
 def _postgresql_options(pool: int) -> dict[str, Any]:
     return {
-        # A request learns soon that no connection is free, and a server that is back is found soon.
+        # With short timeouts, a request fails soon if no connection is free, and soon finds a server that is back.
         "pool": {
             "min_size": 1,
             "max_size": pool,

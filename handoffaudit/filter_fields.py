@@ -1,6 +1,6 @@
 """Form fields of filters: each reads its value from an address, writes it back and shows it.
 
-`handoffaudit/filter_set.py` combines them to the filters of a list.
+`handoffaudit/filter_set.py` combines the fields into the filters of a list.
 """
 
 import re
@@ -61,7 +61,7 @@ class FilterField(forms.Field):
     remedy = ""
     # The value that does not narrow the list.
     nothing: Any = ""
-    # An order is part of the address as filters are, and is not listed among the active filters.
+    # Whether the page lists the field among the active filters. A page does not list an order.
     narrows = True
 
     def __init__(
@@ -115,10 +115,26 @@ class FilterField(forms.Field):
         return Q((self.where, value)) if self.where else None
 
 
+def quote_blanks(text: str) -> str:
+    """Return the text as addresses have it: in double quotes if it has blanks at its ends.
+
+    Without the quotes, the blanks would be cut off, and a link to an agent with such a name would list nothing.
+    """
+    return f'"{text}"' if text != text.strip() else text
+
+
 class TextFilter(FilterField, forms.CharField):
     """A text; its choices are suggestions."""
 
     remedy = f"use a text of at most {LONGEST} characters without NUL."
+
+    def to_python(self, value: Any) -> str:
+        text = super().to_python(value) or ""
+        inner = text[1:-1]
+        return inner if text == f'"{inner}"' and inner != inner.strip() else text
+
+    def write(self, value: Any) -> list[str]:
+        return [quote_blanks(str(value))]
 
     def validate(self, value: str) -> None:
         if "\x00" in value or len(value) > LONGEST:
@@ -148,9 +164,9 @@ class ChoiceFilter(TextFilter):
 class Order:
     """An order of a list.
 
-    `columns` are the columns by which rows are sorted, with `-` for descending ones, the last of which is unique. An
-    index begins with the tenant and has these columns. Without columns, the list ranks its rows itself. `where` narrows
-    the list to the rows that the order has.
+    `columns` are the columns by which rows are sorted, with `-` for a descending column; the last column is unique. An
+    index must begin with the tenant and have these columns. Without columns, the list ranks its rows itself. `where`
+    narrows the list to the rows that the order has.
     """
 
     label: str

@@ -1,8 +1,8 @@
 """Filters of lists: each filter is declared once, as a form field of a `FilterSet`.
 
 The declaration gives the name in addresses, the type, the limits and the choices, the label on the page and the
-description in the API. Pages, exports and saved views parse an address with it, `form` binds it for a page, and
-`handoffaudit/api/requests.py` makes the parameters of an operation from it.
+description in the API. Pages, exports and saved views parse an address with the declaration, `form` makes the
+form of a page from the declaration, and `handoffaudit/api/requests.py` makes the parameters of an operation.
 """
 
 from collections.abc import Iterator, Mapping
@@ -128,8 +128,9 @@ class FilterSet:
     def form(cls, asked: Params, filters: Self | None = None, **options: Options) -> forms.Form:
         """Return the form of the filters with the values of an address, which may be invalid.
 
-        `filters` are the filters in force, if the address is valid: a moment that is a whole day is shown in the field
-        for days. `options` are the choices that the page offers, by the name of the filter, if they are not declared.
+        `filters` are the filters in force, or None if the address is invalid. The form shows a moment of `filters` that
+        is the start or end of a day in the field for days. `options` are the choices that the page offers, by the name
+        of the filter, if they are not declared.
         """
         values = {name: field.given(name, asked) for name, field in cls._form_fields().items()}
         for one in cls.declared():

@@ -85,7 +85,7 @@ def configure_logs(form: str, level: str) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     # The broker of one machine has no host name, and kombu warns of that at each start.
     logging.getLogger("kombu.connection").setLevel(logging.ERROR)
-    # These log a line for each call to the LLM, which the product records itself.
+    # These libraries log a line for each call to the LLM, which the product records itself.
     for name in ("httpx", "httpx2"):
         logging.getLogger(name).setLevel(max(logging.getLevelName(level), logging.WARNING))
 
@@ -97,8 +97,8 @@ _VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # One message to a worker can be for several requests. A log line names this many.
 MOST_OF_A_TASK: Final = 10
 
-# The id is not in the context of structlog, which copies the whole context of the thread to read it. That is too slow
-# for each submission.
+# The id is not in the context of structlog, because structlog copies the whole context of the thread for each read,
+# which is too slow for each submission.
 _current: ContextVar[str] = ContextVar("request_id", default="")
 
 
@@ -165,7 +165,7 @@ def start_traces(role: str) -> bool:
 
 
 def trace_request(environ: dict[str, Any], respond: Respond) -> AbstractContextManager[Respond]:
-    """Return a context that is the span of a request, and yields the function that starts its answer."""
+    """Return a context that records the span of a request. The context yields the function that starts the answer."""
     if _tracer is None or environ.get("PATH_INFO", "") in UNTRACED:
         return nullcontext(respond)
     return _span_of_request(environ, respond)
@@ -196,7 +196,7 @@ def _span_of_request(environ: dict[str, Any], respond: Respond) -> Iterator[Resp
 
 
 def begin_task_span(name: str) -> Any:
-    """Start the span of a task in this thread, and return what `end_task` needs."""
+    """Start the span of a task in this thread, and return the argument for `end_task_span`."""
     if _tracer is None:
         return None
     from opentelemetry.trace import SpanKind  # noqa: PLC0415

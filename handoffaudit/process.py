@@ -21,8 +21,8 @@ def drop_empty(environment: MutableMapping[str, str] = os.environ) -> None:
 def freeze_startup_objects() -> None:
     """Freeze startup objects out of the garbage collector. Call once, after imports.
 
-    Batches create many short-lived objects and few cycles, so rare collections suffice. A worker then judged a fifth
-    more handoffs per second.
+    Batches create many short-lived objects and few cycles, so rare collections suffice. With rare collections, a worker
+    judged a fifth more handoffs per second.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Reads of pages and exports from a replica of PostgreSQL (`DATABASE_REPLICA_URL`), with one's own writes read back.
+"""Reads of pages and exports from a replica of PostgreSQL (`DATABASE_REPLICA_URL`). People still see their own writes.
 
 A request for a page reads from the replica if the replica has replayed the position in the write-ahead log that the
 browser carries in a cookie. Each request that writes stores the position of the primary in this cookie. API calls and
@@ -25,7 +25,7 @@ ALIAS: Final = "replica"
 # Sessions and memberships are not read from the replica: a person who was removed must not read on.
 _IDENTITY: Final = frozenset({"sessions.session", "accounts.person", "accounts.membership"})
 COOKIE: Final = "handoffaudit_written"
-# No replica may lag for longer than a browser carries its position.
+# A browser carries the position for longer than a replica may lag.
 COOKIE_SECONDS: Final = 60
 MOST_LAG_SECONDS: Final = 10.0
 # A process asks the replica for its position this often. While one thread asks, the other threads use the last answer,
@@ -117,7 +117,7 @@ def _stream(content: Iterable[bytes], reads: _Reads) -> Iterator[bytes]:
 
 
 def _remember(response: HttpResponse) -> HttpResponse:
-    """Store the position of the primary in the browser. The primary may be away; then there is nothing to remember."""
+    """Store the position of the primary in the browser. If the primary is away, store nothing."""
     try:
         with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
             cursor.execute("SELECT pg_current_wal_insert_lsn()::text")

@@ -128,8 +128,8 @@ class Guard:
 def is_too_slow(seconds: float, received: int, silent: float) -> bool:
     """Return whether a connection with `received` bytes in `seconds` blocks a thread for too long.
 
-    A connection that receives no more data may have sent its whole request and wait for a verdict. It may be silent for
-    much longer than it may be slow.
+    A connection that receives no more data may have sent its whole request and wait for a verdict. A connection
+    may be silent for much longer than it may be slow.
     """
     if seconds < DEADLINE_SECONDS:
         return False
@@ -186,7 +186,7 @@ PATIENCE_SECONDS = 0.3
 
 MOST_WAITING = 4
 
-# The view that allows a larger body reads that body itself.
+# A larger body is read by the view that allows such a body.
 READ_AHEAD_BYTES = 1024 * 1024
 
 # Beyond these limits, the answer to a refused body may be lost.
@@ -214,7 +214,7 @@ class _Places:
         self._waiting = 0
 
     def take(self, sender: Hashable, most: int) -> None:
-        """Take a place for a sender; the caller must `leave` it. Raises `TooManyBodiesError` if there is none."""
+        """Take a place for a sender; the caller must `leave` it. Raise `TooManyBodiesError` if no place is free."""
         with self._changed:
             if not self._has_place(sender, most) and not self._wait(sender, most):
                 raise TooManyBodiesError("Too many requests are sending their bodies slowly")
@@ -265,7 +265,7 @@ def content_length(environ: dict[str, Any]) -> int:
 def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> None:
     """Replace the connection with the whole body, unless the body is too large.
 
-    Raises `TooManyBodiesError` where too many bodies of this sender, or of all senders, are being read.
+    Raise `TooManyBodiesError` if too many bodies of this sender, or of all senders, are being read.
     """
     length = content_length(environ)
     if 0 < length <= READ_AHEAD_BYTES:
@@ -295,7 +295,7 @@ def end_read(sender: Hashable) -> None:
 
 
 def read_by_view(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> AbstractContextManager[None]:
-    """Hold a place while a view reads a body that is too large for `read_ahead`. Raises `TooManyBodiesError`."""
+    """Hold a place while a view reads a body that is too large for `read_ahead`. Raise `TooManyBodiesError`."""
     if content_length(environ) <= READ_AHEAD_BYTES:
         return contextlib.nullcontext()
     return _hold_place(environ, sender, is_form=is_form)
@@ -312,10 +312,10 @@ def _hold_place(environ: dict[str, Any], sender: Hashable, *, is_form: bool) -> 
 
 
 def _drain(environ: dict[str, Any]) -> None:
-    """Read what a view that refused a body left of it, within limits.
+    """Read the rest of a body that a view refused, within limits.
 
     A server that closes a connection with unread data resets it, and many senders then report a broken pipe instead of
-    the answer. A sender that expects to be told whether to go on has not sent its body.
+    the answer. A sender of the header `Expect` has not sent its body yet.
     """
     if environ.get("HTTP_EXPECT"):
         return

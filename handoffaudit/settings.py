@@ -73,7 +73,7 @@ MIDDLEWARE = [
     # Compressed pages are a tenth as long. The middleware adds random padding, and form tokens differ in each response,
     # so lengths reveal no secrets.
     "django.middleware.gzip.GZipMiddleware",
-    # Sessions are read and written inside it.
+    # Sessions are read and written inside this middleware.
     "handoffaudit.replica.ReplicaMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -276,7 +276,7 @@ REVIEW_HOLD_SECONDS = 300
 SKILLS_FOLDER = folder_or_none("HANDOFFAUDIT_SKILLS")
 REFERENCE_ROOTS = folders("HANDOFFAUDIT_REFERENCE_ROOTS")
 
-# The LLM. Without a key (or a provider with keys of its own) nothing is asked, and verdicts say so.
+# The LLM. Without a key, or a provider with credentials of its own, the LLM is not asked, and verdicts say so.
 MODEL_PROVIDER = choice("HANDOFFAUDIT_MODEL_PROVIDER", "anthropic", ("anthropic", "bedrock", "vertex"))
 ANTHROPIC_API_KEY = env.str("ANTHROPIC_API_KEY", "")
 MODEL_BASE_URL = web_address("ANTHROPIC_BASE_URL")

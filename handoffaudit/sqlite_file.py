@@ -87,7 +87,10 @@ damage_watch = DamageWatch()
 
 @contextlib.contextmanager
 def write_transaction(opened: sqlite3.Connection) -> Iterator[None]:
-    """Write in one transaction on a connection that has none. Django's own would take as long as the writes."""
+    """Write in one transaction on a connection that has none.
+
+    Django's own transaction would take as long as the writes.
+    """
     opened.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -119,8 +122,8 @@ class SharedWrites(Generic[_Item, _Answer]):
 
     A thread adds its item and waits for its turn to write. A thread with the turn writes all items that wait, so the
     threads behind it find their items written. `write` commits the items and returns an answer for each. `turn` is the
-    lock of the writers. `concerns_all` says of an error whether all items failed for it; after any other error, each
-    item is written alone, so that only the thread with the faulty item gets the error.
+    lock of the writers. After an error of the type `concerns_all`, all threads get the error. After any other error,
+    each item is written alone, so that only the thread with the faulty item gets the error.
     """
 
     def __init__(
@@ -153,7 +156,10 @@ class SharedWrites(Generic[_Item, _Answer]):
         return mine.answers[0]
 
     def _withdraw(self, mine: "_Write[_Item, _Answer]") -> bool:
-        """Return whether an item without a turn was not written. If another thread writes it, wait for the end."""
+        """Return whether an item was not written.
+
+        If another thread is writing the item, wait for the end of the write.
+        """
         with self._guard:
             if mine in self._waiting:
                 self._waiting.remove(mine)

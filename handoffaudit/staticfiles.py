@@ -34,7 +34,7 @@ class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
     def _write_bundle(self, paths: dict[str, Any]) -> None:
         """Replace each import of the bundle by its sheet, so that a page needs one request for its styles.
 
-        `paths` has the storage and the path of each collected file; afterwards it has the bundle only.
+        `paths` has the storage and the path of each collected file. The bundle replaces its sheets in `paths`.
         """
 
         def read(name: str) -> str:

@@ -155,7 +155,7 @@ def limit_waits() -> None:
 
 
 def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Replace the connection by the next one of the pool if the server closed it."""
+    """Replace a connection that the server closed with another connection of the pool."""
     if connection.vendor == "postgresql" and not is_open(connection.connection):
         connection.close()
         connection.connect()

@@ -1,7 +1,7 @@
 """Receiver of the telemetry of three libraries, without any work: `python -m benchmarks.floor.sink`.
 
-It prints its address. Each item has a mark such as `mark-000017`; `GET /marks` answers the number of different marks
-since the last `DELETE /marks`.
+The command prints its address. Each item has a mark such as `mark-000017`; `GET /marks` answers the number of different
+marks since the last `DELETE /marks`.
 """
 
 import gzip
@@ -14,7 +14,7 @@ MARK = re.compile(rb"mark-\d{6}")
 
 
 class Sink(BaseHTTPRequestHandler):
-    """Takes whatever comes, and answers as the library expects."""
+    """Handler that accepts every request, and answers as the library expects."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -27,7 +27,7 @@ class Sink(BaseHTTPRequestHandler):
         self.marks.update(MARK.findall(body))
         number = body.count(b"\n") + 1 if self.path.endswith("/batch") else 0
         items = [{"status": 202, "id": "1", "handoff_id": "1", "state": "received"}] * number
-        # Sentry and the collector of OpenTelemetry take an empty object for success.
+        # Sentry and the collector of OpenTelemetry take an empty object as success.
         self._answer({"items": items} if number else {})
 
     def do_GET(self) -> None:

@@ -47,7 +47,7 @@ def insert(request: HttpRequest) -> HttpResponse:
     now = datetime.now(UTC)
     if connection.vendor == "postgresql":
         connection.ensure_connection()
-        # Django turns prepared statements off.
+        # Django disables prepared statements.
         connection.connection.prepare_threshold = 0
         with psycopg.Cursor(connection.connection) as cursor:
             cursor.execute(INSERT, _row(request.body, now), prepare=True, binary=True)  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def _pages(filled: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
         "findings": "groups/",
         "review": "review/",
         "review, searched by code": "review/?q=chain.circular",
-        # The first one of the queue: the page opens the one after it as well.
+        # The page opens the first handoff of the queue, and prefetches the handoff after it.
         "review, one open": "review/next/",
         "traces": "traces/",
         "one trace": f"traces/{filled['trace']}/",
@@ -95,7 +95,7 @@ def _row(what: str, seen: Seen, floor: Seen) -> Row:
 def _asked(
     product: int, bare: int, cookie: str, filled: dict[str, list[tuple[str, str]]], options: Options, about: str
 ) -> Row:
-    """Measure how long the server takes for a list's question about new rows, on one connection."""
+    """Measure how long the server takes to answer a list's poll for new rows, on one connection."""
     rows = "~".join(f"{pk.replace('-', '')}.2" for pk, _ in filled["shown"][:20])
     nothing_newer = f"/t/default/handoffs/new/?after=ffffffff-0000-7000-8000-000000000000&rows={rows}"
     most = max(30, options.requests)

@@ -50,7 +50,7 @@ class Run:
 
 
 class Bench:
-    """An environment with the other libraries, and a sink; both go at the end."""
+    """An environment with the other libraries, and a sink; both are removed at the end."""
 
     def __init__(self, folder: Path, python: Path, url: str) -> None:
         self.folder = folder

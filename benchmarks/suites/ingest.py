@@ -93,7 +93,7 @@ def alternate(
         for one in pair:
             load.send(replace(one, seconds=1.0)).only(expected)
         for number_of_round in range(options.rounds):
-            # Each goes first in turn, so that a drift of the machine meets both.
+            # The product and the floor go first in turn, so that a drift of the machine affects both.
             order = (0, 1) if number_of_round % 2 == 0 else (1, 0)
             for which in order:
                 found[which].append(load.send(pair[which]).only(expected, 202).per_second)

@@ -16,9 +16,10 @@ from benchmarks.watching import JUDGED, WAITING
 GOAL = 2000
 BATCH = 500
 CONNECTIONS = 2
-# The most that is let pile up while the capacity is sought.
+# While the capacity is measured, the load pauses if more handoffs than this wait.
 MOST_WAITING = 3000
-# The queue grows if its second half is longer than the first by more than this share of what came in.
+# The queue counts as growing if its mean length in the second half of the run exceeds the mean of the first half by
+# more than this share of the judged handoffs.
 GROWTH = 0.02
 LOOK_SECONDS = 0.25
 

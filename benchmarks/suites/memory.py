@@ -1,7 +1,7 @@
 """Benchmark of the embedded server's memory at rest, and after many handoffs.
 
-Measured is the proportional share (PSS) of all processes: a page that several share counts once, so the sum is what the
-machine loses.
+The figure is the proportional share (PSS) of all processes: a page that several processes share counts once, so the sum
+is the memory that the machine loses.
 """
 
 import json

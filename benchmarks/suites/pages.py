@@ -18,11 +18,11 @@ from benchmarks.report import Row, number
 
 GROWTH = 1.3
 P95 = 100
-# A trace with more than 50 handoffs draws and reads all of them.
+# The page of a trace with more than 50 handoffs reads and draws all of them.
 LONG_TRACE, LONG_P95 = "a trace of 60 handoffs", 300
 INGEST_SHARE = 0.85
 BATCH, CONNECTIONS = 500, 4
-# Rows by the server: a month, with documents for one handoff in twenty.
+# The options of rows that PostgreSQL makes: a month, with documents for one handoff in twenty.
 BY_SERVER = {"days": 30.0, "oldest": 30.0, "every": 20, "waiting": 2_000}
 LISTS = {
     "list": {},
@@ -88,8 +88,8 @@ PLAIN = {
     "help, problems": "help/problems/",
     "help, API": "help/api/",
 }
-# With few handoffs these show less than a full page or sum less than a full sample, so that only their own time says
-# something.
+# With few handoffs, these pages show less than a full page or sum less than a full sample. The growth of their times
+# therefore has no goal.
 SPARSE = {
     "list by source and target",
     "list by a rare code",
@@ -188,7 +188,7 @@ def _fill(place: Place, rows: int, options: Options) -> Filled:
 
 def _measure(filled: Filled, port: int, options: Options) -> None:
     names = list(filled.pages)
-    # No page always runs right after the same other one.
+    # The order is random, so that no page always runs right after the same page.
     random.shuffle(names)
     for name in names:
         load.send(_gets(port, filled.pages[name], filled.cookie, 3)).only(200)

@@ -1,4 +1,4 @@
-"""Benchmark of growth: how fast old handoffs leave, what ingest loses meanwhile, and the recount of a million."""
+"""Benchmark of removal: how fast old handoffs are removed, how much slower ingest is meanwhile, and a recount."""
 
 import threading
 from collections.abc import Iterator

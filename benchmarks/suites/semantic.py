@@ -21,7 +21,7 @@ RATE = 50.0
 CONNECTIONS = 16
 STRICT = 100
 MODEL_SECONDS = 10.0
-# Less than the model takes: all of it is measured with the calls out.
+# Shorter than a call of the LLM, so that all calls are in flight during the whole measurement.
 LOADED_SECONDS = 8.0
 PATIENCE_SECONDS = 60.0
 P95_RATIO = 1.5

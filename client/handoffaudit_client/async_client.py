@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 class HandoffId(str):
-    """The id of a handoff, which may be awaited, because calls of an async client usually are."""
+    """The id of a handoff. The id may be awaited, because calls of an async client usually are."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[None, None, str]:
         """Return the id at once."""
         return str(self)
-        yield  # makes a generator of the method
+        yield  # makes the method a generator
 
 
 class AsyncVerdict:
-    """A verdict as `Verdict`, whose `wait` is awaited."""
+    """A `Verdict` whose `wait` is awaited."""
 
     __slots__ = ("findings", "handoff_id", "is_open", "state", "url", "verdict", "why")
 
@@ -63,7 +63,7 @@ class AsyncClient:
         self.client = Client(url, key, **options)
 
     def send(self, source: str, target: str, data: Any, **options: Any) -> HandoffId:
-        """Send a handoff in the background, and return its id, awaited or not; see `Client.send`."""
+        """Send a handoff in the background, and return its id, which may be awaited; see `Client.send`."""
         return HandoffId(self.client.send(source, target, data, **options))
 
     async def gate(self, source: str, target: str, data: Any, *, wait: float = 0.0, **options: Any) -> AsyncVerdict:
@@ -99,7 +99,7 @@ class AsyncClient:
 
 
 async def _decision(verdict: Verdict, timeout: float) -> Verdict:
-    # A thread that waits could not be cancelled, and the end of the program would wait for it.
+    # A waiting thread could not be cancelled, and the program could not end before the thread.
     from handoffaudit_client.plugins import wait_for_decision
 
     return await wait_for_decision(verdict, timeout)

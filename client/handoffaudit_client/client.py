@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from handoffaudit_client.tool_calls import ToolCall
     from handoffaudit_client.transport import Server
 
-# The time that a program waits at its end for what is not sent.
+# At its end, a program waits at most this long until everything is sent.
 EXIT_SECONDS = 2.0
 
 # A gate first lets earlier handoffs and tool results arrive, because the verdict depends on them.
@@ -31,7 +31,7 @@ _SETTLE_SECONDS = 2.0
 # A batch is judged after it is answered, so storing it takes seconds at most.
 _SEND_SECONDS = 30.0
 
-# Stands for a parameter that was not given, where None is a value.
+# Marks a parameter that was not given, because None is a possible value.
 _NOTHING = type("Nothing", (), {"__repr__": lambda _: "…"})()
 
 
@@ -123,10 +123,10 @@ class Client:
         """Send a handoff in the background, and return its id.
 
         Never raises and never waits for the network: the operating system has the handoff when the call returns, and
-        it is sent later if the server is away. `data` and `context` may be models, dataclasses, messages or any other
-        value. `evidence` is a list of pieces `{"source": …, "content": …}`, or a dict of contents by source. Without
-        `trace`, the trace is that of `with client.trace()` or of OpenTelemetry; without `parent`, it is the last
-        handoff of the trace to `source`.
+        the client sends it later if the server is away. `data` and `context` may be models, dataclasses, messages or
+        any other value. `evidence` is a list of pieces `{"source": …, "content": …}`, or a dict of contents by source.
+        Without `trace`, the trace is that of `with client.trace()` or of OpenTelemetry; without `parent`, it is the
+        last handoff of the trace to `source`.
         """
         handoff_id = _id_of(handoff_id)
         try:
@@ -245,7 +245,7 @@ class Client:
 
         With a `result`, it is recorded at once. Without one, use the returned `ToolCall` as a decorator of the tool's
         function, or as a context manager whose `result` the block sets. Give `arguments`, so that the server does not
-        take what an agent put in for what the tool knows.
+        count values that the agent passed in as knowledge of the tool.
         """
         from handoffaudit_client.tool_calls import ToolCall
 
@@ -268,22 +268,22 @@ class Client:
             self._fail("a tool result was not sent", error)
 
     def trace(self, id: str | None = None) -> TraceScope:  # noqa: A002 (the word of the API)
-        """Return a context manager: handoffs and tool results inside belong to one trace, whose id it gives.
+        """Return a context manager that puts all handoffs and tool results inside into one trace, and gives its id.
 
         Without `id`, the trace is the surrounding one, else the current OpenTelemetry trace, else a new one.
         """
         return TraceScope(to_name(id) if id else "")
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait at most `timeout` seconds until everything of this process is sent; return whether it is."""
+        """Wait at most `timeout` seconds until everything of this process is sent; return whether that succeeded."""
         return self._sender is None or self._sender.flush(timeout)
 
     def stats(self) -> dict[str, int]:
         """Return the numbers of handoffs and tool results of this process.
 
-        `sent`: the server took them. `waiting`: not sent yet, with those of ended processes, whose number is `adopted`.
-        `dropped`: removed because the spool was full. `refused`: the server does not take them. `failed`: they could
-        not be read or written, or `before_send` raised.
+        `sent`: accepted by the server. `waiting`: not sent yet, including items of ended processes. `adopted`: taken
+        over from ended processes. `dropped`: removed because the spool was full. `refused`: refused by the server for
+        good. `failed`: not readable or writable, or `before_send` raised.
         """
         sender = self._sender
         return {
@@ -298,7 +298,7 @@ class Client:
     def close(self, timeout: float = EXIT_SECONDS) -> None:
         """Send what is left for at most `timeout` seconds, and end.
 
-        What is not sent then, or is sent later, waits in the spool for the next process.
+        Items that are not sent by then, or come later, wait in the spool for the next process.
         """
         _clients.discard(self)
         if self._sender is None or self._server is None or self._is_closed:
@@ -376,7 +376,7 @@ def _id_of(given: str | None) -> str:
         return new_id()
 
 
-# The open clients. A client that nobody refers to may still have something to send.
+# The open clients. A client without references may still have something to send.
 _clients: set[Client] = set()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The most seconds that the server waits in one request.
 _LONGEST_WAIT = 60
 
-# Ask again after this time, if the server does not wait by itself.
+# The longest pause before the gate asks again, if the server does not wait itself.
 _POLL_SECONDS = 2.0
 
 _FIRST_PAUSE = 0.05
@@ -39,14 +39,14 @@ class Gate:
         self._may_read = True
 
     def ask(self, timeout: float) -> Verdict:
-        """Submit the handoff and return the verdict, also an open one. Raises `Unreachable`."""
+        """Submit the handoff and return the verdict, which may still be open. Raises `Unreachable`."""
         until = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         while True:
             verdict = self._read(self._call("POST", "/handoffs", until - time.monotonic()))
             if verdict.state not in ("received", "validating") or time.monotonic() + pause >= until:
                 return self._use(verdict, until)
-            # The server does not wait if many others wait already.
+            # The server does not wait while many other requests wait.
             time.sleep(pause)
             pause = min(pause * 2, _POLL_SECONDS)
 
@@ -91,11 +91,11 @@ class Gate:
         raise Unreachable(f"{self._server.url} does not let the approval be used ({answer.explain()})")
 
     def _call(self, method: str, path: str, left: float, idempotency_key: str = "") -> Answer:
-        """Return an answer about the handoff; try again within the time if the server asks for it."""
+        """Return an answer about the handoff; try again within `left` seconds if the server asks for that."""
         until = time.monotonic() + left
         while True:
             left = max(until - time.monotonic(), 0.05)
-            # The answer needs some time on the way, too.
+            # Leave some of the time for the way of the answer.
             wait = max(int(min(left * 0.9, _LONGEST_WAIT)), 0)
             headers = {"Prefer": f"wait={wait}"} if wait else {}
             if idempotency_key:

@@ -29,7 +29,7 @@ _DIGIT_AHEAD = r"(?=[\w-]{0,60}\d)"
 _HEX = r"[0-9a-fA-F]"
 
 LOOKS = (
-    # Private keys: the whole key, or the available part of one that is cut off.
+    # Private keys: the whole key, or the available part of a truncated key.
     Look(
         ("-----BEGIN ",),
         r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"

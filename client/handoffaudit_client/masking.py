@@ -1,7 +1,7 @@
 """Masking of secrets in plain JSON, by the name of the field or the form of the text, as the server does it.
 
-The client masks before it writes anything to its spool. One look at the whole text finds the few words and forms of
-keys that the text can contain at all, so a handoff without any of them costs some microseconds.
+The client masks before it writes anything to its spool. One search of the whole text finds the few words and forms of
+keys that the text can contain at all, so a handoff without any of them takes some microseconds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def mask_plain(value: Any, text: str) -> Any:
 
 _SHORTEST_KEY = 13
 
-# Each byte that no word of a key has becomes a space.
+# Each byte that no key contains becomes a space.
 _SPACES = bytes(byte if byte >= 128 or chr(byte).isalnum() or chr(byte) in "_.~+/=:-" else 32 for byte in range(256))
 
 _ALL_STARTS = tuple((start, look) for look in LOOKS for start in look.starts)

@@ -17,7 +17,7 @@ class MemorySpool:
 
     def _start(self) -> None:
         self._lines: deque[bytes] = deque()
-        # The number of the first line, counted from the first one ever.
+        # The number of the first line in memory, counted from the first line that was ever appended.
         self._first = 0
         self._bytes = 0
         self._lock = threading.RLock()
@@ -25,7 +25,7 @@ class MemorySpool:
         self.dropped = 0
 
     def append(self, line: bytes) -> None:
-        """Append a line; drop the oldest ones if there are too many."""
+        """Append a line; drop the oldest lines if there are too many bytes."""
         with self._lock:
             self._lines.append(line)
             self._bytes += len(line)
@@ -62,7 +62,7 @@ class MemorySpool:
         return len(self._lines)
 
     def has_settled(self, number: int) -> bool:
-        """Return whether the first lines, that many, are sent or dropped."""
+        """Return whether the first `number` lines are sent or dropped."""
         return self._first >= number
 
     def adopt(self) -> int:

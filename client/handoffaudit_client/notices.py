@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The same trouble is named again after this time, if it ended in between.
+# After this time, trouble that had ended is reported again if it returns.
 PAUSE_SECONDS = 600.0
 
 
@@ -21,7 +21,7 @@ class Notices:
     def __init__(self, *, debug: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._debug = debug
         self._clock = clock
-        # The time of the last warning by kind of trouble; kinds that last are in `_standing`.
+        # The time of the last warning by kind of trouble. `_standing` has the kinds that have not ended.
         self._warned: dict[str, float] = {}
         self._standing: set[str] = set()
         self._lock = threading.RLock()

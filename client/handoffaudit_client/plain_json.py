@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# The server takes documents of 64 levels; the submission around a value has a few of them.
+# The server accepts documents of 64 levels; the submission around a value takes a few of them.
 DEEPEST = 58
 
 # A value with more parts than this would be over the server's limit of 1 MiB in any case.
@@ -135,7 +135,7 @@ def _whole_number(value: int) -> int | str:
 def _simplify(value: Any) -> Any:  # noqa: PLR0911 (one for each kind of value)
     """Return a simpler value with the same content. The result may hold values that are not plain yet."""
     kind = type(value)
-    # Subclasses of the plain kinds; an enum's own members among them have a value that is plain.
+    # These are subclasses of plain types. A member of an enum such as StrEnum becomes its plain value.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -233,7 +233,7 @@ def _dump_model(value: Any) -> Any:
 
 
 def describe(value: Any) -> str:
-    """Return a text for any value, also one that raises whenever somebody looks at it."""
+    """Return a text for any value, even if every access to the value raises an error."""
     try:
         return _cut_text(repr(value), 1_000)
     except Exception:  # noqa: BLE001 (a value of the user may do anything)

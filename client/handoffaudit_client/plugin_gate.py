@@ -26,7 +26,7 @@ class PluginGate:
         timeout: float,
         policies: Sequence[str] = POLICIES,
     ) -> None:
-        """Raise `ValueError` if the framework has no such policy, and as `Client`."""
+        """Raise `ValueError` for a policy that the framework lacks, or a wrong address or key."""
         if policy not in policies:
             named = ", ".join(f'"{one}"' for one in policies)
             raise ValueError(f"policy is {policy!r}: give one of {named}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# Runs, spans and handoffs of one process that are remembered; the oldest are forgotten first.
+# At most this many runs, spans and handoffs of a process are remembered; the oldest are forgotten first.
 MOST_REMEMBERED = 10_000
 
 _POLL_SECONDS = 1.0
@@ -77,7 +77,7 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
 
 
 def client_of(given: Client | AsyncClient | None) -> Client:
-    """Return the given client, or the one that all plug-ins of the process share. Raises `ValueError` as `Client`."""
+    """Return the given client, or the client that all plug-ins share. Raises `ValueError` as `Client` does."""
     if given is not None:
         return given.client if hasattr(given, "client") else given
     with _lock:
@@ -101,7 +101,7 @@ def handoff_id_of(trace: str, call_id: str) -> str:
 async def wait_for_decision(verdict: Verdict, timeout: float) -> Verdict:
     """Wait at most `timeout` seconds for the decision of a person, and return the verdict, which may still be open.
 
-    No thread waits meanwhile: asyncio has few of them, and looks up addresses with them.
+    No thread waits meanwhile, because asyncio has few threads and needs them to look up addresses.
     """
     import asyncio
     import time

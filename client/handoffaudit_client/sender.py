@@ -33,17 +33,18 @@ _MOST_RESULTS = 100
 
 _LONGEST_TRACE = 4 * LONGEST_NAME
 
-# The wait for further handoffs after the first one: fewer requests disturb the threads of the user less often.
+# After the first handoff, wait this long for further handoffs: fewer requests disturb the user's threads less often.
 _GATHER_SECONDS = 0.2
 
 _SHORTEST_PAUSE = 0.5
 
 _LONGEST_PAUSE = 60.0
 
-# Look for files of processes that have ended.
+# Look for files of ended processes this often.
 ADOPT_SECONDS = 30.0
 
-# The server may break so often on the same lines before the sender looks for the line that is the cause.
+# After this many failures in a row, look for the line at which the server breaks. A line at which the server breaks in
+# more rounds than this is given up.
 _PATIENCE = 3
 
 _MOST_SUSPECTS = 50
@@ -118,7 +119,7 @@ class Sender:
         self._start()
 
     def _start(self) -> None:
-        # Set by each new line, and by those who cannot wait for the end of a pause.
+        # Each new line sets `_wake`. Callers that cannot wait for the end of a pause set `_hurry`.
         self._wake = WakeUp()
         self._hurry = WakeUp()
         self._progress = threading.Condition()
@@ -168,7 +169,7 @@ class Sender:
             left = until - time.monotonic()
             if left <= 0 or self._is_closed:
                 return False
-            # Once is enough while the server is away: the thread waits out its pause after the next try.
+            # While the server is away, this starts only one early try, after which the thread waits out its pause.
             self._hurry.set()
             self.nudge()
             with self._progress:
@@ -197,7 +198,7 @@ class Sender:
             if self._is_closed or pause <= 0:
                 continue
             if not self.is_away:
-                # Wait for a line, and then for others.
+                # Wait for a first line, and then for further lines.
                 self._wake.wait(pause)
                 pause = _GATHER_SECONDS
             self._hurry.wait(pause)
@@ -229,7 +230,7 @@ class Sender:
         self._failures = 0
         self._is_told_to_wait = False
         self._notices.end("away")
-        # Full batches follow each other; after a short one, others can gather.
+        # Full batches follow each other immediately. After a short batch, further lines can gather.
         return 0.0 if is_full else _GATHER_SECONDS
 
     def _next_batch(self) -> tuple[AnySpool, Batch] | None:
@@ -240,7 +241,7 @@ class Sender:
         return None
 
     def _isolate(self, spool: AnySpool, batch: Batch) -> None:
-        """Look for a line at which the server breaks: send half as many lines next, and put a single one at the end.
+        """Look for a line at which the server breaks: send half as many lines next, and move a single line to the end.
 
         Without this, one line would keep back all others. A line at which the server breaks again and again, while
         others arrive, is given up.
@@ -338,7 +339,7 @@ class Sender:
             self._send_results(trace, results[half:])
 
     def _post(self, path: str, body: bytes, headers: dict[str, str], what: str) -> Answer | None:
-        """Return the answer if the server took the request; None if it refuses the content. Raises `Later`."""
+        """Return the answer if the server took the request; None if the server refuses the content. Raises `Later`."""
         began = time.monotonic()
         try:
             answer = self._server.call("POST", path, body, timeout=self._timeout, headers=headers)
@@ -351,7 +352,8 @@ class Sender:
         if answer.refuses_document:
             self._refuse(f"{what} → {answer.explain()}")
             return None
-        # An address of tool results has the name of a trace in it, which the server may refuse. A proxy may not.
+        # The address of tool results contains a trace, which the server may refuse with these statuses, too. The
+        # server's refusal is a problem document, and that of a proxy is not.
         is_elsewhere = answer.status in _OF_THE_ADDRESS and (path == _BATCH or not answer.is_problem)
         if answer.status in _OF_THE_KEY or answer.status < 400 or is_elsewhere:
             raise Later(

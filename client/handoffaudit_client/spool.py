@@ -19,7 +19,7 @@ from handoffaudit_client.spool_files import Owner, SpoolFile, create_owner, take
 
 MOST_BYTES = 64 * 1024 * 1024
 
-# A full spool drops its oldest file, which is this share of the limit.
+# A full spool drops its oldest file. A file has at most the limit divided by this number.
 _FILES = 16
 
 
@@ -55,7 +55,7 @@ class Spool:
         self._number = 0
         self._bytes = 0
         self._is_turn_of_adopted = False
-        # The lines of this process: all of them, and those that are sent or dropped.
+        # All lines of this process, and its lines that are sent or dropped.
         self.appended = self._settled = 0
         self.dropped = 0
 
@@ -100,7 +100,7 @@ class Spool:
         return file
 
     def _drop_oldest(self) -> bool:
-        """Remove the oldest file, adopted ones first; return whether there was one."""
+        """Remove the oldest file, adopted files first; return whether there was a file."""
         owner = self._adopted[0] if self._adopted else self._own
         if owner is None or not owner.files:
             return False
@@ -180,7 +180,7 @@ class Spool:
             return sum(file.count() for owner in self._owners() for file in owner.files)
 
     def has_settled(self, number: int) -> bool:
-        """Return whether the first lines of this process, that many, are sent or dropped."""
+        """Return whether the first `number` lines of this process are sent or dropped."""
         return self._settled >= number
 
     def _owners(self) -> list[Owner]:
@@ -214,10 +214,11 @@ class Spool:
     def _release(self, *, is_child: bool = False) -> None:
         self._close_file()
         for owner in self._owners():
-            owner.release(remove=not owner.files and not is_child)
+            owner.release(remove=not owner.files and not is_child, is_child=is_child)
         self._start()
 
     def _close_file(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        # A fork may happen at any moment. The child must not close a number that the parent has closed.
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)

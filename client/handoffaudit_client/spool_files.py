@@ -51,13 +51,13 @@ class SpoolFile:
         Raises `OSError` if the file can't be read now.
         """
         chunk = b""
-        # Any other error, such as too many open files, passes by: the lines must stay.
+        # Any other error, such as too many open files, is raised, because the lines must stay.
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             file.seek(self.sent)
             chunk = file.read(min(most_bytes, self.size - self.sent))
             if b"\n" not in chunk:
                 chunk += file.readline()
-        # A rest after the last end of a line is incomplete: the process was killed before `send` returned.
+        # Bytes after the last line end are incomplete: the process was killed before `send` returned.
         return chunk.split(b"\n")[:-1][:most_lines]
 
 
@@ -76,16 +76,23 @@ class Owner:
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, b"%020d %020d\n" % (number, sent))
 
-    def release(self, *, remove: bool) -> None:
-        """Release the lock, and remove its file if no files are left."""
-        if remove:
-            with contextlib.suppress(OSError):
+    def release(self, *, remove: bool, is_child: bool = False) -> None:
+        """Release the lock, and remove its file if no files are left. In a child, the parent keeps the lock."""
+        # A fork may happen at any moment. The child must not close a number that the parent has closed.
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        with contextlib.suppress(OSError):
+            if remove:
                 self.lock_path.unlink()
-        os.close(self._descriptor)
+            if fcntl is not None and not is_child:
+                # A child that was forked just now keeps the file open.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def create_owner(folder: Path) -> Owner:
-    """Create the folder and a lock of this process, under a name that others see once it is locked.
+    """Create the folder and a lock of this process, under a name that other processes see only once it is locked.
 
     Raises `OSError` if the folder cannot be used or is not private.
     """
@@ -179,14 +186,14 @@ def _remove_drafts(folder: Path) -> None:
 
 
 def _take(path: Path) -> Owner | None:
-    """Lock the files of an ended process; return None if its process lives, or somebody else was faster."""
+    """Lock the files of an ended process; return None if the process lives, or another process was faster."""
     try:
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return None
     try:
         _lock(descriptor)
-        # Its process may have removed the lock while we opened it.
+        # The owner may have removed the lock file between the opening and the locking.
         if os.fstat(descriptor).st_ino == path.stat().st_ino:
             return Owner(path, descriptor, _files_of(path, os.read(descriptor, 64)))
     except OSError:

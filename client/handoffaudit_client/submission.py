@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     BeforeSend = Callable[[dict[str, Any]], "dict[str, Any] | None"]
 
-# The server takes 1 MiB for a document with its context and evidence; names and ids need some of it.
+# The server accepts 1 MiB for a document with its context and evidence; names and ids need some of that.
 MOST_BYTES = 1024 * 1024 - 16 * 1024
 
-# The server reads 64 KiB of a result. The rest would only take room in the spool.
+# The server reads 64 KiB of a result. More would only occupy the spool.
 _MOST_RESULT_BYTES = 256 * 1024
 
 _NAMES = (
@@ -28,7 +28,7 @@ _NAMES = (
 HANDOFF = b"H"
 RESULT = b"R"
 
-# A trace ends at a tab, and a line at its end.
+# Control characters must not occur in a trace, because a tab ends the trace in a line of the spool.
 _NO_CONTROLS = dict.fromkeys(range(32), " ")
 
 
@@ -54,7 +54,7 @@ class Submissions:
     ) -> bytes | None:
         """Return the line of a handoff for the spool, or None if `before_send` drops it.
 
-        `beside` has the ids and the reason that stand beside the document; empty ones are left out.
+        `beside` has the ids and the reason that stand beside the document; empty values are left out.
         """
         document = {
             "source_agent_id": source,
@@ -113,7 +113,7 @@ class Submissions:
             changed = self._before_send(submission)
             if changed is None:
                 return None
-            # The function may add whatever it likes.
+            # The function may have added values of any type.
             submission = to_plain(changed)
         text = encode(submission)
         if self._mask_secrets:
@@ -136,7 +136,7 @@ def _mask(submission: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _keep_names(submission: dict[str, Any], masked: dict[str, Any]) -> dict[str, Any]:
-    """Return the masked submission with its ids and the names of its agents: masked ones would name something else."""
+    """Return the masked submission with its original ids and agent names, because masked names would be other names."""
     for part in ("", "document", "tool_result"):
         plain, found = (submission[part], masked[part]) if part in masked else (submission, masked)
         found.update((name, plain[name]) for name in _NAMES if name in plain)

@@ -73,7 +73,7 @@ class FakeServer:
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def stop(self) -> None:
-        """Refuse connections, and end those that are open."""
+        """Refuse connections, and close the open connections."""
         if self._http is not None:
             self._http.shutdown()
             self._http.server_close()
@@ -99,7 +99,7 @@ class FakeServer:
         self._rules.insert(0, (rule, {"state": state, "issues": given}))
 
     def decide(self, handoff_id: str, state: str) -> None:
-        """Give a stored handoff another state, as a reviewer does with a held one. Raises `KeyError`."""
+        """Give a stored handoff another state, as a reviewer does with a held handoff. Raises `KeyError`."""
         with self._changed:
             self._states[handoff_id]["state"] = state
             self._changed.notify_all()
@@ -246,7 +246,7 @@ class _Http(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body are two writes: without this, each answer would wait for the receipt of its first part.
+    # The headers and the body are two writes. Without this, the body would wait for the acknowledgement of the headers.
     disable_nagle_algorithm = True
     fake: FakeServer
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class ToolCall:
-    """A call whose result is not there yet.
+    """A tool call whose result is not recorded yet.
 
-    As a decorator, it records the arguments and the result of each call of a function, also of an `async` one. As a
-    context manager, it records `result`, which the block sets. A call that raises has no result and is not recorded.
+    As a decorator, it records the arguments and the result of each call of a function, also of an `async` function. As
+    a context manager, it records `result`, which the block sets. A call that raises an error is not recorded.
     """
 
     def __init__(self, record: Callable[..., None], tool: str, **known: Any) -> None:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 _current: ContextVar[str] = ContextVar("handoffaudit_trace", default="")
 
-# The traces whose parents are remembered; the oldest are forgotten first.
+# The parents of at most this many traces are remembered; the oldest traces are forgotten first.
 _MOST_TRACES = 1_000
 
-# The agents of a trace whose last handoff is remembered.
+# At most this many agents of a trace are remembered, each with the last handoff to it.
 _MOST_AGENTS = 200
 
 
@@ -83,7 +83,7 @@ class Parents:
         if not trace:
             return
         with self._lock:
-            # The trace that was used last goes to the end.
+            # Move the trace to the end, because the traces at the beginning are forgotten first.
             agents = self._traces.pop(trace, {})
             if len(agents) >= _MOST_AGENTS and target not in agents:
                 del agents[next(iter(agents))]

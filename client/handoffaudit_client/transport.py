@@ -1,9 +1,9 @@
-"""HTTP with one server: connections that are used again, a time limit, and the errors in words."""
+"""HTTP with one server: reused connections, a time limit, and errors in words."""
 
 from __future__ import annotations
 
-# The client loads this module before it starts a thread. What its threads may need later is loaded with it: Python
-# loads the codec when it looks up the name of a host, the log when there is something to warn about.
+# The client loads this module before it starts a thread. The modules that its threads need later are loaded here, too:
+# the codec to look up the name of a host, and the log for warnings.
 import base64  # noqa: F401
 import contextlib
 import encodings.idna  # noqa: F401
@@ -30,10 +30,10 @@ _MOST_IDLE = 4
 
 _CONNECT_SECONDS = 5.0
 
-# The ends of the problem types by which the server refuses what a document names, not the key itself.
+# The endings of problem types with which the server refuses a name in the document, and not the key itself.
 _OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
 
-# Longer pauses are no use: a server that is back earlier would wait for the client.
+# A longer pause would be useless: the client would still wait after the server is back.
 _LONGEST_PAUSE = 600.0
 
 
@@ -71,7 +71,7 @@ class Answer:
             return min(float(given), _LONGEST_PAUSE)
         if not given:
             return 0.0
-        # Some dates are read, and then have no place in time.
+        # Some dates can be read, but are out of range.
         with contextlib.suppress(ValueError, TypeError, OverflowError, IndexError):
             return min(max(parsedate_to_datetime(given).timestamp() - time.time(), 0.0), _LONGEST_PAUSE)
         return 0.0
@@ -94,7 +94,7 @@ class Server:
     """A server by its address and key. Threads may use it at the same time."""
 
     def __init__(self, url: str, key: str) -> None:
-        """Raise `ValueError` if the address or the key cannot be one; the message never contains the key."""
+        """Raise `ValueError` if the address or the key is malformed; the message never contains the key."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -124,13 +124,13 @@ class Server:
         self._lock = threading.Lock()
 
     def start_in_child(self) -> None:
-        """Start anew after a fork: the parent uses its connections."""
+        """Start anew after a fork: the parent uses the connections."""
         for connection in self._idle:
             connection.close()
         self._forget_connections()
 
     def close(self) -> None:
-        """Close the connections that nobody uses. Those in use are closed after their requests."""
+        """Close the idle connections. Connections in use are closed after their requests."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -155,7 +155,7 @@ class Server:
                 answer = self._exchange(connection, method, path, body, sent, until)
             except BaseException as error:
                 connection.close()
-                # The server may close an idle connection at any time. The request has an id, so it can be repeated.
+                # The server may close an idle connection at any time. The request has an id, so it is safe to repeat.
                 if is_used and isinstance(error, ConnectionError) and time.monotonic() < until:
                     continue
                 if isinstance(error, Exception):

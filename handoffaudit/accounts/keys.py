@@ -39,7 +39,7 @@ LONGEST_PATTERN: Final = 200
 
 ANY: Final = "*"
 
-# A refused agent is recorded once per key in this time, and only this many agents of a key are.
+# In this time, a refused agent is recorded once per key, and at most `MOST_AUDITED` agents of a key are recorded.
 AUDIT_SECONDS: Final = 3600.0
 
 MOST_AUDITED: Final = 20
@@ -59,7 +59,7 @@ class AgentLimit:
         return not self.patterns or any(matches(pattern, agent) for pattern in self.patterns)
 
     def describe_refusal(self, agent: str, what: str) -> str:
-        """Return the reason and the remedy of a refusal; `what` names the agent, such as `the tool result`."""
+        """Return the reason and the remedy of a refusal; `what` begins the reason, such as `The document`."""
         return (
             f"{what} names the agent {agent!r}, but the key {self.key_name!r} may speak only for "
             f"{', '.join(self.patterns)}. Use a key of that agent, or correct the name; an administrator changes the "
@@ -71,7 +71,7 @@ ANY_AGENT: Final = AgentLimit()
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a name fits a pattern, in which each `*` stands for any text, also for none.
+    """Return whether a name fits a pattern, in which each `*` stands for any text, including the empty text.
 
     The time is linear in the lengths, unlike that of a regular expression with several wildcards.
     """
@@ -91,7 +91,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def check_patterns(given: Iterable[str]) -> list[str]:
-    """Return the names and patterns without blanks around them and without repetitions. Raises `Refused`."""
+    """Return the names and patterns without blanks around them and without repetitions. Raise `Refused`."""
     patterns = list(dict.fromkeys(text for one in given if (text := one.strip())))
     if len(patterns) > MOST_PATTERNS:
         raise Refused(f"There are {len(patterns)} agents", "agents", f"name at most {MOST_PATTERNS}, or use patterns.")
@@ -186,7 +186,7 @@ def _load(secret_hash: str) -> _CachedKey | None:
 
 
 def identity_of(key: Key) -> KeyIdentity:
-    """Return the identity of a key that was loaded with its tenant, also of a revoked one."""
+    """Return the identity of a key that was loaded with its tenant. The key may be revoked."""
     return KeyIdentity(
         key.pk,
         key.tenant_id,
@@ -203,7 +203,7 @@ def _touch(kept: _CachedKey, now: float) -> None:
     kept.touch_at = now + TOUCH_SECONDS
     moment = timezone.now()
     unstamped = Q(last_used_at=None) | Q(last_used_at__lte=moment - timedelta(seconds=TOUCH_SECONDS))
-    # A database that takes no writes must not fail the request. The next use of the key records the time.
+    # The request must succeed even if the database takes no writes. The next use of the key records the time.
     with contextlib.suppress(OperationalError), lock_wait(TOUCH_MILLISECONDS):
         Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
 
@@ -228,8 +228,8 @@ def create(
 ) -> tuple[Key, str]:
     """Create a key, and return the key with its secret, which is not stored.
 
-    `seam` is for a key with the scope `observe`; without it, the key captures in the sender's process. `agents` are the
-    names and patterns of the agents that the key may speak for; without any, it speaks for all.
+    `seam` says where a key with the scope `observe` captures tool results, by default in the sender's process. `agents`
+    are the names and patterns of the agents that the key may speak for; without any, the key speaks for all agents.
     """
     lock_tenant(tenant)
     secret = f"{MARK}{secrets.token_urlsafe(32)}"
@@ -256,7 +256,7 @@ def create(
 
 @transaction.atomic
 def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
-    """Revoke a key, at once in this process and within `KEY_CACHE_SECONDS` in others. Idempotent."""
+    """Revoke a key, at once in this process and within `KEY_CACHE_SECONDS` in other processes. Idempotent."""
     lock_tenant(tenant)
     key = Key.objects.filter(tenant=tenant, pk=key_id).first()
     if key is None:
@@ -338,7 +338,7 @@ _recorded: dict[int, dict[str, float]] = {}
 def record_refusal(tenant: Tenant, limit: AgentLimit, agent: str) -> None:
     """Record in the audit log that a key was refused because of an agent, at most once per agent in an hour.
 
-    A program with the wrong key refuses itself a thousand times a minute, so most calls only look into memory.
+    A program with the wrong key may be refused a thousand times a minute, so most calls only look into memory.
     """
     if not _is_due(limit.key_id, agent, time.monotonic()):
         return

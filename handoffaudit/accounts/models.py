@@ -34,7 +34,7 @@ class Person(AbstractUser):
     time_zone = models.CharField(max_length=64, blank=True, default="", db_default="")
 
     class Meta(AbstractUser.Meta):
-        # Sign-in ignores the case of names, so two people whose names differ only in case could both not sign in.
+        # Sign-in ignores the case of names. If two names differed only in case, neither person could sign in.
         constraints = [models.UniqueConstraint(Lower("username"), name="one_person_per_name")]
 
 
@@ -86,7 +86,7 @@ class Membership(models.Model):
 
 class Scope(models.TextChoices):
     INGEST = "ingest"
-    # The results of tools that the host captured.
+    # A key with this scope sends results of tools that the host captured.
     OBSERVE = "observe"
     READ = "read"
     REVIEW = "review"
@@ -96,8 +96,8 @@ class Scope(models.TextChoices):
 class Key(models.Model):
     """An API key of a tenant. Only the secret's SHA-256 is stored: the secret has 256 random bits and needs no salt.
 
-    `seam` says where a key with the scope `observe` captures tool results; it is empty for other keys. `agents` are the
-    names and patterns of the agents that the key may speak for; it is empty for a key that speaks for any agent.
+    `seam` says where a key with the scope `observe` captures tool results, and is empty for other keys. `agents` has
+    the names and patterns of the agents that the key may speak for, and is empty for a key that speaks for any agent.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)

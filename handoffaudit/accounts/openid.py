@@ -1,4 +1,4 @@
-"""The client of the OpenID provider: django-allauth's, with signed ID tokens, nonces, limits and plain refusals."""
+"""Client of the OpenID provider: django-allauth's client with checks of ID tokens and nonces, and with limits."""
 
 import re
 import time
@@ -31,7 +31,8 @@ from handoffaudit.accounts.single_sign_on import ASK_ADMINISTRATOR, LONGEST_EMAI
 if TYPE_CHECKING:
     from jwt import PyJWK
 
-# Signatures with the provider's public keys. Without HS256, nobody who knows the client secret can sign a token.
+# These algorithms verify signatures with public keys of the provider. HS256 is left out, because everybody who knows
+# the client secret could sign a token with it.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 
 MOST_BYTES: Final = 1024 * 1024
@@ -111,7 +112,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
             raise ProviderError(f"The token endpoint's answer cannot be read ({type(error).__name__}).") from None
         if not isinstance(data, dict) or not isinstance(data.get("access_token"), str):
             raise ProviderError("The token endpoint's answer has no access token.")
-        # The product does not use the access token later, so the time of its end does not matter.
+        # The product does not use the access token later, so its expiry does not matter.
         return {"access_token": data["access_token"], "id_token": data.get("id_token")}
 
     def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **options: Any) -> SocialLogin:
@@ -122,7 +123,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         return login
 
     def _verify(self, id_token: Any, client_id: str, nonce: str) -> dict[str, Any]:
-        """Return the claims of an ID token. Raise `ProviderError` unless the token is right in every respect."""
+        """Return the claims of an ID token. Raise `ProviderError` unless the token passes every check."""
         import jwt  # noqa: PLC0415 -- with all kinds of keys, which only sign-in with OpenID Connect needs
 
         if not isinstance(id_token, str):
@@ -149,7 +150,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
     def _find_key(self, header: Mapping[str, Any]) -> Any:
         for refresh in (False, True):
-            # A key that is not known yet may be newer than the stored ones.
+            # A key that is not known yet may be newer than the stored keys.
             keys = _signing_keys(_read(self.openid_config["jwks_uri"], refresh=refresh))
             fitting = [key for key in keys if header.get("kid") in (None, key.key_id)]
             if len(fitting) == 1:
@@ -275,7 +276,7 @@ def _identify(claims: Mapping[str, Any], userinfo: Mapping[str, Any]) -> Identit
 
 def _verified_email(claims: Mapping[str, Any]) -> str:
     email, verified = claims.get("email"), claims.get(settings.OIDC_VERIFIED_CLAIM)
-    # Some providers write the truth as a text or a number.
+    # Some providers write this boolean as a text or a number.
     if not isinstance(email, str) or not (verified is True or verified in ("true", "1") or verified == 1):
         return ""
     fits = len(email) <= LONGEST_EMAIL and re.fullmatch(r"[^\s@<>\x00-\x1f]+@[A-Za-z0-9.-]+", email)

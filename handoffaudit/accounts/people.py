@@ -126,7 +126,7 @@ def _refuse_member_elsewhere(tenant: Tenant, person: Person) -> None:
 
 @transaction.atomic
 def create(*, name: str, email: str) -> Person:
-    """Return a new person who belongs to no tenant yet and has no password."""
+    """Create a person who belongs to no tenant yet and has no password."""
     person = Person(username=check_name(name), email=email)
     person.set_unusable_password()
     _save(person)
@@ -236,7 +236,7 @@ def _lock_by_link(uid: str, token: str) -> Person | None:
 
 
 def _lock_tenants(person: Person) -> list[Tenant]:
-    """Lock and return the person's tenants. Every change locks tenants before people, so that none can deadlock."""
+    """Lock and return the person's tenants. Every change locks tenants before people, so no deadlock is possible."""
     return [lock_tenant(tenant) for tenant in person.tenants.order_by("pk")]
 
 
@@ -326,7 +326,7 @@ ROUTE = "welcome/<uidb64>/<token>/"
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Tokens that end with a new password, a sign-in or a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
+    """Tokens that end with a new password, a sign-in, a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
 
     # The salt is part of every link, so another salt would end all links.
     key_salt = "handoffaudit.accounts.links"
@@ -377,20 +377,15 @@ def make_first_link() -> str | None:
 
 def _make_first_administrator() -> Person:
     tenant = tenants.default("system")
-    person = Person.objects.filter(username__iexact=FIRST_NAME).first() or Person(username=FIRST_NAME)
+    # A link of a disabled person does not work.
+    disabled = Person.objects.filter(is_active=False)
+    names = (f"{FIRST_NAME}{number}" for number in ("", *range(2, disabled.count() + 3)))
+    name = next(name for name in names if not disabled.filter(username__iexact=name).exists())
+    person = Person.objects.filter(username__iexact=name).first() or Person(username=name)
     if person.pk is None:
         person.set_unusable_password()
         person.save()
-    _make_admin(tenant, person)
-    return person
-
-
-def _make_admin(tenant: Tenant, person: Person) -> None:
     Membership.objects.update_or_create(tenant=tenant, person=person, defaults={"role": Role.ADMIN})
-    audit.record(
-        tenant=tenant,
-        actor="system",
-        action="person.invite",
-        target=person.username,
-        detail={"role": Role.ADMIN.value, "why": "nobody could administer yet"},
-    )
+    detail = {"role": Role.ADMIN.value, "why": "nobody could administer yet"}
+    audit.record(tenant=tenant, actor="system", action="person.invite", target=person.username, detail=detail)
+    return person

@@ -60,13 +60,16 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         """Add no message, because the next page shows that the person is signed in or out."""
 
     def login(self, request: HttpRequest, user: Person) -> None:
-        """Begin the session; people who signed in through the provider do so again after half a day."""
+        """Begin the session.
+
+        The session ends after half a day if the provider signed the person in, or if sign-in with a password is off.
+        """
         super().login(request, user)
         if is_from_provider(request, user):
             single_sign_on.record_sign_in(user)
         elif settings.PASSWORD_SIGN_IN:
             return
-        # A number would count from the last save of the session, which pages save whenever a person changes a period.
+        # Django would count a number of seconds from the last save of the session, and some pages save the session.
         request.session.set_expiry(timezone.now() + timedelta(seconds=settings.OIDC_SESSION_SECONDS))
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
@@ -106,7 +109,7 @@ def _format_seconds(seconds: float) -> str:
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
-    """The adapter of django-allauth: the database has no secret that works without the server's secret key."""
+    """Adapter of django-allauth for second factors. The server's secret key encrypts their secrets in the database."""
 
     error_messages = {
         **DefaultMFAAdapter.error_messages,
@@ -125,7 +128,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
             return base64.b32encode(secrets.token_bytes(20)).decode()
 
     def build_totp_svg(self, url: str) -> str:
-        """Return a QR code with a white ground of its own, because phones read no light code on a dark page."""
+        """Return a QR code on a white background, because phones cannot read a light code on a dark page."""
         drawn = io.BytesIO()
         qrcode.make(url, image_factory=SvgPathFillImage).save(drawn)
         return drawn.getvalue().decode()
@@ -146,7 +149,7 @@ def _cipher() -> Fernet:
 def is_missing(request: HttpRequest, person: Person, role: Role) -> bool:
     """Return whether the person has to set up a second factor before anything else.
 
-    The rule is about passwords: the provider checks people who sign in through it.
+    The rule applies to sign-in with a password. The provider checks people who sign in through the provider.
     """
     applies = settings.ADMIN_SECOND_FACTOR and settings.PASSWORD_SIGN_IN and role == Role.ADMIN
     if not applies or is_from_provider(request, person):

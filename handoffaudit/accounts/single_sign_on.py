@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An account at the provider, from verified tokens. `claims` are those of the ID token and of UserInfo."""
+    """An account at the provider, from verified tokens. `claims` are the claims of the ID token and of UserInfo."""
 
     issuer: str
     subject: str
@@ -62,7 +62,7 @@ class Admission:
 
 
 def parse_grant(text: str) -> tuple[str, Role]:
-    """Return tenant and role of `reviewer` (in the tenant `default`) or `reviewer@acme`. Raises `Refused`."""
+    """Return tenant and role of `reviewer` (in the tenant `default`) or `reviewer@acme`. Raise `Refused`."""
     role, _, tenant = text.strip().partition("@")
     try:
         validate_slug(tenant or tenants.DEFAULT)
@@ -94,7 +94,7 @@ def read_values(claims: Mapping[str, Any], name: str) -> set[str]:
 
 
 def find_roles(claims: Mapping[str, Any]) -> dict[str, Role]:
-    """Return the role in each tenant, by the short name of the tenant: of several roles, the one with most rights."""
+    """Return the role in each tenant, by the short name of the tenant: of several roles, the role with most rights."""
     granted: list[str] = []
     if settings.OIDC_ROLE_CLAIM:
         granted = [
@@ -173,7 +173,7 @@ def _apply(identity: Identity, roles: dict[str, Role]) -> Admission:
 
 
 def _lock_tenants(identity: Identity) -> list[Tenant]:
-    """Lock the tenants that the sign-in can change or record, and return those in the settings of the provider.
+    """Lock the tenants that the sign-in can change or record, and return the tenants in the settings of the provider.
 
     Every change locks tenants before people, in the order of their keys, so that two changes cannot deadlock.
     """
@@ -185,7 +185,7 @@ def _lock_tenants(identity: Identity) -> list[Tenant]:
 
 
 def _follow(tenant: Tenant, membership: Membership, role: Role | None) -> bool:
-    """Give a member the role of the claim, and return False if the last administrator keeps the role instead."""
+    """Give a member the role of the claim, or return False if the member must stay as the last administrator."""
     person = membership.person
     try:
         if role is None:

@@ -52,7 +52,8 @@ _WITH_BODY: Final = (
 # Any call can fail because of the server.
 _OURS: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
 
-# The call that is refused only for its key, or if nothing can be stored: an agent host ignores any status but 2xx.
+# The call that is refused only because of the key, or if nothing can be stored. An agent host ignores any status but
+# 2xx.
 NEVER_REFUSED: Final = "post_hook_event"
 
 
@@ -60,7 +61,7 @@ class DescribedAPI(NinjaAPI):
     """API whose OpenAPI document lists the error responses that all calls of a kind share."""
 
     def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
-        """Return nothing: ninja makes a response before each call, but every view returns one of its own."""
+        """Return nothing: ninja makes a response before each call, but every view returns its own response."""
         return None  # type: ignore[return-value]
 
     def get_openapi_schema(self, **given: Any) -> OpenAPISchema:

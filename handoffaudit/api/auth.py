@@ -1,7 +1,7 @@
 """Authentication of API requests: keys and scopes, the request rate, and the log of refused keys.
 
-Each process counts the requests of a key by itself. A library for this was removed: it started a thread for most
-requests, or asked Redis for each request (`docs/decisions/0001-dependencies.md`).
+Each process counts the requests of a key by itself. The library `limits` would start a thread for most requests, or ask
+Redis for each request (`docs/decisions/0001-dependencies.md`).
 """
 
 import math
@@ -134,9 +134,9 @@ def _tenant(pk: int, slug: str) -> Tenant:
     return Tenant(pk=pk, slug=slug)
 
 
-# The member of `request.META` with the identity of the key and the moment of its check, before the body was read.
+# The member of `request.META` with the identity of the key, and the time of its check before the body was read.
 IDENTITY: Final = "handoffaudit.identity"
-# A slow body may take minutes, in which the key may be revoked. An older identity is looked up again.
+# An identity that is older than this is looked up again: a slow body may take minutes, in which the key may be revoked.
 IDENTITY_SECONDS: Final = 0.5
 
 
@@ -183,7 +183,7 @@ class KeyWith(HttpBearer):
                 scope=self.scope.value,
             )
         if self.scope is not Scope.INGEST:
-            # Submissions have their own limits.
+            # The calls that submit handoffs have their own limits.
             check_length(request, settings.MAX_BODY_BYTES)
         if self.stores:
             _check_room()
@@ -191,8 +191,8 @@ class KeyWith(HttpBearer):
         return Caller(identity)
 
 
-# Checking the free space takes a tenth of the time of a submission, so the result is used for this long. Much less is
-# written in this time than must stay free.
+# Checking the free space takes a tenth of the time of a submission, so the result is used for this long. In this
+# time, senders write much less than the space that must stay free.
 ROOM_KNOWN_SECONDS: Final = 0.1
 
 _room_known_until = 0.0

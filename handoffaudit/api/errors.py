@@ -68,7 +68,7 @@ def describe_value(field: str, value: Any, message: str, remedy: str, **more: An
 
 
 def error_members(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the members of a problem document: `errors`, and next to it the members of a single error."""
+    """Return the members of a problem document: `errors` and, if there is a single error, also its members."""
     if len(errors) != 1:
         return {"errors": errors}
     return {name: errors[0][name] for name in ("field", "value", "remedy")} | {"errors": errors}
@@ -317,7 +317,10 @@ class ProblemMiddleware:
 
 
 def _count_refusal(response: HttpResponse) -> None:
-    """Count a refused submission. A submission that cannot be read is stored, and its problem has its state."""
+    """Count a refused submission.
+
+    A submission that cannot be read is stored, so it does not count as refused. Its problem document has a `state`.
+    """
     if response.get("Content-Type") == CONTENT_TYPE:
         document = orjson.loads(response.content)
         if not (response.status_code == HTTPStatus.UNPROCESSABLE_ENTITY and "state" in document):
@@ -325,7 +328,7 @@ def _count_refusal(response: HttpResponse) -> None:
 
 
 def _as_rpc_status(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """Return a problem in the form of the OpenTelemetry protocol: a `google.rpc.Status` in the type of the request."""
+    """Return a problem as a `google.rpc.Status` of the OpenTelemetry protocol, in the content type of the request."""
     detail = orjson.loads(response.content)["detail"]
     media_type = str(request.content_type)
     response.content = otlp.write_status(response.status_code, detail, media_type)

@@ -66,7 +66,7 @@ ENVELOPE: dict[str, Any] = {
     "step": 1,
 }
 
-# The chain is derived from the trace, and the key names the tenant.
+# The document names no chain and no tenant: the chain is derived from the trace, and the key names the tenant.
 TEXT: dict[str, Any] = {
     "document": {
         "source_agent_id": "writer",

@@ -176,7 +176,8 @@ class MuteIn(Schema):
 
     until: Until = Field(
         Until.FIFTH,
-        description="When the group returns: fifth (a fifth more, at least 10), 10, 50, double, or good: never.",
+        description="When the group returns: after a fifth more handoffs, at least 10 (`fifth`), after 10 or 50 more "
+        "(`10`, `50`), after twice as many (`double`), or never (`good`).",
         examples=["fifth"],
     )
     note: str = Field(

@@ -97,7 +97,7 @@ MOST_JUDGED_HERE = 32 * 1024
 
 def _accept_and_judge(who: Caller, submission: Submission) -> Receipt:
     """Store a submission whose sender waits, and judge it in this process if no other thread judges here."""
-    # Only senders that wait need the module, which loads all that workers need.
+    # Only senders that wait need the module, which loads everything that workers need.
     from handoffaudit.handoffs import tasks  # noqa: PLC0415
 
     with tasks.reserve_judging() as reserved:
@@ -274,7 +274,8 @@ def use_approval(request: HttpRequest, reference: Reference) -> HttpResponse:
     """Record that the sender starts the next agent with an approved handoff.
 
     An approval works once, for this document, under the policy that was in force, until it expires. If the answer is
-    200, start the next agent; if it is 409, don't: send the document again with `retry_of`, so that it is judged anew.
+    200, start the next agent. If the answer is 409, do not start the agent: send the document again with `retry_of`, so
+    that the document is judged again.
     """
     who = caller(request)
     handoff = queries.get(who.tenant, reference)

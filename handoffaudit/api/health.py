@@ -72,7 +72,8 @@ def ready(request: HttpRequest) -> HttpResponse:
     if checks["database"] == "ok":
         try:
             checks["migrations"] = _migrations()
-            # Evaluate alert rules even if the queue does not work; `_workers` does so while no worker runs.
+            # `_workers` also evaluates the alert rules if no worker runs, so it is called even if the queue does not
+            # work.
             if checks["migrations"] == "ok":
                 there = {"workers": _workers()}
                 checks |= {"partitions": partitions.describe_shortage() or "ok"} if db.is_postgresql() else {}
@@ -274,7 +275,7 @@ def _read_deliveries() -> Iterator[Metric]:
 
 
 def _read_jobs() -> Iterator[Metric]:
-    """Return the metrics of retention and of the heartbeats."""
+    """Yield the metrics of retention and of the heartbeats."""
     removed = RetentionRun.objects.order_by().values_list("kind").annotate(sum=Sum("removed"))
     yield _counter("retention_removed", "Items that retention removed.", dict(removed), "kind")
     now, workers = timezone.now(), expected_workers()

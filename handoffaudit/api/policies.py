@@ -100,7 +100,7 @@ class TableOut(PolicyOut):
 class TableIn(PolicyIn):
     rows: list[StrictnessJson] = Field(
         description="The whole table; the row `*` applies to any other type. A row with `token_budget` and without "
-        "`output_token_budget` uses the first for both.",
+        "`output_token_budget` uses `token_budget` for both.",
         examples=[STRICTNESS_ROWS],
     )
 

@@ -129,7 +129,7 @@ RESULT: dict[str, Any] = {
     "expected": "rejected",
     "outcome": "accepted",
     "codes": [],
-    "differs": ["It is accepted, and should be rejected."],
+    "differs": ["The handoff is accepted, and should be rejected."],
     "fixes": ["A check for deal_data must report an error: add a rule, or a schema."],
     "notes": [],
 }
@@ -153,7 +153,7 @@ CaseId = Annotated[uuid.UUID, Path(description="The `id` of the case.")]
 class CaseResultOut(Answer):
     id: str = Field(description="The id of the case; empty for a case of the request.")
     handoff_id: str = Field(description="The id of the handoff that was kept.")
-    status: str = Field(description="passed, failed, or needs_llm if only the LLM could make it pass.")
+    status: str = Field(description="passed, failed, or needs_llm if only the LLM could make the case pass.")
     expected: str = Field(description="The expected verdict.")
     outcome: str = Field(description="The verdict without the LLM, and without shadow mode.")
     codes: list[str] = Field(description="The rule codes that were found, at most 50.")
@@ -181,7 +181,7 @@ class CasesOut(Answer):
 
 
 class CasesQuery(Schema):
-    after: uuid.UUID | None = Field(None, description="Only cases after this one.")
+    after: uuid.UUID | None = Field(None, description="Only cases after the case with this id.")
     limit: int = Field(50, ge=1, le=100, description="Number of cases. A page of large cases ends earlier.")
 
 
@@ -189,7 +189,7 @@ class KeepIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     handoff: str = Field(description="The id of the handoff.", examples=["h-2026-0001"])
-    expected: str = Field(description="The verdict that it should have: accepted, rejected or held.")
+    expected: str = Field(description="The verdict that the handoff should have: accepted, rejected or held.")
     must_have: list[str] = Field([], description="Rule codes that must be found.", examples=[["chain.circular"]])
     must_not_have: list[str] = Field([], description="Rule codes that must not be found.")
     note: str = Field("", description="Why the case is kept.")
@@ -200,13 +200,13 @@ class PolicyTestIn(Schema):
 
     policies: dict[str, Any] = Field(
         {},
-        description="The draft: the rows of each kind. Kinds that are not named are those in force.",
+        description="The draft: the rows of each kind. For all other kinds, the policies in force apply.",
         examples=[SOME],
     )
     cases: list[CaseFields] | None = Field(
-        None, max_length=policy_cases.MOST_CASES, description="The cases to test, instead of the stored ones."
+        None, max_length=policy_cases.MOST_CASES, description="The cases to test, instead of the stored cases."
     )
-    after: uuid.UUID | None = Field(None, description="Only stored cases after this one: `next` of the last answer.")
+    after: uuid.UUID | None = Field(None, description="Only stored cases after this id: `next` of the last answer.")
 
 
 class PolicyTestOut(Answer):
@@ -250,7 +250,7 @@ def list_cases(request: HttpRequest, query: Query[CasesQuery]) -> HttpResponse:
     ),
 )
 def keep_case(request: HttpRequest, asked: KeepIn) -> HttpResponse:
-    """Keep a copy of a handoff, with the verdict that it should have. Retention does not remove it."""
+    """Keep a copy of a handoff, with the verdict that the handoff should have. Retention does not remove the copy."""
     who = caller(request)
     wanted = asked.dict(exclude={"handoff"})
     try:

@@ -67,7 +67,7 @@ class ChangeOfShareOut(Answer):
 
 
 def _fewer_is_better(change: ShareChange) -> Extended:
-    """Return the change with the direction of a share that should fall."""
+    """Return the change; its `direction` is `better` if the share fell."""
     return Extended(change, direction=change.fewer)
 
 
@@ -85,7 +85,7 @@ class ReasonOut(ReasonShareOut):
         description="Change vs the previous period."
     )
     agents: Annotated[dict[str, int], BeforeValidator(dict)] = Field(
-        description="The agents with most of these files, each with their number."
+        description="The agents with most of these files, each with its number of files."
     )
 
 

@@ -38,7 +38,7 @@ class StrictParser(Parser):
 
 
 def check_names(request: HttpRequest, query: type[Schema]) -> None:
-    """Refuse unknown parameters, so that a misspelt filter is not ignored. Raises `FilterError`."""
+    """Refuse unknown parameters, so that a misspelt filter is not ignored. Raise `FilterError`."""
     known = list(query.model_fields)
     for name in request.GET:
         if name not in known:
@@ -48,9 +48,10 @@ def check_names(request: HttpRequest, query: type[Schema]) -> None:
 
 
 def skip_parameters(**defaults: Any) -> Callable[[Any], Any]:
-    """Return a decorator for an operation without parameters in its path: a request without a query has the defaults.
+    """Return a decorator that calls an operation with `defaults` if a request has no query.
 
-    Ninja would check parameters that nobody sent for each of a thousand submissions a second.
+    The operation must have no parameters in its path. Ninja would check parameters that nobody sent, for each of a
+    thousand submissions a second.
     """
 
     def decorate(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -80,7 +81,7 @@ def skip_parameters(**defaults: Any) -> Callable[[Any], Any]:
 def check_length(request: HttpRequest, most: int) -> None:
     """Check the announced length before the body is read.
 
-    Raises `Problem` 413 if the length is above `most` bytes, or 400 if the length is not a number.
+    Raise `Problem` 413 if the length is above `most` bytes, or 400 if the length is not a number.
     """
     announced = request.META.get("CONTENT_LENGTH") or "0"
     if not announced.isdigit():
@@ -105,7 +106,7 @@ class _DecodedBody(io.RawIOBase):
         self._left = b""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return up to `size` bytes. Raises `Problem` 413 above the limit, or 400 if the content is damaged."""
+        """Return up to `size` bytes. Raise `Problem` 413 above the limit, or 400 if the content is damaged."""
         parts, length = [self._left], len(self._left)
         while size < 0 or length < size:
             part = self._next()
@@ -147,7 +148,7 @@ def damaged_body(encoding: str, error: DamagedStream) -> Problem:
 
 
 def content_encoding(request: HttpRequest) -> str:
-    """Return gzip, zstd, or an empty text for a plain body. Raises `Problem` 415 for other encodings."""
+    """Return gzip, zstd, or an empty text for a plain body. Raise `Problem` 415 for other encodings."""
     named = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
     encoding = "" if named == "identity" else named.removeprefix("x-")
     if encoding and encoding not in DECOMPRESSORS:
@@ -180,7 +181,7 @@ def decode_body(request: HttpRequest) -> None:
 def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) -> bytes:
     """Return the body of at most `most` bytes, decompressed.
 
-    Raises `Problem` 413 if the body is larger, or 400 if the body is empty or cut off. With `may_be_empty` an empty
+    Raise `Problem` 413 if the body is larger, or 400 if the body is empty or cut off. With `may_be_empty` an empty
     body is returned: an empty document becomes a finding for its sender, not a refused request.
     """
     check_length(request, most)
@@ -202,7 +203,7 @@ def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) ->
 def read_pieces(request: HttpRequest, most: int, piece: int) -> Iterator[bytes]:
     """Yield the body in pieces of at most `piece` bytes, without keeping the body in memory.
 
-    Raises `Problem` 413 if the body is larger than `most` bytes, or 400 if the body is empty or ends before its
+    Raise `Problem` 413 if the body is larger than `most` bytes, or 400 if the body is empty or ends before its
     announced length.
     """
     size = 0
@@ -271,9 +272,9 @@ def with_filters(
 ) -> Callable[[type[Q]], type[Q]]:
     """Add the filters of a list to the parameters of an operation.
 
-    The filters in `names` come first, then the others in the order of their declaration, unless `only` those in `names`
-    are wanted. Filters come before paging, but after the filters of a base class. With `max_length`, a longer text is
-    answered 422 as other parameters are, and filters have the names of their attributes.
+    The filters in `names` come first, then the other filters in the order of their declaration; with `only`, the other
+    filters are left out. Filters come before paging, but after the filters of a base class. With `max_length`, a longer
+    text is answered 422 in the same way as other parameters, and the filters have the names of their attributes.
     """
 
     def add(query: type[Q]) -> type[Q]:

@@ -42,7 +42,7 @@ class StandingOut(Answer):
     warning: Annotated[str | None, BeforeValidator(lambda row: warning_of(row) or None)] = Field(
         validation_alias=at("rule"), description="A warning if logs are kept for less than six months; else null."
     )
-    there: CountOut = Field(description="Amount stored: lines for logs, rows for others.")
+    there: CountOut = Field(description="Amount stored: lines for logs, rows for all other kinds.")
     oldest: Moment | None = Field(description="When the oldest item arrived.")
     next_run: Moment | None = Field(
         validation_alias="next_at", description="When the next run deletes data; null if kept forever."
@@ -53,7 +53,7 @@ class StandingOut(Answer):
         validation_alias=at("last.removed_at"), description="When a run last deleted something."
     )
     removed_before: Moment | None = Field(
-        validation_alias=at("last.removed_before"), description="That run deleted everything older than this."
+        validation_alias=at("last.removed_before"), description="The last run deleted everything older than this time."
     )
 
 
@@ -83,7 +83,7 @@ class RetentionRunsOut(Answer):
 
 
 class RunsQuery(Schema):
-    before: int | None = Field(None, ge=1, le=2**31 - 1, description="Only entries of the audit log before this one.")
+    before: int | None = Field(None, ge=1, le=2**31 - 1, description="Only audit entries before this number.")
     limit: int = Field(50, ge=1, le=100, description="Number of entries of the audit log to search.")
 
 

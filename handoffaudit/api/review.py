@@ -138,7 +138,7 @@ class _Common(TypedDict):
 def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
     """Return the member with this name, ignoring case as sign-in does; None without a name.
 
-    Raises `NoReviewer` if there is no such reviewer.
+    Raise `NoReviewer` if there is no such reviewer.
     """
     if not name:
         return None
@@ -253,7 +253,7 @@ def add_comment(request: HttpRequest, reference: Reference, asked: CommentIn) ->
 
 queue_router = Router(tags=["Review"])
 
-# The other two views belong to a person, and a key is not a person.
+# The views `mine` and `proposed` belong to a person, and a key is not a person.
 VIEWS: Final = tuple(view for view in queue.VIEWS if view not in ("mine", "proposed"))
 
 

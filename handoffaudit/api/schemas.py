@@ -114,8 +114,8 @@ class VerdictOut(Answer):
     would_decide: str = Field(description="The outcome without shadow mode.", examples=["accepted"])
     structural_issues: list[str] = Field(description="Blocking findings of the structural layers, as `path: message`.")
     semantic_issues: list[str] = Field(
-        description="The same for the semantic layers; the last entry is `semantic_validation_unavailable` if no "
-        "LLM was available."
+        description="Blocking findings of the semantic layers, in the same form; the last entry is "
+        "`semantic_validation_unavailable` if no LLM was available."
     )
     issues: list[IssueOut] = Field(description="All findings, with warnings and notes.")
     claims: list[ClaimOut] = Field(description="The claims in the data and the sources of each claim; at most 500.")
@@ -251,7 +251,7 @@ class SummaryOut(Answer):
         "handoff. superseded: replaced by a later attempt."
     )
     version: int = Field(description="Increases with each change of state; send it as `seen_version` of a decision.")
-    would_decide: Nullable = Field(description="rejected or held: what shadow mode did not apply; otherwise null.")
+    would_decide: Nullable = Field(description="The outcome without shadow mode, if it differs; else null.")
     flags: Annotated[dict[str, bool], Stored] = Field(
         description="Marks beside the state: `warnings` (has warnings), `shadowed` (accepted in shadow mode), "
         "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (the "
@@ -353,7 +353,7 @@ class ReviewedOut(SummaryOut):
 
 
 class TelemetryOut(Answer):
-    """How a handoff was found in a trace. The trace was read after the handoff, so nothing waited for the verdict."""
+    """How a handoff was found in a trace. The trace was read after the handoff, so no agent waited for the verdict."""
 
     text: str = Field(
         description="Where the handoff was read, and what was inferred.",

@@ -1,4 +1,4 @@
-"""Answers as JSON: the base of their schemas, types of fields, and what no schema makes."""
+"""Answers as JSON: the base class of their schemas, types of fields, and parts that are made without a schema."""
 
 import hashlib
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Extended:
     """An object with further attributes, for a schema that reads both."""
 
     def __init__(self, found: object, **further: Any) -> None:
-        # With a copy of the attributes, few of them are looked up in Python.
+        # The copy of the attributes saves calls of `__getattr__`, which is slow.
         vars(self).update(getattr(found, "__dict__", {}), **further, _found=found)
 
     def __getattr__(self, name: str) -> Any:
@@ -44,8 +44,8 @@ def answer(
 ) -> HttpResponse:
     """Answer with the fields of `schema`, read from the attributes of `found` or from the keys of a dictionary.
 
-    Validators of fields get `context`: the tenant, where the answer has addresses of pages. A field with a default that
-    `found` does not have is left out.
+    `context` is passed to the validators of fields: the tenant, if the answer has addresses of pages. A field with a
+    default is left out if `found` does not have it.
     """
     return json_response(schema.model_validate(found, context=context), status, **headers)
 
@@ -89,7 +89,7 @@ def at(path: str) -> AliasPath:
 
 
 def main_links(pk: str, tenant_slug: str) -> dict[str, str]:
-    """Return the links of an item of a batch, which can have a thousand items."""
+    """Return the main links of a handoff. Items of a batch have only these links, because a batch can be large."""
     return {"self": f"/api/v1/handoffs/{pk}", "page": f"{settings.PUBLIC_URL}/t/{tenant_slug}/handoffs/{pk}/"}
 
 

@@ -31,7 +31,7 @@ def _object_with(name: str, items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {name: _list_of(items)}}
 
 
-# A span that cannot be read does not spoil the export, so spans may be anything.
+# The export is valid even if a span cannot be read, so the schema allows anything as a span.
 _EXPORT: Final = _object_with("resourceSpans", _object_with("scopeSpans", _object_with("spans", {})))
 
 _SPAN: Final = {

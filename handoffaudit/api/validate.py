@@ -176,7 +176,7 @@ def _busy() -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutTurn:
-    """An LLM that gives up the turn of its request while the LLM answers.
+    """A wrapper of the LLM that gives up the turn of the request while the LLM answers.
 
     The answer may take a minute and needs no processor time, so other documents can be judged meanwhile.
     """
@@ -198,7 +198,7 @@ def _read_submission(request: HttpRequest, declared_format: str | None, handoff_
 
 
 def _unrefused(who: Caller, result: Any) -> Any:
-    """Return the result. Raises `Problem` if it is the receipt of a refusal."""
+    """Return the result. Raise `Problem` if it is the receipt of a refusal."""
     if isinstance(result, Receipt):
         if result.refused_agent:
             record_refusal(who.tenant, who.key.agents, result.refused_agent)

@@ -62,10 +62,11 @@ def refuse_damaged() -> None:
 
 
 def refuse_emptied() -> None:
-    """Raise `Stop` for an SQLite file of 0 bytes that had tables before, but not after a first start that was killed.
+    """Raise `Stop` if the SQLite file has 0 bytes although it had tables before.
 
-    The file had tables if the lock of the migration has a text, if SQLite's log (`-wal`) has content, or if the data
-    folder has static files, which older versions kept there.
+    A first start that was killed also leaves 0 bytes, and raises nothing. The file had tables if the lock of the
+    migration has a text, if SQLite's log (`-wal`) has content, or if the data folder has static files, which older
+    versions kept there.
     """
     if connection.vendor != "sqlite":
         return

@@ -14,7 +14,7 @@ from handoffaudit.cli import Stop, up
 from handoffaudit.cli.serve.processes import LOOK_SECONDS, Supervisor
 from handoffaudit.cli.terminal import example
 
-# The agents, as a program of their own, and the policy of their handoffs.
+# The program of the agents, and the policies of their handoffs: files in `handoffaudit.samples`.
 CREW, POLICY = "crew.py", "crew-policy.yaml"
 NEEDED = ("pydantic_ai", "handoffaudit_client")
 # Settings of another server, which the demonstration must neither use nor change, and keys that cost money.

@@ -18,9 +18,9 @@ from handoffaudit.process import OTHERS, PREFIX
 SETTINGS: Final = "handoffaudit.settings"
 # A wrong setting is set aside and the settings are read again, so that one run finds all wrong settings.
 MOST_WRONG_SETTINGS: Final = 50
-# Settings that are set aside together with a wrong one, because they make sense only beside it.
+# Each value makes sense only beside the setting that is its key, so a wrong key sets both aside.
 DEPENDENT: Final = {"DATABASE_URL": "DATABASE_REPLICA_URL"}
-# Values in place of wrong ones, so that the settings beside them are checked, too.
+# Values that replace wrong values, so that the settings that need them are checked, too.
 STAND_INS: Final = {"HANDOFFAUDIT_OIDC_ISSUER": "https://login.example.com"}
 
 
@@ -36,7 +36,7 @@ COLOURS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a check: the state or what is wrong with the value, and what to do about it."""
+    """The result of a check. `message` describes the state or the fault, and `fix` says what to do about a fault."""
 
     name: str
     level: Level
@@ -136,7 +136,7 @@ def load_settings(installation: Installation) -> list[Result]:
                 message = f"{message} The value is {os.environ[name]!r}."
             found.append(Result("settings", Level.ERROR, message, f"Correct {name}, or unset it."))
             installation.wrong.add(name)
-            # Without a name, the same error would return.
+            # Without a name, nothing can be set aside, and the same error would return.
             if os.environ.pop(name, None) is None:
                 raise
             os.environ.pop(DEPENDENT.get(name, ""), None)
@@ -155,7 +155,7 @@ def _find_name(message: str) -> str:
 
 
 def _keep_folder_unchanged() -> None:
-    """Give this process a secret key if it can read none. The settings would create the file of the key."""
+    """Set a secret key for this process if none can be read, because the settings would create the key's file."""
     try:
         (data_folder() / "secret-key").read_text()
     except (OSError, ValueError):

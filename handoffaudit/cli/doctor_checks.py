@@ -80,7 +80,7 @@ def check_libraries(_: Installation) -> Iterator[Result]:
     ]
     if wrong:
         return
-    # Every install without the lock file soon has some newer versions, which are not a fault. A bug report needs them.
+    # Newer versions than in the lock file are normal and no fault. The message names them for bug reports.
     text = f"{len(locked) - len(others)} of {len(locked)} libraries have the versions of requirements.lock"
     if others:
         more = f" and {len(others) - NAMED_LIBRARIES} more" if len(others) > NAMED_LIBRARIES else ""

@@ -106,7 +106,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 CHUNK = 1024 * 1024
 
-# `peek` returns at most one buffer, and the beginning of a file tells lines from a document.
+# The shape of a file is detected from what `peek` returns, which is at most one buffer.
 BUFFER_BYTES = 64 * 1024
 
 # Below this size the ratio of unpacked to packed size does not matter.
@@ -117,7 +117,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A document: its line number (in a JSON array, its position) and its bytes; None if it is too long."""
+    """A document: its line number (in a JSON array, its position) and its bytes. `text` is None if it is too long."""
 
     number: int
     text: bytes | None
@@ -190,8 +190,7 @@ class Source:
         else:
             yield from self._read_lines()
 
-    def _read_lines(self) -> Iterator[Piece]:
-        number = 0
+    def _read_lines(self, number: int = 0) -> Iterator[Piece]:
         while line := self._stream.readline(LONGEST + 1):
             number += 1
             if len(line) > LONGEST:
@@ -291,7 +290,13 @@ class Documents(Source):
         if self._detect_shape() == "lines":
             yield from self._read_lines()
             return
-        whole = self._stream.read(LONGEST + 1)
+        # The first line may be longer than the buffer that tells lines from a document.
+        first = self._stream.readline(LONGEST + 1)
+        if first.endswith(b"\n") and _is_object(first):
+            yield Piece(1, first.strip())
+            yield from self._read_lines(1)
+            return
+        whole = first + self._stream.read(LONGEST + 1 - len(first))
         if len(whole) > LONGEST:
             yield Piece(1, None)
         elif whole.lstrip().startswith(b"[") and is_json(whole):
@@ -302,7 +307,7 @@ class Documents(Source):
             yield Piece(1, whole)
 
     def _detect_shape(self) -> str:
-        """Return `lines` if the file name says so, or an early line of several is a JSON object by itself."""
+        """Return `lines` if the file name says so, or if one of the first complete lines is a JSON object."""
         if self.path.removesuffix(".gz").endswith(_LINES):
             return "lines"
         start = self._stream.peek(BUFFER_BYTES).lstrip()
@@ -312,7 +317,7 @@ class Documents(Source):
 
 
 def _is_object(line: bytes) -> bool:
-    """Return whether the line is an object that starts in the first column; an indented object is a part of another."""
+    """Return whether the line is an object that starts in the first column. An indented object is part of another."""
     if not line.startswith(b"{"):
         return False
     try:

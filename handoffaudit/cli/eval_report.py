@@ -1,4 +1,4 @@
-"""Report of `handoffaudit eval`: figures as text and JSON; with a model also its cost in advance and the consent."""
+"""Report of `handoffaudit eval`: figures as text and JSON; with an LLM, also the cost and the confirmation."""
 
 import json
 import sys
@@ -220,7 +220,7 @@ def _confirm(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOpti
     if not to_ask or wishes.is_agreed:
         return
     if not sys.stdin.isatty():
-        raise Stop("Nothing was asked: there is no terminal to ask you at whether that is wanted. Say so with --yes.")
+        raise Stop("Nothing was asked: there is no terminal for the confirmation. Confirm with --yes.")
     if not click.confirm("Ask them?", err=True):
         raise Stop("Nothing was asked.", 1)
 

@@ -31,7 +31,7 @@ from handoffaudit.validation.text import pluralize
 
 @dataclass(frozen=True, slots=True)
 class PlannedItem:
-    """An item, its place in its file, and the question to the LLM; None if the LLM is not asked about the item."""
+    """An item, its place in its file, and the question to the LLM; `question` is None if the LLM is not asked."""
 
     place: int
     kind: str
@@ -125,7 +125,7 @@ def key_of(caller: Caller, question: Question) -> Key:
 def _list_questions(path: str, kinds: Kinds, judge: LLMJudge, caller: Caller) -> Iterator[_PlannedQuestion]:
     """Yield the questions about a file. Raises `Stop` if nothing in the file can be used.
 
-    The error comes before any other file costs money.
+    All files are planned before the first question is asked, so an unusable file costs no money.
     """
     kind, skip_line = "", ""
     progress = ProgressLine()
@@ -259,7 +259,7 @@ class Run:
         usd = ANSWERS_PAID * self.caller.estimate(question)
         under_way = sum(self._reserved[one] for one in self._waiting)
         if not self.stopped and self.max_usd is not None and self.spent_usd + under_way + usd > self.max_usd:
-            self.stopped = f"the next question may take more than --max-usd {self.max_usd:g}"
+            self.stopped = f"the next question may raise the cost above --max-usd {self.max_usd:g}"
         self._reserved[key] = usd
         return not self.stopped
 
@@ -278,7 +278,7 @@ class Run:
         self._progress.tell(self._describe_progress)
 
     def _check_outage(self, call: Call) -> None:
-        """Stop asking during an outage, because each call would be retried again and again."""
+        """Stop asking during an outage, because every further call would be retried several times."""
         error = call.error
         self._failures_in_a_row = self._failures_in_a_row + 1 if error else 0
         if error is None or not is_outage(error):

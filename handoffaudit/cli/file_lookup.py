@@ -26,7 +26,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 
 
 class LeavesFolder(OSError):
-    """A link on the path is not followed. `changed_ns` is the time of the link's last change."""
+    """The error for a link on the path that is not followed. `changed_ns` is the time of the link's last change."""
 
     def __init__(self, changed_ns: int, why: str = LEAVES) -> None:
         super().__init__(errno.ELOOP, why)
@@ -34,7 +34,7 @@ class LeavesFolder(OSError):
 
 
 class NoRegularFile(OSError):
-    """The path is not a regular file; `found` is its status."""
+    """The error for a path that is no regular file; `found` is its status."""
 
     def __init__(self, found: os.stat_result) -> None:
         super().__init__(errno.EINVAL, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is not a regular file")
@@ -45,9 +45,9 @@ class NoRegularFile(OSError):
 def _open_parent(path: Path, folder: Path | None) -> Iterator[tuple[int, str, os.stat_result]]:
     """Yield the open folder that contains a file, the file's name there, and its status.
 
-    Links are followed within `folder`. For a file elsewhere, the folder of the file and the one above must not be
-    links; the file may be a link within its own folder if a `folder` is given. Raises `LeavesFolder` for a link that
-    is not followed, and `OSError` if the path can't be looked up.
+    Links are followed within `folder`. Outside of `folder`, neither the folder of the file nor the folder above it may
+    be a link; the file itself may be a link within its own folder, if a `folder` is given. Raises `LeavesFolder` for a
+    link that is not followed, and `OSError` if the path can't be looked up.
     """
     whole = path.absolute()
     below = None if folder is None else _find_relative_path(whole, folder)
@@ -66,8 +66,9 @@ def _open_parent(path: Path, folder: Path | None) -> Iterator[tuple[int, str, os
 def _open_own(folder: Path, opened: ExitStack) -> int:
     """Open the folder of a file, without following a link that an agent could have put in place of a folder.
 
-    Neither the folder nor the one above may be a link. Links further up are followed, below the current folder only
-    within it. Folders that the current folder is in, and the names in the top folder belong to the user.
+    Neither the folder nor the folder above it may be a link. Links further up are followed; below the current folder,
+    only links that stay within the current folder. The parents of the current folder and the entries of the root folder
+    are trusted, because they belong to the user.
     """
     current = _list_current_folders()
     users = {above for one in current for above in (one, *one.parents)} | {Path(*folder.parts[:2])}
@@ -81,7 +82,7 @@ def _open_own(folder: Path, opened: ExitStack) -> int:
 
 
 def _list_current_folders() -> set[Path]:
-    """Return the current folder, and the path with links by which the shell calls it."""
+    """Return the current folder, and its path as the shell names it, which may contain links."""
     try:
         current = Path.cwd()
     except FileNotFoundError:
@@ -91,7 +92,7 @@ def _list_current_folders() -> set[Path]:
 
 
 def _read_in(parent: int, name: str, found: os.stat_result, most: int) -> bytes:
-    """Return at most `most` bytes of a file that `found_below` found. Raises `NoRegularFile`."""
+    """Return at most `most` bytes of a file in an open folder; `found` is its status. Raises `NoRegularFile`."""
     if not stat.S_ISREG(found.st_mode):
         raise NoRegularFile(found)
     with open(os.open(name, _FILE, dir_fd=parent), "rb") as file:  # noqa: PTH123 -- it is open already
@@ -108,7 +109,7 @@ class _Walk:
     def __init__(
         self, folder: Path, opened: ExitStack, *, top: int | None = None, most_links: int = _MOST_LINKS
     ) -> None:
-        """Begin in `folder`; `top` is the folder if it is open already, and is closed with the others."""
+        """Begin in `folder`. `top` is its descriptor if the folder is open already, and is closed with the others."""
         self._folder = folder
         self._opened = opened
         self._most_links = most_links
@@ -180,7 +181,7 @@ _BINARY_LOOK = 8192
 
 @dataclass(frozen=True, slots=True)
 class LookedUpFile:
-    """A looked-up file: `file` in the form of a report, `changed_ns` its last change, None without a file."""
+    """A looked-up file: `file` as in a report, and its last change in nanoseconds, None without a file."""
 
     file: dict[str, Any]
     changed_ns: int | None = None
@@ -189,8 +190,8 @@ class LookedUpFile:
 def look(path: Path, folder: Path | None = None) -> LookedUpFile:
     """Look up a file and read its content; errors are described in the result and never raised.
 
-    Links out of `folder` are not followed, without a `folder` no links at the file or its folder; pipes and devices
-    are not opened.
+    Links that leave `folder` are not followed. Without `folder`, a file that is a link is not followed either. Pipes
+    and devices are not opened.
     """
     try:
         with _open_parent(path, folder) as (parent, name, found):
@@ -204,7 +205,7 @@ def look(path: Path, folder: Path | None = None) -> LookedUpFile:
 
 
 def _explain_broken_link(path: Path) -> str:
-    """Return the target of a link that leads nowhere; empty if the path is not a link, or not any more."""
+    """Describe a link whose target is missing; return an empty text if the path is not a link."""
     try:
         return f"it is a symbolic link to {path.readlink()}, which is not there"
     except OSError:

@@ -90,7 +90,7 @@ def _read_text(plain: dict[str, Any], field: str) -> str:
 
 
 class WrongCall(click.UsageError):
-    """A wrong call where exit code 2 means blocked."""
+    """A usage error that exits with 1, because exit code 2 means blocked."""
 
     exit_code = 1
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from handoffaudit.cli.hook import Event
     from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
 
-# The agent waits while events from before are sent, so the time is short. The last of them may take longer, and then
-# leaves at least the second time for the event at hand: the agent host has a limit for both.
+# The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. If an earlier
+# event takes longer, the current event still gets `LEAST_SECONDS`: the agent host limits the time for all of them
+# together.
 CATCH_UP_SECONDS = 5.0
 LEAST_SECONDS = 5.0
 
@@ -103,7 +104,8 @@ class Gate:
         try:
             return self._spool.add(entry)
         except (OSError, SpoolFull) as error:
-            self._warn(f"The event is not kept in case the server is away: {error}. Make room, or see docs/hooks.md.")
+            lost = "The event can't be kept, and is lost if the server is away"
+            self._warn(f"{lost}: {error}. Make room, or see docs/hooks.md.")
             return None
 
     def _replace(self, held: Held | None, entry: Entry) -> Held | None:
@@ -111,14 +113,14 @@ class Gate:
             try:
                 held.rewrite(entry)
             except OSError as error:
-                self._warn(f"The results of the rules are not kept in case the server is away: {error}.")
+                self._warn(f"The results of the rules can't be kept, and are lost if the server is away: {error}.")
         return held
 
     def _ask(self, entry: Entry, held: Held | None) -> dict[str, Any] | None:
         """Return the server's answer, or None if there is none.
 
-        Without an answer, the user is warned, and the entry is kept or set aside. If the server fails at events from
-        before, the event is still judged.
+        Without an answer, the user is warned, and the entry is kept or set aside. If the server fails at earlier
+        events, the current event is still judged.
         """
         began = time.monotonic()
         try:
@@ -138,7 +140,7 @@ class Gate:
             if held:
                 held.remove()
             if before.problem:
-                self._warn(f"An event from before was not sent: {before.problem}. It is kept and sent later.")
+                self._warn(f"An earlier event was not sent: {before.problem}. It is kept and sent later.")
                 self._spool.postpone(before.failed)
             return answer
         return None
@@ -152,7 +154,7 @@ class Gate:
             self._warn(f"The records in {self._spool.folder} were not sent: {error}.")
             return SendReport()
         for path in report.aside:
-            self._warn(f"An event from before was set aside: {path} says why.")
+            self._warn(f"An earlier event was set aside: {path} says why.")
         if report.is_away:
             raise Undelivered(report.problem, is_away=True)
         return report
@@ -202,7 +204,7 @@ def _combine_decisions(answer: dict[str, Any], judged: RulesVerdict | None) -> D
 
 
 def wrap(event: "Event", **parts: str) -> str:
-    """Return the event with further parts, which are JSON, as the server reads it.
+    """Return the body for the server: the event, and further members whose values are JSON texts.
 
     The event is sent exactly as received; encoding it again could change it.
     """
@@ -235,7 +237,8 @@ def blocking_reason(decision: Decision) -> str:
 def host_output(event: "Event", decision: Decision) -> dict[str, Any]:
     """Return the JSON that Claude Code reads; empty if there is nothing to say.
 
-    The output is the server's, or our own if the user's rules block and the server does not.
+    The output is the server's. If the user's rules block and the server does not, the output blocks with the reason of
+    the rules.
     """
     output = {name: decision.answer[name] for name in _OF_THE_HOST if name in decision.answer}
     output |= _read_permission(event, decision.answer.get("hookSpecificOutput"))
@@ -250,7 +253,7 @@ def host_output(event: "Event", decision: Decision) -> dict[str, Any]:
 
 
 def _read_permission(event: "Event", given: object) -> dict[str, Any]:
-    """Return the server's permission decision on a task; empty if it has none, or not one of `_PERMISSIONS`."""
+    """Return the server's permission decision on a task; empty for a decision outside of `_PERMISSIONS`."""
     if event.name != "PreToolUse" or not isinstance(given, dict) or given.get("permissionDecision") not in _PERMISSIONS:
         return {}
     words = {name: given[name] for name in ("permissionDecision", "permissionDecisionReason") if name in given}

@@ -143,8 +143,9 @@ def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    # Kill the process group before the process is reaped: until then no other process can get its number.
-    # macOS refuses it if all processes of the group have ended; each system, if they belong to another user.
+    # Kill the process group before the process is reaped: until then, no other process can get the same number. On
+    # macOS, killing fails if all processes of the group have ended. On every system, it fails if they belong to another
+    # user.
     try:
         os.killpg(process.pid, signal.SIGKILL)
         will_end = True

@@ -74,7 +74,7 @@ class Rejected(Exception):
 class Server:
     """A server that takes events; `url` must have passed `check_server`.
 
-    `path` is the path of the endpoint, `what` its name in messages, and `taken` its statuses for an event that it took.
+    `path` is the path of the endpoint, `what` its name in messages, and `taken` its statuses that mean success.
     """
 
     path: ClassVar[str] = PATH

@@ -129,7 +129,10 @@ class Spool:
         return Held(path, lock, _read_entry(path))
 
     def postpone(self, paths: Iterable[Path]) -> None:
-        """Let each later call skip the entries for `POSTPONED_SECONDS`; the times of the files say until when."""
+        """Let later calls skip the entries for `POSTPONED_SECONDS`.
+
+        The modification times of the files are set to the end of that time.
+        """
         until = time.time() + POSTPONED_SECONDS
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
@@ -137,7 +140,7 @@ class Spool:
 
     @contextlib.contextmanager
     def sending(self, *, wait: bool) -> Iterator[bool]:
-        """Yield whether this process may send; the order counts, so only one process sends at a time."""
+        """Yield whether this process may send. Only one process sends at a time, so that the order is kept."""
         if not self.folder.is_dir():
             yield True
             return
@@ -156,13 +159,13 @@ class Spool:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = self.folder.stat()
         if found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise PermissionError(f"{self.folder} is not yours alone: make it so with chmod 700")
+            raise PermissionError(f"{self.folder} is not private to you: use chmod 700")
 
     def _next_path(self) -> Path:
         size, last = self._survey()
         if size > self._most_bytes:
-            raise SpoolFull(f"{self.folder} has more than {self._most_bytes / 1024**2:g} MiB in it")
-        # The number keeps growing even if the clock was put back, because the number is the order.
+            raise SpoolFull(f"{self.folder} holds more than {self._most_bytes / 1024**2:g} MiB")
+        # The number decides the order, so it must grow even if the clock was set back.
         return self.folder / f"{max(last + 1, time.time_ns()):020d}{_ENTRY}"
 
     def _survey(self) -> tuple[int, int]:
@@ -246,7 +249,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def _is_postponed(path: Path) -> bool:
-    # After the clock was put back, files of the far future are not postponed.
+    # A time further in the future comes from before the clock was set back, and postpones nothing.
     with contextlib.suppress(FileNotFoundError):
         return 0 < path.stat().st_mtime - time.time() <= POSTPONED_SECONDS
     return False
@@ -273,8 +276,8 @@ UNREADABLE = "The file can't be read as an event."
 class SendReport:
     """The result of sending: `aside` lists the files set aside, `problem` is the last reason why an entry still waits.
 
-    `failed` lists the entries at which the server failed since it last took one. `is_away` means that the server can't
-    be reached or used, so that nothing can be sent.
+    `failed` lists the entries at which the server failed since it last accepted an entry. `is_away` means that the
+    server can't be reached or used, so that nothing can be sent.
     """
 
     sent: int = 0
@@ -294,8 +297,9 @@ def send_waiting(
     """Send the entries before the entry `before`, or all entries; begin none after `seconds`.
 
     Nobody reads the decisions, so the server is asked not to wait for the verdict. Entries that other processes work on
-    are skipped. An entry at which the server fails does not keep back the others: with `seconds`, it is postponed once
-    the server has taken another entry. With `wait`, wait until another process that sends has finished.
+    are skipped. An entry at which the server fails does not keep back the others: with `seconds`, that entry is
+    postponed once the server has accepted another entry. With `wait`, wait until another process that sends has
+    finished.
     """
     report = SendReport()
     until = time.monotonic() + seconds if seconds is not None else None

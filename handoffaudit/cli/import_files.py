@@ -215,7 +215,7 @@ class ImportReport:
         rows = (
             ("taken", ""),
             ("already_there", ""),
-            ("rejected", "stored, with what is wrong"),
+            ("rejected", "stored, with their findings"),
             ("refused", "not stored"),
         )
         for name, note in rows:

@@ -3,7 +3,7 @@
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # Parts are compressed while they are created, so speed matters more than size.
 _LEVEL = 1
 
-# The server stores a part of this size before it answers. Even with one more block, a part is smaller than 8 MiB. Up to
-# this size, the server does not check the ratio, which equal lines would exceed.
+# The server stores an upload of this size before it answers. Even with one more block, a part stays below 8 MiB, up to
+# which the server does not check the compression ratio: equal lines would exceed the limit.
 PART_BYTES = 7 * 1024 * 1024
 
 PART_LINES = 200_000
@@ -116,38 +116,46 @@ class ServerLogReceiver(Server):
         from handoffaudit.diagnostics.logs.blocks import cut_blocks
 
         done = ImportedLog(source)
-        for first_line, part in _join_blocks(cut_blocks(stream)):
-            query = urlencode({"source": source, "first_line": first_line}, quote_via=quote)
-            body = gzip.compress(part, _LEVEL)
-            status, said = self.post(f"/logs?{query}", body, "text/plain", Content_Encoding="gzip")
-            if status != 202:
-                raise Stop(f"{self._url} refused the log ({describe_refusal(status, said)}).", 1)
-            done.imports.append(said["id"])
-            done.lines += said["lines"]
-            done.known += said["known"]
+        for part in _join_blocks(cut_blocks(stream)):
+            self._send_part(done, part)
             on_progress(done.lines)
         return done
 
+    def _send_part(self, done: ImportedLog, part: "Sequence[Block]") -> None:
+        """Send a part, in halves if it is too large for the server or for a proxy before it."""
+        query = urlencode({"source": done.source, "first_line": part[0].first_line}, quote_via=quote)
+        body = gzip.compress(b"".join(block.text for block in part), _LEVEL)
+        status, said = self.post(f"/logs?{query}", body, "text/plain", Content_Encoding="gzip")
+        if status == 413 and len(part) > 1:
+            half = len(part) // 2
+            self._send_part(done, part[:half])
+            self._send_part(done, part[half:])
+            return
+        if status != 202:
+            raise Stop(f"{self._url} refused the log ({describe_refusal(status, said)}).", 1)
+        done.imports.append(said["id"])
+        done.lines += said["lines"]
+        done.known += said["known"]
 
-def _join_blocks(found: Iterable["Block"]) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks joined to parts, with the number of each part's first line. An error comes after the last part."""
-    part: list[bytes] = []
-    first_line, size, lines = 1, 0, 0
+
+def _join_blocks(found: Iterable["Block"]) -> Iterator[list["Block"]]:
+    """Yield blocks in parts. An error comes after the last part."""
+    part: list[Block] = []
+    size = lines = 0
     try:
         for block in found:
-            first_line = first_line if part else block.first_line
-            part.append(block.text)
+            part.append(block)
             size += len(block.text)
             lines += block.lines
             if size >= PART_BYTES or lines >= PART_LINES:
-                yield first_line, b"".join(part)
+                yield part
                 part, size, lines = [], 0, 0
     except Exception:
         if part:
-            yield first_line, b"".join(part)
+            yield part
         raise
     if part:
-        yield first_line, b"".join(part)
+        yield part
 
 
 class Receiver(Protocol):

@@ -115,7 +115,8 @@ def revoke(key: str, tenant: str) -> None:
 def bind(key: str, tenant: str, agents: tuple[str, ...]) -> None:
     """Set the agents that a key may speak for.
 
-    KEY is the number or the beginning of the key, as `key list` shows them. The agents replace those that the key had.
+    KEY is the number or the beginning of the key, as `key list` shows them. The given agents replace the previous
+    agents of the key.
     """
     start_with_database()
     from handoffaudit.accounts import Refused, keys

@@ -70,7 +70,8 @@ def _detect_kind(path: str, given: dict[str, Any]) -> Added:
     if not isinstance(rows, list):
         raise Stop(f'{path} is not a policy: it has neither "rows" (strictness, schemas, prompts) nor "sets" (rules).')
     if not rows:
-        # These are schemas or prompts without rows, because a strictness table always has a row.
+        # A file without rows has schemas or prompts, because a strictness table always has a row. There is nothing to
+        # add.
         return lambda config, given: config
     fields = {field for row in rows if isinstance(row, dict) for field in row}
     if fields & {"schema", "claim_fields"}:
@@ -313,7 +314,7 @@ def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
 
 
 def issue_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield the lines about the findings, the most severe first, and those with the same rule code together."""
+    """Yield the lines about the findings, the most severe first, and findings with the same rule code together."""
     order = list(_SEVERITY_COLOURS)
     kinds: dict[tuple[str, str], list[Issue]] = {}
     for issue in sorted(verdict.issues, key=lambda issue: order.index(issue.severity.value)):
@@ -340,7 +341,7 @@ def _lines_of_issues(same: Sequence[Issue]) -> Iterator[str]:
 
 
 def not_run_line(verdict: Verdict) -> str:
-    """Return a line that names the layers that did not run, because not running is not passing; else an empty text."""
+    """Return a line that names the layers that did not run, or an empty text. Not running is not passing."""
     reasons: dict[str, list[str]] = {}
     for layer in verdict.layers:
         if layer.status in (LayerStatus.SKIPPED, LayerStatus.ERROR):

@@ -35,7 +35,7 @@ _TEXTS: Final = {
     "rejected": "The handoff is rejected: the next agent must not start. Correct the findings, and submit again with "
     "retry_of and this handoff_id.",
     "declined": "A person declined the handoff: the next agent must not start. Do not submit it again.",
-    "superseded": "A later attempt took the place of the handoff: ask for that one.",
+    "superseded": "A later attempt replaced the handoff: ask for the later attempt.",
 }
 _NO_VERDICT: Final = "There is no verdict yet: the next agent must wait. Call get_verdict with wait."
 _CHECKED: Final = {

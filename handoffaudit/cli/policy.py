@@ -86,7 +86,7 @@ def export(tenant: str, url: str | None, key: str | None, *, cases: bool, as_jso
 def diff(file: str, tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
     """Compare FILE with the policies in force.
 
-    Exits with 0 if nothing differs, with 1 if something does, and with 2 if FILE is invalid.
+    Exits with 0 if nothing differs, with 1 if a policy differs, and with 2 if FILE is invalid.
     """
     read = _read(file)
     items = _compare(_open_target(tenant, url, key), file, read)
@@ -149,7 +149,7 @@ def test(file: str, cases_file: str | None, tenant: str, url: str | None, key: s
     """Judge the cases by the policies in FILE, without the LLM. Nothing is saved.
 
     Without --url, the cases of --cases are judged without a database: kinds of policies that FILE does not name are as
-    shipped. Exits with 0 if no case fails, with 1 if one does, and with 2 if FILE is invalid or there is no case.
+    shipped. Exits with 0 if no case fails, with 1 if a case fails, and with 2 if FILE is invalid or there is no case.
     """
     if cases_file and not url:
         _refuse_options("tenant", "data")
@@ -236,7 +236,7 @@ def _compare(target: Target, file: str, read: PolicyFile) -> list[dict[str, Any]
 
 
 def _explain(refused: Refused, file: str, read: PolicyFile) -> Stop:
-    """Print every error with its line, or every change that somebody saved, and return the end of the command."""
+    """Print every error with its line, or every change that somebody saved meanwhile; return the `Stop` to raise."""
     if refused.conflicts:
         for one in refused.conflicts:
             who = f"{one['changed_by']} saved version {one['version']}" + (f" ({one['note']})" if one["note"] else "")
@@ -292,7 +292,7 @@ def _check_commit(commit: str) -> str:
 
 
 def _find_commit(file: str) -> str:
-    """Return the current commit of the folder of the file; with a remark if git has another content of the file."""
+    """Return the current commit of the file's folder, with a remark if the file has uncommitted changes."""
     path = Path.cwd() / file
     folder = Path.cwd() if file == "-" else path.resolve().parent
     commit = _ask_git(folder, "rev-parse", "HEAD")

@@ -23,7 +23,7 @@ from yaml.events import (
 )
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-# The cases of a tenant have at most 8 MiB, and YAML quotes what JSON has quoted.
+# The cases of a tenant have at most 8 MiB of JSON, and the quoting of YAML can make them longer.
 MOST_BYTES_OF_CASES: Final = 24 * 1024 * 1024
 DEEPEST: Final = 64
 MOST_VALUES: Final = 200_000

@@ -18,7 +18,7 @@ Cases = list[dict[str, Any]]
 
 
 class Refused(Exception):
-    """The refusal of a set: the values that cannot be saved, or the kinds that somebody saved since."""
+    """The error for refused policies: the values that cannot be saved, or the kinds that somebody saved meanwhile."""
 
     def __init__(
         self, detail: str, errors: Sequence[Mapping[str, Any]], conflicts: Sequence[Mapping[str, Any]]
@@ -144,7 +144,7 @@ class ServerTarget(Server):
         if status == 200:
             items: list[dict[str, Any]] = found["items"]
             return items
-        # Other refusals, such as of a body that is too large, are about no value.
+        # Other refusals, for example of a body that is too large, concern no single value.
         if status not in (409, 422) or not (found.get("conflicts") or found.get("errors")):
             raise Stop(f"The policies are refused ({describe_refusal(status, found)}).", 2)
         raise Refused(found["detail"], found.get("errors", []), found.get("conflicts", []))

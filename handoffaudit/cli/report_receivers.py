@@ -61,7 +61,7 @@ def make_report(
     made |= {"elsewhere": [_text(path) for path in elsewhere]} if elsewhere else {}
     made |= {} if response is None else {"response_text": cut_response(response)}
     if "content" in file and len(dump_report(made)) > LONGEST_BODY:
-        made["file"] = {"exists": True, "error": f"written out it is longer than {LONGEST_BODY:,} bytes"}
+        made["file"] = {"exists": True, "error": f"the report with the file is longer than {LONGEST_BODY:,} bytes"}
     return made
 
 

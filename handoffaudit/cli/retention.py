@@ -183,7 +183,7 @@ def _counts(one: "Erasure") -> dict[str, Any]:
 
 
 def _work(one: "Erasure", while_state: str) -> "Erasure":
-    """Work on erasures until this one leaves the state. A worker may do the work instead, so wait between tries."""
+    """Work on erasures until `one` leaves the state. A worker may do the work instead, so wait between tries."""
     from handoffaudit.diagnostics import erasure
 
     progress = ProgressLine()

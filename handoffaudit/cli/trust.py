@@ -37,7 +37,8 @@ def verify_log(tenant: str | None, checkpoint: Path | None, key: str | None, *, 
     """Check the audit log and the seals of decisions and verdicts. Exits with 1 if something was changed or is missing.
 
     Each row that was changed, removed or added is named. Somebody who can write to the database and knows the seal key
-    can make a log that this command accepts. Without the key, a removed tail is found only with --checkpoint.
+    can make a log that this command accepts. If somebody without the key removed the newest rows, only --checkpoint
+    shows it.
     """
     start_with_database()
     from handoffaudit.accounts.models import Tenant
@@ -154,7 +155,8 @@ def show(*, as_json: bool) -> None:
 def rotate(*, lost: bool) -> None:
     """Make a new key. The change is a seal that the old and the new key sign.
 
-    With HANDOFFAUDIT_SEAL_KEY, the command prints the new value on standard output: set it on every node, and restart.
+    If HANDOFFAUDIT_SEAL_KEY is set, the command prints the new value on standard output: set the variable to it on
+    every node, and restart.
     """
     start_with_database()
     from handoffaudit.trust import seals, signatures
@@ -173,7 +175,7 @@ def rotate(*, lost: bool) -> None:
         draft.replace(folder / signatures.KEY_FILE)
     else:
         click.echo(new.secret)
-    click.echo(f"{number:,} chains of seals go on with the key {new.key_id}.", err=True)
+    click.echo(f"{number:,} chains of seals continue with the key {new.key_id}.", err=True)
 
 
 @click.command(
@@ -270,5 +272,5 @@ def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
 
 
 def _printable(line: str) -> str:
-    """Return a line without line breaks and codes of terminals: a forged bundle could write lines of its own."""
+    """Replace line breaks and control characters, because a forged bundle could write lines of its own."""
     return "".join(sign if sign.isprintable() else "\ufffd" for sign in line)

@@ -288,7 +288,7 @@ def load_sample(supervisor: Supervisor) -> None:
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
     for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.serve.setup", "--samples"]):
         if not run_beside(supervisor, [sys.executable, "-P", "-m", *what]):
-            warn("The sample was not loaded in full: start again with --sample, which takes up what is missing.")
+            warn("The sample was not loaded in full: start again with --sample to load the rest.")
         if supervisor.stopping:
             return
 

@@ -38,10 +38,9 @@ def backup(file: Path) -> None:
 
     The command checks the copy before it creates FILE. A damaged copy is an error, and FILE is not written.
 
-    Also keep the files secret-key and seal-key of the data folder: without the first, everybody must sign in again, and
-    the second signs the seals. To restore, stop the
-    server, put FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the
-    server.
+    Also keep the files secret-key and seal-key of the data folder: without secret-key, everybody must sign in again,
+    and seal-key signs the seals. To restore, stop the server, put FILE back as handoffaudit.sqlite3, remove the files
+    beside it that end in -wal and -shm, and start the server.
     """
     if os.environ.get("DATABASE_URL"):
         raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')
@@ -133,11 +132,11 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
     elif not found.wrong:
         click.echo(f"All {found.rows:,} counts are right.")
     elif check:
-        click.echo(f"{found.wrong:,} of {found.rows:,} counts are wrong: run handoffaudit recount to put them right.")
+        click.echo(f"{found.wrong:,} of {found.rows:,} counts are wrong: run handoffaudit recount to correct them.")
     else:
-        click.echo(f"{found.wrong:,} of {found.rows:,} counts were wrong; they are right now.")
+        click.echo(f"{found.wrong:,} of {found.rows:,} counts were wrong and are corrected.")
     if gone_over is not None and not as_json:
-        click.echo(f"The findings of {gone_over:,} handoffs were gone over.")
+        click.echo(f"The findings of {gone_over:,} handoffs were attributed again.")
     if check and found.wrong:
         sys.exit(1)
 

@@ -56,7 +56,8 @@ def command(
     """Judge handoffs in files locally, without a server.
 
     A FILE holds one document or submission, or one per line (JSONL), or a JSON array of them; gzip is recognised, and -
-    is standard input. In a file with several documents, those without findings are only counted, except with --json.
+    is standard input. In a file with several documents, documents without findings are only counted, except with
+    --json.
 
     All files are judged, even if one of them is unreadable. Exits with 2 if a file was unreadable, otherwise with 1 if
     a handoff is rejected, otherwise with 0. A held handoff waits for a person and is not an error.

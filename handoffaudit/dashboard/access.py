@@ -1,7 +1,7 @@
-"""Who may open a page, the rendering of pages in the reader's time zone and of parts for htmx, and the error pages.
+"""Access to pages by role, the rendering of pages and htmx partials in the reader's time zone, and the error pages.
 
-Pages show moments in the time zone of the person or browser. Charts, periods and filters stay in UTC, because counts
-are by hours and days in UTC.
+Pages show moments in the time zone of the person or browser. Charts, periods and filters stay in UTC, because handoffs
+are counted per hour and per day in UTC.
 """
 
 import re
@@ -57,7 +57,7 @@ def browser_zone(request: HttpRequest) -> str:
 
 
 def zone_of(request: HttpRequest, person: Person) -> tzinfo:
-    """Return the time zone that the person chose, or else the one of the browser, or else UTC."""
+    """Return the person's chosen time zone, or else the browser's, or else UTC."""
     name = person.time_zone if is_zone(person.time_zone) else browser_zone(request)
     return ZoneInfo(name) if name and name != "UTC" else UTC
 
@@ -82,7 +82,7 @@ def current_zone() -> tzinfo:
 
 
 def is_htmx(request: HttpRequest) -> bool:
-    """Return whether the response may be a part of a page; htmx requests whole pages to restore its history."""
+    """Return whether the response may be a partial; to restore its history, htmx requests the whole page."""
     return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
 
 
@@ -99,14 +99,14 @@ def render_page(
     partials: Collection[str] = (),
     status: int = 200,
 ) -> HttpResponse:
-    """Render the page, or the partial of its template that is named like the requested element.
+    """Render the page, or only the partial that has the name of the requested element.
 
     `partials` names the partials that a request may ask for alone.
     """
     target = target_of(request)
     name = f"{template}#{target}" if target in partials else template
     response = render(request, name, dict(context), status=status)
-    # Both responses need the header, because one address has two bodies.
+    # Caches must keep the page and its partials apart, because all have the same address.
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
 
@@ -164,7 +164,7 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
 
 
 def find_member(request: HttpRequest) -> TenantMembership | None:
-    """Return the membership of the person in the tenant of the address, or None, even where the address has no page."""
+    """Return the membership of the person in the tenant of the address, or None. The address need not have a page."""
     head, slug, *_ = [*request.path.strip("/").split("/"), "", ""]
     user = getattr(request, "user", None)
     if head != "t" or not re.fullmatch(r"[-\w]+", slug, re.ASCII) or user is None or not user.is_authenticated:
@@ -180,7 +180,7 @@ def _member(request: HttpRequest, slug: str) -> TenantMembership:
 
 
 def _membership(request: HttpRequest, slug: str) -> TenantMembership | None:
-    # One query finds the tenant of the address and the tenants of the menu, because nearly everybody has few.
+    # Most people have few tenants, so one query reads the tenant of the address and the tenants of the menu.
     of_person = Membership.objects.select_related("tenant").filter(person=request.user.pk)
     listed = list(of_person.order_by("tenant__name")[:MOST_TENANTS])
     membership = next((one for one in listed if one.tenant.slug == slug), None)
@@ -202,7 +202,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _refused(request, "403.html", 403, str(exception))
 
 
-# An id of a handoff in an address, even if it is mistyped.
+# The path of a handoff's page, also with a mistyped id.
 _HANDOFF_PATH = re.compile(r"/t/[-\w]+/handoffs/([^/]{1,100})/?", re.ASCII)
 
 
@@ -218,7 +218,7 @@ def broken(request: HttpRequest) -> HttpResponse:
 
 
 def _refused(request: HttpRequest, template: str, status: int, reason: str = "", handoff: str = "") -> HttpResponse:
-    # A member keeps the menu to continue from here; for everybody else the tenant does not exist.
+    # A member gets the menu to go on from the error page. To everybody else, the tenant must seem not to exist.
     if not hasattr(request, "who") and (who := find_member(request)):
         request.who = who  # type: ignore[attr-defined]
     return render(request, template, {"reason": reason, "handoff": handoff}, status=status)

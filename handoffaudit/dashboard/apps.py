@@ -4,7 +4,7 @@ from django.apps import AppConfig
 from django.template import Origin
 from django.template.loaders.filesystem import Loader
 
-# White space shows in the elements of the first alternative.
+# The first alternative matches elements in which white space is visible.
 _INDENTATION = re.compile(r"(<(pre|textarea)\b.*?</\2>)|(?<=\n) +", re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""The page Connect: lines to copy for each way, their key, the first handoff as it arrives, and the sample tenant."""
+"""The Connect page: the code to copy for each way, its key, the first handoff that arrives, and the sample tenant."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ from handoffaudit.handoffs.models import WAITING_STATES, ActorKind, Event, Hando
 
 MOST_ADMINS: Final = 5
 
-# The page waits this long for the first handoff of a new key that it was not asked about.
+# An address without a key waits for the first handoff of the newest key, if the key was created this recently.
 LATELY: Final = timedelta(hours=24)
 
 _LONGEST_NUMBER: Final = 14
@@ -45,7 +45,7 @@ MEANING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The handoff that a page waits for: the first one since a time, of one key where `key` is set."""
+    """The handoff that a page waits for: the first since a time or, with `key`, the first of this key."""
 
     way: Way
     key: Key | None
@@ -125,7 +125,7 @@ def _first_since(tenant: Tenant, key: Key | None, since: datetime) -> Handoff | 
 @require_role(Role.VIEWER)
 @require_safe
 def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the lines of one way; the secret is in them if the page before created or showed the key."""
+    """Show the code of one way, with the secret if the previous page created or showed the key."""
     about, secret = accounts.take_secret(request, who, "connect")
     found = watch(request, who)
     server = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
@@ -149,7 +149,7 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def arrived(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the section that waits, where a handoff arrived or was judged since."""
+    """Answer with the section of the first handoff if the handoff arrived or was judged since the last answer."""
     found = watch(request, who)
     if request.GET.get("seen", "") == found.seen:
         return live.answer(request, who)
@@ -160,7 +160,7 @@ def arrived(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_POST
 def make_key(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Create an API key with the scopes of a way; the next page has its secret in the lines to copy."""
+    """Create an API key with the scopes of a way; the next page shows the code with the secret."""
     way = find_way(request.POST.get("with", ""))
     try:
         key, secret = keys.create(
@@ -179,7 +179,7 @@ def make_key(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_POST
 def use_key(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Take the secret of a new key along to a way, from the page that shows the secret."""
+    """Redirect to the code of a way with the secret of a new key, which the previous page showed."""
     way, secret = find_way(request.POST.get("with", "")), request.POST.get("secret", "")
     key = Key.objects.filter(tenant=who.tenant, revoked_at=None, secret_hash=keys.digest(secret)).first()
     if key is None:
@@ -195,7 +195,7 @@ def _redirect_with_key(request: HttpRequest, who: TenantMembership, way: Way, ke
 
 
 def _free_name(tenant: Tenant, label: str) -> str:
-    """Return the label, with a number if a key has this name: arrivals are found by the name of their key."""
+    """Return the label, with a number if a key already has this name, because arrivals are found by the key's name."""
     taken = set(Key.objects.filter(tenant=tenant, name__startswith=label).values_list("name", flat=True))
     numbered = (f"{label} {number}" for number in range(2, len(taken) + 3))
     return next(name for name in (label, *numbered) if name not in taken)

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from handoffaudit.accounts.models import Scope
 
-# The files contain these examples; the page replaces them.
+# The example files contain these values; the page replaces them with the reader's own.
 EXAMPLE_SERVER: Final = "http://127.0.0.1:8000"
 EXAMPLE_KEY: Final = "YOUR_KEY"
 
@@ -43,8 +43,8 @@ class Way:
     """A way to connect agents.
 
     `packages` are the distributions to install; without packages, nothing is installed and the code itself names the
-    server and the key. `sees`, `misses` and `gate` hold one sentence or two each. `guide` is the name of a guide
-    of Help. `delay` says when handoffs appear that come later than the answer to their sender.
+    server and the key. `sees`, `misses` and `gate` hold one sentence or two each. `guide` is the name of a guide of
+    Help. `delay` says when handoffs appear, for ways whose handoffs are made after the sender got its answer.
     """
 
     name: str

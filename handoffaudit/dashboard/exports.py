@@ -50,7 +50,7 @@ from handoffaudit.validation.logs.lines import agents_of, events_of, level_of, p
 F = TypeVar("F", bound=FilterSet)
 
 # A download occupies one of the server's 32 threads until the reader has received the whole file. `MOST_READ` limits
-# the downloads that are being read. `MOST_AT_ONCE` limits all, with those whose reader has stopped reading.
+# the downloads whose reader is still reading; `MOST_AT_ONCE` also counts stalled downloads.
 MOST_OF_PERSON = 2
 MOST_OF_TENANT = 4
 MOST_READ = 8
@@ -72,7 +72,7 @@ _lock = threading.Lock()
 
 
 class TooMany(Exception):
-    """Too many downloads are running; the message says whose."""
+    """The error for too many downloads. The message says which limit is reached: person, tenant or server."""
 
 
 class Parts:

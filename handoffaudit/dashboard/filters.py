@@ -16,7 +16,7 @@ from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import build_url, join_query
 from handoffaudit.diagnostics.agents import Agent
 from handoffaudit.diagnostics.file_stats import OTHER
-from handoffaudit.filter_fields import FilterError, Order, SortFilter
+from handoffaudit.filter_fields import FilterError, Order, SortFilter, quote_blanks
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.periods import OFFERED_PERIODS, Window, format_utc, window_of
@@ -152,7 +152,9 @@ class SortedPage:
 
 
 # Most addresses of a page contain the same few agents, rule codes and types.
-_quoted = lru_cache(maxsize=2048)(quote_plus)
+@lru_cache(maxsize=2048)
+def _quoted(value: str) -> str:
+    return quote_plus(quote_blanks(value))
 
 
 @lru_cache(maxsize=512)

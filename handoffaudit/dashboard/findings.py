@@ -44,12 +44,17 @@ from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers import entry_of
 
-# Each sign has a tone and an icon, so that a shape and a word convey it and not only the colour.
+# Each sign has a tone and an icon, so that signs differ in more than their colour.
 SIGNS = {
     "regressed": ("regressed", "bad", "warning", "It was muted, and has grown since"),
     "muted": ("muted", "quiet", "skipped", "It counts as noise until it grows"),
     "new": ("new", "wait", "info", "Seen first within the last 24 hours"),
-    "growing": ("growing", "wait", "diagnostics", "The last 7 days have at least half as many again as the 7 before"),
+    "growing": (
+        "growing",
+        "wait",
+        "diagnostics",
+        "Handoffs in 7 days: at least 1.5 times the 7 days before",
+    ),
 }
 
 _UNTIL_NAMES = {
@@ -171,12 +176,12 @@ def answer(
     return render_page(request, GROUP_TEMPLATE, context, status=status)
 
 
-# The search for a handoff that passed begins with each of this many handoffs that failed.
+# `find_accepted` is called for at most this many of the newest failed handoffs.
 _LOOKED_AT: Final = 3
 
 
 def _pair_of(group: FindingGroup, newest: Sequence[Handoff]) -> Pair | None:
-    """Return the newest failed handoff for which one of the same route and type passed, beside the one that passed."""
+    """Return a failed handoff and an accepted handoff of its route and type: the newest such pair, or None."""
     for failed in newest[:_LOOKED_AT]:
         if passed := find_accepted(failed, without=group.code):
             return Pair.of(passed, failed)

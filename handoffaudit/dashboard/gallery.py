@@ -48,7 +48,7 @@ _LONG = tuple(f"agent_{number}" for number in range(1, 15))
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A drawing with the module that draws it and its use; `narrow` is the drawing for phones, where it differs."""
+    """A drawing with its module and its use; `narrow` is the drawing for phones (None: `wide`)."""
 
     name: str
     module: str
@@ -265,7 +265,7 @@ class Said:
 MESSAGES = (
     Said("success", "Approved. The sender was notified."),
     Said("warning", "2 of 14 were not decided: somebody else decided first."),
-    Said("error", "Approving what was rejected needs a note."),
+    Said("error", "Approving a rejected handoff needs a note."),
     Said("info", "A dry run of this draft is running: 40 of 200 handoffs are judged."),
 )
 

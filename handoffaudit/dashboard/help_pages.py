@@ -149,7 +149,7 @@ def _operation(described: Mapping[str, Any], path: str, method: str, one: Mappin
 
 
 def _short(operation_id: str) -> str:
-    """Shorten the id of an operation: ninja names a view that exists in two modules by its full path."""
+    """Return the operation's short id: ninja puts the module before the name of a view that exists in two modules."""
     return operation_id.rpartition("_alerts_")[2] or operation_id
 
 

@@ -26,7 +26,7 @@ from handoffaudit.handoffs.review.queue import count_pressing
 
 # The script static/js/live.js sends at most this many rows.
 MOST_ROWS = 100
-# A person or a worker moves handoffs out of these states; handoffs in the other states hardly change.
+# A person or a worker moves handoffs out of these states. Handoffs rarely leave the other states.
 MOVING = (State.RECEIVED, State.VALIDATING, State.HELD, State.REJECTED)
 
 # The id of a handoff, the version that the page shows, and the place of the state on the page.
@@ -34,14 +34,14 @@ _STATE_TOKEN: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-z]{1,18
 
 
 def token_of(handoff: Handoff) -> str:
-    """Return the id and the version of a row that may still change; empty for a handoff that hardly will."""
+    """Return the id and the version of a row that may still change; an empty text for a handoff that rarely changes."""
     return f"{handoff.pk.hex}.{handoff.version}" if handoff.state in MOVING else ""
 
 
 def render_state(handoff: Handoff, place: object) -> SafeString:
     """Render the state of a handoff as an element that each live answer can replace.
 
-    `place` distinguishes the places of a page that show the same handoff. It has digits and lower-case letters.
+    `place` distinguishes the places of a page that show the same handoff; it consists of digits and lower-case letters.
     """
     pk, version = handoff.pk.hex, handoff.version
     return format_html(
@@ -85,7 +85,7 @@ def number_seen(request: HttpRequest, name: str) -> int:
 
 
 def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "handoff") -> list[str]:
-    """Return the element with the count of new rows, where the count differs from the one shown.
+    """Return the element with the count of new rows, if the count differs from the shown count.
 
     `what` names the rows for screen readers.
     """
@@ -114,7 +114,7 @@ def invalid_filter(bad: FilterError) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer live updates for pages of which only the menu and states change."""
+    """Answer live updates for pages of which only the menu and the states of handoffs change."""
     try:
         return answer(request, who)
     except FilterError as bad:
@@ -122,7 +122,7 @@ def live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _states(request: HttpRequest, who: TenantMembership) -> list[str]:
-    """Return the states of `render_state` that changed."""
+    """Return the changed states among those that `render_state` rendered."""
     tokens = request.GET.get("rows", "").split("~")[:MOST_ROWS]
     shown = [match.groups() for token in tokens if (match := _STATE_TOKEN.fullmatch(token))]
     if not shown:

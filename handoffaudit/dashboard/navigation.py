@@ -1,4 +1,4 @@
-"""The menu, the context for the frame of every page, preferences, and the addresses of agents and traces."""
+"""The menu, the context of every page's frame, preferences, and the addresses of agents and traces."""
 
 import os
 import shlex
@@ -84,7 +84,7 @@ def preferences(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_POST
 def time_zone(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Keep the time zone that the person chose; an empty one is that of the browser."""
+    """Keep the time zone that the person chose; an empty value stands for the browser's time zone."""
     name = request.POST.get("zone", "")
     if name and not access.is_zone(name):
         messages.error(request, f"{name[:64]!r} is not a time zone. Choose one of the list, such as Europe/Paris.")
@@ -111,9 +111,9 @@ def _keep(response: HttpResponse, cookie: str, chosen: str, known: Sequence[str]
 class Page:
     """A page of the menu.
 
-    `name` is the name of its URL, and `key` follows `g` in its shortcut. `sections` holds the beginnings of the paths,
-    after the tenant, that belong to the page; the longest one counts. People below the role `least` get the page named
-    `otherwise`, if there is one, in its place.
+    `name` is the name of its URL, and `key` follows `g` in its shortcut. `sections` holds path prefixes, after the
+    tenant, that belong to the page; the longest matching prefix decides. People below the role `least` get the page
+    named `otherwise` instead, if it is set.
     """
 
     name: str
@@ -191,7 +191,7 @@ _SECTIONS = {section: page.name for page in _PAGES for section in page.sections}
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A page among the tabs of a page of the menu; `name` is the name of its URL, and `show` its part of that page."""
+    """A page among the tabs of a menu page. `name` is its URL name, and `show` the value of its `show` parameter."""
 
     name: str
     label: str
@@ -249,13 +249,13 @@ def _menu(slug: str, allowed: Collection[tuple[Page, str]]) -> Sequence[tuple[st
 
 
 def page_of(path: str) -> str:
-    """Return the name of the menu page to which a path, after the tenant, belongs; an empty string if to none."""
+    """Return the name of the menu page to which a path, after the tenant, belongs; an empty string if there is none."""
     parts = path.strip("/").split("/")
     beginnings = ("/".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((_SECTIONS[one] for one in beginnings if one in _SECTIONS), "")
 
 
-# The id of the panel beside a list. A page that is loaded into it has another layout.
+# The id of the panel beside a list. A page that is loaded into the panel has another layout.
 PANEL = "panel"
 
 
@@ -280,7 +280,7 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def _data_option() -> str:
-    """Return the option that points a command at this server's data; empty if the data is in the default folder."""
+    """Return the command-line option for this server's data folder; empty for the default folder."""
     elsewhere = usual_data_folder() != settings.DATA_FOLDER and not os.environ.get("DATABASE_URL")
     return f" --data {shlex.quote(str(settings.DATA_FOLDER))}" if elsewhere else ""
 

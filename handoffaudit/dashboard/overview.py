@@ -54,7 +54,7 @@ class TopAgent:
 
 
 def top_agents(tenant: Tenant, since: datetime, until: datetime, period: str) -> list[TopAgent]:
-    """Return the agents that sent the most handoffs; `period` is passed on to the links to their pages."""
+    """Return the agents that sent the most handoffs; the links to their pages carry `period`."""
     found = busiest_agents(tenant, hour_of(since), until, MOST_AGENTS)
     most = max((one.number for one in found), default=1)
     return [
@@ -79,7 +79,7 @@ MOST_NEWS = 8
 
 MOST_MARKS = 20
 
-# The policies by which handoffs are judged, with the name of their pages.
+# The policies of `news.JUDGED_BY`, with the name of their pages.
 _POLICIES: Final[Mapping[str, tuple[str, str]]] = {
     Kind.STRICTNESS: ("Strictness", "strictness"),
     Kind.RULES: ("Rules", "rules"),
@@ -93,7 +93,7 @@ OFFERED = ("24h", "7d", "30d")
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The number of handoffs in a state; `difference` is to the previous period, None if there is none."""
+    """The number of handoffs in a state; `difference` compares with the previous period (None: no comparison)."""
 
     state: str
     number: int
@@ -101,7 +101,7 @@ class Stat:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the number counts all handoffs in the state now, whenever they came, without a difference."""
+        """Return whether the number counts all handoffs in the state now, whenever they arrived."""
         return self.state in WAITING_STATES
 
 
@@ -128,7 +128,7 @@ class Shown:
 def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     period, bad = choose_period(request.GET.get("period", "") or "24h", OFFERED)
     until = timezone.now()
-    # The period and the one before it are those of the reports.
+    # The reports use the same period and previous period.
     window = window_of({"period": period.name}, until)
     since = window.since
     unjudged = stats.count_unjudged(who.tenant)
@@ -159,8 +159,8 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int]) -> dict[str, Any]:
     """Return the numbers by state, and their differences to the previous period.
 
-    `figures` holds the states of `ORDER`, and other states where they have handoffs. `seen` joins all
-    numbers, to find out whether a page shows older ones.
+    `figures` holds the states of `ORDER`, and other states where they have handoffs. `seen` joins all numbers into one
+    text, by which a poll detects that a page shows older numbers.
     """
     shown = [state for state in State if state in ORDER or totals.get(state)]
     is_comparable = any(before.values())
@@ -181,9 +181,9 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
 
 
 def _attention(who: TenantMembership, waits: stats.Waiting, since: datetime) -> dict[str, Any]:
-    """Return the items that need attention now. The `waits` of the context joins the numbers that decisions change."""
+    """Return the items that need attention now. `waits` in the context joins the numbers that decisions change."""
     for_review, model = waiting(who.tenant, MOST_COUNTED), status.load_status(who.tenant)
-    # Without a key nothing is checked, and the page shows neither number.
+    # Without a key, the LLM checks nothing, and the page shows neither number.
     is_checked = model.standing is not status.Standing.NO_KEY
     return {
         "waiting": waits,
@@ -212,7 +212,7 @@ def _newer(
     parts: list[str] = []
     if request.GET.get("seen", "") != figures["seen"]:
         parts.append(render_to_string("dashboard/overview/page.html#figures", figures, request))
-    # A page that was loaded before an upgrade does not say what it shows.
+    # A page that was loaded before an upgrade does not send what it shows.
     if request.GET.get("waits", "") not in ("", _join_waits(waits)):
         context = figures | _attention(who, waits, shown.since)
         parts.append(render_to_string("dashboard/overview/page.html#attention", context, request))
@@ -300,9 +300,10 @@ def _load_noisy(who: TenantMembership, shown: Shown) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the page that is read again if a number of handoffs changed.
+    """A part of the page that is rendered again if the counts of handoffs changed.
 
-    A request says by `name` which numbers the page shows. `key` is the list in the context, for parts that are lists.
+    The request parameter `name` says which counts the page shows (`seen` of `_stats`). For a part that is a list, `key`
+    is the name of the list in the context.
     """
 
     name: str
@@ -366,7 +367,6 @@ def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
             f"{reverse('dashboard:policy_history', args=[slug])}?kind={one.kind}",
         )
         for one in news.policies
-        if one.kind in _POLICIES
     ]
     lines += [
         NewsLine(

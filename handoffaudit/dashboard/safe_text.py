@@ -13,7 +13,7 @@ _SHOWN_AS_CODE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def readable(text: str) -> str:
-    """Return the text with control, direction and surrogate characters as `⟨U+202E⟩`.
+    """Return the text with control, direction and surrogate characters replaced by their code points, as `⟨U+202E⟩`.
 
     Line breaks and tabs stay.
     """
@@ -46,7 +46,7 @@ def as_json(value: Any) -> str:
 
 
 def weight(text: str) -> int:
-    """Return how many bytes the text takes on a page; a sender can make each character take twelve."""
+    """Return how many bytes the text takes on a page, where one character can take up to twelve."""
     return len(escape(text).encode("utf-8", "replace"))
 
 

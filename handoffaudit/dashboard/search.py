@@ -24,7 +24,7 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers import CATALOGUE
 
 LONGEST: Final = 200
-# The most results of each kind, and how long the statements of one search may take.
+# The most results of each kind, of text matches and of further agents, and the seconds of one search.
 MOST: Final = 6
 MOST_TEXTS: Final = 20
 MOST_AGENTS: Final = 50
@@ -37,7 +37,7 @@ MENU: Final = "command-results"
 class Hit:
     """One result: a link or, if it has a `name`, a button that posts `name` and `value` to `href`.
 
-    `handoff` is the handoff that the line under the title describes; without it, the line is `detail`.
+    The line under the title describes `handoff` or, if there is none, is `detail`.
     """
 
     title: str
@@ -159,7 +159,10 @@ def clean(text: str) -> str:
 
 
 def _meant(found: Sequence[HitGroup]) -> Hit | None:
-    """Return the only result that is a handoff or trace or, without any, the only result; None for a button."""
+    """Return the only result among handoffs and traces or, if they have none, the only result of all kinds.
+
+    Return None if that result is a button.
+    """
     every = [hit for group in found for hit in group.hits]
     by_id = [hit for group in found if group.label in (HANDOFFS, TRACES) for hit in group.hits]
     (only,) = by_id if len(by_id) == 1 else every if len(every) == 1 else (None,)
@@ -218,9 +221,9 @@ def _handoff_hit(slug: str, handoff: Handoff) -> Hit:
 
 def _traces(asked: _Search) -> list[Hit]:
     tenant_id, text = asked.who.tenant.pk, asked.text
-    found = stats.list_by_prefix(Handoff, "trace_id", tenant_id, text, MOST)
-    if not found and text != text.lower():
-        found = stats.list_by_prefix(Handoff, "trace_id", tenant_id, text.lower(), MOST)
+    spellings = dict.fromkeys((text, text.lower(), text.upper()))
+    listed = (stats.list_by_prefix(Handoff, "trace_id", tenant_id, one, MOST) for one in spellings)
+    found = next(filter(None, listed), [])
     newest = [asked.handoffs.filter(trace_id=one).order_by("-id").first() for one in found]
     return [Hit(one, build_trace_url(asked.slug, one), handoff=row) for one, row in zip(found, newest, strict=True)]
 
@@ -228,7 +231,7 @@ def _traces(asked: _Search) -> list[Hit]:
 def _agents(asked: _Search) -> list[Hit]:
     tenant, sources, targets = asked.who.tenant, set(asked.known.sources), set(asked.known.targets)
     if stats.MENU_LENGTH in (len(sources), len(targets)):
-        # The known agents are limited. Further agents are found by the beginning of their names.
+        # `known` lists a limited number of agents. Further agents are found by the beginning of their names.
         more = stats.list_agents_from(tenant, asked.text, MOST_AGENTS)
         sources, targets = sources.union(more[0]), targets.union(more[1])
     found = _best(sources | targets, asked.text)
@@ -250,7 +253,7 @@ def _types(asked: _Search) -> list[Hit]:
 
 
 def _best(values: set[str], text: str) -> list[str]:
-    """Return the values that contain the text in any letter case: equal first, then those that begin with the text."""
+    """Return the values that contain the text, ignoring case: equal values first, then values that begin with it."""
     wanted = text.casefold()
     found = [(value.casefold(), value) for value in values if wanted in value.casefold()]
     ordered = sorted(found, key=lambda one: (one[0] != wanted, not one[0].startswith(wanted), one))

@@ -84,7 +84,7 @@ class CredentialField(forms.JSONField):
 
 
 class _PasskeyForm(forms.Form):
-    """A form with a credential, which is refused instead of failing if it is not what browsers send."""
+    """A form with a credential. A credential that no browser would send is refused and causes no server error."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": ""} | kwargs)
@@ -164,7 +164,9 @@ class PasskeySignIn(passkey_views.LoginWebAuthnView):  # type: ignore[misc]
     def form_valid(self, form: forms.Form) -> Any:
         passkey = form.cleaned_data["credential"]
         if sign_in.is_provider_only(passkey.user):
-            messages.error(self.request, f"Sign in through {settings.OIDC_NAME}, not with a passkey alone.")
+            # Without the provider, its decision to close an account still counts.
+            way = f"Sign in through {settings.OIDC_NAME}" if settings.OIDC_ISSUER else "Ask an administrator for a link"
+            messages.error(self.request, f"{way}: your passkey alone does not sign you in.")
             return redirect("account_login")
         login = Login(user=passkey.user, redirect_url=get_next_redirect_url(self.request))
         return perform_passwordless_login(self.request, passkey, login)
@@ -212,7 +214,7 @@ class NewApp(ActivateTOTPView):  # type: ignore[misc]
 
 
 def _own(view: Any) -> Any:
-    """Return a view of the class for signed-in people, which no browser stores and which takes small forms only."""
+    """Return a view of the class for signed-in people. No browser stores its pages, and it accepts only small forms."""
 
     def bounded(request: HttpRequest, **kwargs: Any) -> Any:
         if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST_FORM:
@@ -224,9 +226,9 @@ def _own(view: Any) -> Any:
 
 
 def _confirmed(view: Any) -> Any:
-    """Return an own view that changes factors. Who has nothing to confirm with needs a fresh sign-in.
+    """Return an own view that changes factors. A person who has nothing to confirm with needs a recent sign-in.
 
-    django-allauth lets people without a password and a factor change them unasked.
+    Without this check, django-allauth lets people with neither a password nor a factor make changes unasked.
     """
 
     def checked(request: HttpRequest, **kwargs: Any) -> Any:

@@ -1,8 +1,8 @@
 """Actions on the selected rows of lists: reassign, judge again, mute, hold, and declare a role.
 
-Each action first shows a page that names the number, and acts on its form. Decisions are in `dashboard/review/bulk.py`,
-files in `dashboard/exports.py`.
-An action on handoffs takes the handoffs of selected traces, too.
+Each action first shows a page that names the number of rows, and acts when the form of that page is sent. An action on
+handoffs also accepts traces, and then acts on their handoffs. Decisions are in `dashboard/review/bulk.py`, files in
+`dashboard/exports.py`.
 """
 
 import re
@@ -81,7 +81,7 @@ _LONGEST_QUERY: Final = 2000
 
 
 class Action(NamedTuple):
-    """The words of an action on its page: title, button, and the label and length of its note, if it has one."""
+    """The words of an action on its page: title, button, and the label and length of its note. `note` may be empty."""
 
     title: str
     button: str
@@ -108,7 +108,7 @@ _LOG_LINE: Final = re.compile(r"([0-9a-f]{32}):([0-9]{1,12})")
 class Selection:
     """The selected rows of the list `page`, as the form sent them; `back` is the address of the list.
 
-    `noun` says what a row is: the handoffs of selected traces are rows, too.
+    `noun` names a row. It names a handoff, too, if the rows are the handoffs of selected traces.
     """
 
     page: str
@@ -129,9 +129,9 @@ class Selection:
 
     @classmethod
     def of_handoffs(cls, request: HttpRequest, who: TenantMembership, among: Q) -> "Selection":
-        """Read the selected handoffs, or those of the selected traces that fulfil `among`.
+        """Read the selected handoffs, or the handoffs of the selected traces that match `among`.
 
-        The page that asks for confirmation sends handoffs, so it acts on those that it named.
+        The confirmation page sends the handoffs back, so that the action applies to exactly the handoffs that it named.
         """
         page = _page_of(request)
         found = cls.of(request, who, page)
@@ -186,7 +186,7 @@ class Selection:
 
 
 def _clean_query(page: str, asked: QueryDict) -> str:
-    """Return the filters of a list, or the period and order of Agents, without what the list does not understand."""
+    """Return the filters of a list, or the period and order of Agents, or an empty text if the list refuses them."""
     try:
         if page == "agents":
             period = urlencode(window_of(asked, timezone.now()).query)
@@ -201,7 +201,7 @@ def list_of_traces(tenant: Tenant, traces: Sequence[str], among: Q, most: int) -
     rows = queries.of_tenant(tenant).filter(among, trace_id__in=spell_traces(traces)).order_by("-id")
     found = tuple(f"{pk}:{version}" for pk, version in rows.values_list("pk", "version")[: most + 1])
     if not found:
-        raise FilterError("select", pluralize(len(traces), "trace"), "none of their handoffs is one for this action.")
+        raise FilterError("select", pluralize(len(traces), "trace"), "the action applies to none of their handoffs.")
     if len(found) > most:
         raise FilterError(
             "select", pluralize(len(traces), "trace"), f"they have more than {most} handoffs: select fewer."
@@ -231,14 +231,17 @@ def _page_of(request: HttpRequest) -> str:
 
 
 def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counter[str]]:
-    """Act on each row; return how many were changed, and why the others were not. Raise refusals of the form."""
+    """Call `act` on each row; return the number of changed rows, and the reasons of the others with their counts.
+
+    Errors that concern the whole form, such as a missing note, are raised.
+    """
     done, refused = 0, Counter[str]()
     for row in rows:
         try:
             act(row)
             done += 1
         except (ReviewError, Refused) as error:
-            # A wrong value of the form concerns every row.
+            # The error concerns a value of the form, and so every row.
             if isinstance(error, WrongInput) or getattr(error, "field", "") in ("note", "reason", "until"):
                 raise
             refused[error.message] += 1
@@ -252,7 +255,7 @@ def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counte
 def _finish(
     request: HttpRequest, selection: Selection, what: str, done: int, refused: Counter[str]
 ) -> HttpResponseRedirect:
-    """Tell what was done, and return to the list."""
+    """Report the result, and return to the list."""
     if done:
         messages.success(request, f"{pluralize(done, selection.noun)} {what}.")
     for reason, number in refused.most_common(5):

@@ -74,7 +74,7 @@ class SignOut(LogoutView):  # type: ignore[misc]
 
 
 def refuse_many(request: HttpRequest) -> HttpResponse | None:
-    """Return a refusal if one address begins too many sign-ins, because each of them makes a session."""
+    """Return a refusal if one address begins too many sign-ins, because each sign-in creates a session."""
     refused: HttpResponse | None = ratelimit.consume_or_429(
         request, app="allauth.account", action="begin_sign_in", limit_get=True
     )
@@ -208,7 +208,7 @@ def _enter(request: HttpRequest, person: Person | None) -> Any:
     if person is None:
         return render(request, "account/dead_link.html", status=410)
     if request.user.is_authenticated:
-        # The link takes over from whoever is signed in here.
+        # Whoever is signed in here is signed out first: the link may belong to another person.
         logout(request)
     return perform_password_login(request, {"username": person.username}, Login(user=person))
 

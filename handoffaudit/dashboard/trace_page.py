@@ -126,7 +126,7 @@ class ToolCall:
 
     @property
     def query(self) -> str:
-        """Return the query of the table that has the handoff."""
+        """Return the query of the page of the table that has the handoff `before`."""
         first = (self.before.number - 1) // ROWS * ROWS if self.before else 0
         return f"first={first}" if first else ""
 
@@ -203,7 +203,7 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
 
 
 def _open_place(request: HttpRequest, who: TenantMembership, shown: Trace) -> str:
-    """Return the address of the place that `open` names as `<handoff>.<number of the value>`; empty without one."""
+    """Return the address of the place that `open` names as `<handoff>.<number of the value>`; empty for none."""
     reference, _, number = request.GET.get("open", "").partition(".")
     try:
         found = shown.origins[int(number)] if number.isdecimal() else None
@@ -241,7 +241,7 @@ def _drawings(
     handoffs = tuple(replace(one, calls=counts[one.number]) for one in shown.handoffs)
 
     def drawn(name: str, width: int) -> Drawing:
-        # The panel of the list puts a live answer into a page with another address.
+        # A live answer has another address than the page in the panel, so the link names the whole address.
         href = f"{build_url(build_trace_url(slug, shown.trace_id), asked.query(lanes='full'))}#lanes"
         prefix, is_folded = f"lanes-{name}", not asked.is_full
         with_calls = replace(shown, handoffs=handoffs)
@@ -260,18 +260,18 @@ def _drawings(
 def _drawing_context(
     shown: Trace, slug: str, asked: Asked, chosen: Origin | None, calls: Sequence[ToolCall]
 ) -> dict[str, Any]:
-    """Return the context of the drawings and of their sentences; `drawn` is the mark that a live request compares."""
+    """Return the context of the drawings and their descriptions; `drawn` is the mark that a live request compares."""
     first = asked.first if asked.first < len(shown.handoffs) else 0
     return {
         "drawings": _drawings(shown, slug, asked, chosen, calls),
         "drawn": _mark({one.handoff.pk: one.handoff.version for one in shown.handoffs}),
-        # The sentence of a handoff follows the one that names the agents.
+        # The first sentence names the agents. The sentences of the handoffs follow.
         "words": f"{first + 1}:{first + ROWS + 1}",
     }
 
 
 def _table(shown: Trace, asked: Asked) -> dict[str, Any]:
-    """Return the context of the table: some handoffs, and the queries of the tables before and after."""
+    """Return the context of the table: some handoffs, and the queries of the previous and the next part."""
     rows, first = _rows(shown), asked.first if asked.first < len(shown.handoffs) else 0
     return {
         "number": len(rows),
@@ -320,7 +320,10 @@ def _why(one: Suspect) -> str:
 
 
 def _live_address(who: TenantMembership, shown: Trace, asked: Asked) -> str:
-    """Return the address that reports decisions and later handoffs; what a long trace leaves out is not news."""
+    """Return the address that reports decisions and later handoffs.
+
+    If the page leaves out handoffs of a long trace, only handoffs that arrive from now on are later.
+    """
     after = first_id_at(timezone.now()) if shown.has_more else max(one.handoff.pk for one in shown.handoffs)
     return build_url(build_trace_url(who.tenant.slug, shown.trace_id), asked.query(), f"after={after}")
 
@@ -342,7 +345,7 @@ def _newer_drawings(request: HttpRequest, who: TenantMembership, trace_id: str) 
     count, _, _ = (seen := request.GET.get("drawn", "")).partition(".")
     most = min(int(count), MOST_ON_A_PAGE) if count.isascii() and count.isdigit() and len(count) < 6 else 0
     versions = list_versions(who.tenant, trace_id, most) if most else {}
-    # A handoff that was sent late, between the others, would change their numbers, which the table keeps.
+    # A handoff that was sent late would change the numbers of other handoffs, which the table does not update.
     if not versions or (mark := _mark(versions)) == seen or mark.rpartition(".")[0] != seen.rpartition(".")[0]:
         return []
     shown = load_trace(who.tenant, trace_id, most)

@@ -55,7 +55,7 @@ MOST_NEW = 100
 
 LATEST_START, EARLIEST_START = "-started", "started"
 
-# No other column has an index: the list computes the rest of a row from the handoffs of the trace.
+# Only the id has an index. The list computes the other columns from the handoffs of each trace.
 SORTS = {
     NEWEST: Order("Newest handoff first", ("-id",)),
     OLDEST: Order("Oldest first, by newest handoff", ("id",)),
@@ -65,7 +65,7 @@ SORTS = {
 
 
 class _StatesFilter(ChoiceFilter):
-    """A state; an address may also have several with commas between."""
+    """A state; an address may also have several states, separated by commas."""
 
     def validate(self, value: str) -> None:
         for state in value.split(","):
@@ -74,7 +74,7 @@ class _StatesFilter(ChoiceFilter):
 
 @dataclass(frozen=True, slots=True)
 class TraceFilters(FilterSet):
-    """The filters and the order of the list of traces, which has those with a matching handoff.
+    """The filters and the order of the list of traces. A trace is listed if one of its handoffs matches.
 
     `agent` is the source or the target of the handoff.
     """
@@ -140,13 +140,13 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _live_address(who: TenantMembership, query: str, *, is_counted: bool) -> str:
-    """Return the address that reports changed traces; only the first page of the newest counts newer handoffs."""
+    """Return the address that reports changed traces; `is_counted` adds the count of newer handoffs."""
     after = f"after={first_id_at(timezone.now())}" if is_counted else ""
     return build_url(reverse("dashboard:traces", args=[who.tenant.slug]), query, after)
 
 
 def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the traces of the page that changed, and how many matching handoffs arrived since, in any trace."""
+    """Answer the traces of the page that changed, and how many matching handoffs of any trace arrived since."""
     try:
         parts = _changed_rows(request, who)
         asked = TraceFilters.from_query(request.GET)
@@ -187,7 +187,7 @@ ALL_KINDS: Final = "all"
 
 SHOWN: Final = 12
 
-# The handoffs in the table at a time.
+# The table shows this many handoffs at a time.
 ROWS: Final = 25
 
 MOST_ORIGINS: Final = 200

@@ -60,7 +60,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     ),
     "review": (
         BuiltIn("held", "Held", "view=held", "Held until a person decides"),
-        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not mended by retries"),
+        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not fixed by retries"),
         BuiltIn("rejected", "Rejected", "view=rejected", "Other rejected handoffs, the newest first"),
         BuiltIn("mine", "Assigned to me", "view=mine", "Reassigned to you by somebody else"),
         BuiltIn("second", "Waiting for a second person", "view=second", "Proposed by another person; you may agree"),
@@ -74,7 +74,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
         BuiltIn("waiting", "Waiting for a person", "state=held", "With at least one held handoff"),
     ),
     "logs": (
-        BuiltIn("failures", "Health lines", "kind=health", "What became of the handoff files of agents"),
+        BuiltIn("failures", "Health lines", "kind=health", "Whether the handoff files of agents were used"),
         BuiltIn("errors", "Errors", "level=error", "Lines with the level error"),
         BuiltIn("gate", "Gate", "kind=gate", "Decisions of gates"),
         BuiltIn("bad", "Lines that can't be read", "kind=bad", "Lines in no known format, with the reason"),
@@ -90,9 +90,9 @@ def built_in(page: str, pk: str) -> BuiltIn | None:
 class Tab:
     """One tab above a list.
 
-    `in_force` is true for the current view, and `modified` where its filters were changed since it was saved.
-    `opens` is true for the default view of the list. `number` is how many rows the view has, where the list
-    counts them.
+    `in_force` is true for the current view, and `modified` where its filters were changed since it was saved. `opens`
+    is true for the default view of the list. `number` is how many rows the view has, as text; it is empty if the list
+    does not count them.
     """
 
     view: SavedView | BuiltIn
@@ -127,10 +127,9 @@ class Tab:
 class Tabs:
     """The tabs of a list.
 
-    `address` is the list without filters, and `query` holds its current filters. `fresh` is true if the
-    response is only a part of the page and so must bring the tabs, which lie outside that part. `own` and
-    `everybodys` are the default views that the person and an administrator chose, as keys of a form; None
-    where nobody chose.
+    `address` is the list without filters, and `query` holds its current filters. `fresh` is true if the response is a
+    partial without the tabs, so that the tabs must be sent beside it. `own` and `everybodys` are the default views that
+    the person and an administrator chose, as keys of a form; None if nobody chose one.
     """
 
     page: str

@@ -12,14 +12,15 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.agents import Agent, AgentRoute, TraceStats, agents_of, load_routes
 from handoffaudit.diagnostics.file_stats import FileTally, Pair
-from handoffaudit.diagnostics.models import Attribution, HealthCount
+from handoffaudit.diagnostics.models import Attribution, HealthCount, RetentionRun
 from handoffaudit.handoffs.compiled_queries import sum_rows
-from handoffaudit.handoffs.counts import HOURLY_SOURCES
+from handoffaudit.handoffs.counts import HOURLY_SOURCES, midnight_of
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.periods import TimeBucket, Window
 from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import known_agents
+from handoffaudit.policy.retention import Data
 from handoffaudit.validation.text import nearest
 
 # The report reads at most this many of the newest findings of an agent.
@@ -56,8 +57,8 @@ class AgentReport:
     """The report of one agent in a window.
 
     `origins` lists the agents from which findings were inherited, with the numbers of findings. `files` has one entry
-    for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC). `sampled` means that
-    findings or times cover only the newest handoffs.
+    for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC), without days whose
+    hours retention has added up. `sampled` means that findings or times cover only the newest handoffs.
     """
 
     agent: Agent
@@ -181,6 +182,9 @@ def _count_over_time(window: Window, found: Iterable[_Alike]) -> list[TimeBucket
 
 def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
     rows = HOURLY_SOURCES.read(tenant, window.since, window.until, source_agent_id=name)
+    added_up = RetentionRun.objects.filter(tenant=tenant, kind=Data.HOURLY_COUNTS.value).exclude(removed_before=None)
+    if before := added_up.values_list("removed_before", flat=True).first():
+        rows = rows.filter(hour__gte=midnight_of(before))
     numbers: Counter[int] = Counter()
     for hour, number in rows.values_list("hour", "number"):
         numbers[hour.hour] += number

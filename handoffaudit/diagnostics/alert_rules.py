@@ -156,7 +156,7 @@ def evaluate_all() -> bool:
 
 
 def _is_over(now: datetime) -> Q:
-    """Return the condition that the last evaluation is a minute ago, or in the future because a clock was ahead."""
+    """Return the condition that the last evaluation is a minute old, or in the future because a clock was ahead."""
     return Q(at__lte=now - EVERY) | Q(at__gt=now + EVERY)
 
 
@@ -187,11 +187,12 @@ def _choose_level(row: AlertRule, value: float) -> str:
 
 
 def _settle_silence(tenant: Tenant, silent: list[AlertRule], last: datetime | None, now: datetime) -> None:
-    # For a tenant that never had a handoff, missing handoffs are not a reason for an alert.
-    if silent and last is not None:
-        _settle(tenant, AlertKind.NO_HANDOFFS, ALERT, (now - last).total_seconds(), silent[0], now)
-    else:
+    if not silent:
         _close(tenant, AlertKind.NO_HANDOFFS, now)
+    # For a tenant that never had a handoff, missing handoffs are not a reason for an alert. An open alert stays as it
+    # is if retention has removed the last handoff.
+    elif last is not None:
+        _settle(tenant, AlertKind.NO_HANDOFFS, ALERT, (now - last).total_seconds(), silent[0], now)
 
 
 def _settle(tenant: Tenant, kind: AlertKind, level: str, value: float, row: AlertRule, now: datetime) -> None:

@@ -22,7 +22,7 @@ Text = Annotated[str, BeforeValidator(str)]
 
 
 def counted(*place: str) -> AliasChoices:
-    """Return where a figure is read from: from an object that has counts and a name or a time, or from counts."""
+    """Return where a figure is read from: the object's tally, outcomes or value, or else the object itself."""
     holders = (("tally",), ("judged",), ("value",), ())
     return AliasChoices(*(AliasPath(*holder, *place) for holder in holders))
 
@@ -127,7 +127,7 @@ class JudgedStretchOut(DecidedOut):
 
 
 def _lines(kind: str) -> BeforeValidator:
-    """Return the validator that picks the lines of a kind, each with its names under the names of their fields."""
+    """Return the validator that picks the lines of a kind, with the names of each line as fields, such as `source`."""
     names = kind.split("_")
 
     def pick(by: dict[str, OutcomeLines]) -> dict[str, Any]:

@@ -252,7 +252,8 @@ def acceptance_by_week(tenant: Tenant, now: datetime, weeks: int = WEEKS) -> Wee
     One statement sums the counts by agent and week, and selects the agents with the most handoffs from these sums.
     """
     mondays = _mondays(now, weeks)
-    rows = DAILY_COUNTS.read(tenant, code="").filter(day__gte=mondays[0]).order_by()
+    days = (mondays[0], now.astimezone(UTC).date())
+    rows = DAILY_COUNTS.read(tenant, code="").filter(day__range=days).order_by()
     stepped = rows.annotate(step=_scale_of_weeks(mondays, now).index_of("day")).values_list("source_agent_id", "step")
     weekly, params = stepped.annotate(**{name: Sum(name) for name in _JUDGED}).query.sql_with_params()
     sql = f"""

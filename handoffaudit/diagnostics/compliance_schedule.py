@@ -1,6 +1,7 @@
 """The weekly compliance report, sent once to each webhook that asked for it.
 
-The report of a week is due on the Monday after it, at `DUE_HOUR` UTC. If no worker runs then, the next one sends it.
+The report of a week is due on the Monday after it, at `DUE_HOUR` UTC. If no worker runs at that time, the next worker
+that starts sends the report.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,8 @@ MOST_AGENTS: Final = 20
 
 _WEEK: Final = timedelta(days=7)
 
-# The time of the newest report that is known to be sent. A sweep reads the database only when a report is due.
+# For `MARK`, the time of the newest report that is known to be sent. A sweep reads the database only when a report is
+# due.
 _sent: dict[str, datetime] = {}
 
 
@@ -44,7 +46,7 @@ def last_due(now: datetime) -> datetime:
 
 
 def anything_due() -> bool:
-    """Return whether a report is not sent yet and no process is at work. Cheap enough for each sweep."""
+    """Return whether a due report is not sent yet and no process is sending it. Cheap enough for each sweep."""
     due = last_due(timezone.now())
     if _sent.get(MARK) == due:
         return False
@@ -57,7 +59,7 @@ def anything_due() -> bool:
 def send_due() -> int:
     """Store the deliveries of the newest report, if it is due; return the number of tenants with a report.
 
-    One process at a time does so. A process that dies between two tenants leaves the rest to another process. No
+    Only one process at a time stores deliveries. If the process dies between two tenants, another process continues. No
     webhook receives a week twice, because a delivery is stored once for each webhook and event.
     """
     due = last_due(timezone.now())
@@ -94,7 +96,7 @@ def _send(tenant: Tenant, due: datetime) -> None:
 
 
 def make_report(tenant: Tenant, due: datetime) -> dict[str, Any]:
-    """Return the payload of the report of the week before `due`, compared with the week before that one."""
+    """Return the payload of the report on the week that ends on the day of `due`, compared with the previous week."""
     end = datetime.combine(due.date(), time(), UTC)
     start = end - _WEEK
     # The weeks of a table end with the week of the given time.

@@ -42,7 +42,8 @@ REQUESTED, CONFIRMED, CANCELLED, DONE = "erasure.request", "erasure.confirm", "e
 MARKER: Final = "[erased]"
 SHORTEST, LONGEST = 4, 200
 LONGEST_REASON: Final = 2_000
-# A tenant can have this many erasures at work, and a count that nobody confirms ends after this time.
+# `MOST_UNFINISHED` limits the unfinished erasures of a tenant. A counted erasure that nobody confirms ends after
+# `EXPIRES`.
 MOST_UNFINISHED: Final = 5
 EXPIRES: Final = timedelta(days=7)
 # While handoffs wait to be judged, an erasure may take this share of one thread's time, across all processes.
@@ -122,13 +123,13 @@ def list_erasures(tenant: Tenant, limit: int = 50) -> list[Erasure]:
 
 
 def digest_of(tenant: Tenant, value: str) -> str:
-    """Return the HMAC by which a receipt names its value. Only the holder of the secret key can compute it again."""
+    """Return the HMAC by which a receipt names its value. Only the holder of the secret key can recompute the HMAC."""
     folded = unicodedata.normalize("NFC", value).casefold()
     return hmac.new(settings.SECRET_KEY.encode(), f"{tenant.pk}:{folded}".encode(), hashlib.sha256).hexdigest()
 
 
 def anything_due() -> bool:
-    """Return whether an erasure has work to do, and no process is at work. Cheap enough for each sweep."""
+    """Return whether an erasure has work to do, and no process is doing the work. Cheap enough for each sweep."""
     return LEASE.is_free() and _list_due().exists()
 
 
@@ -145,7 +146,7 @@ def run(seconds: float) -> bool:
             try:
                 _work(one)
             except Exception:
-                # One erasure must not stop those of all tenants. The next run tries it again.
+                # The failure of one erasure must not stop other erasures. The next run tries the failed erasure again.
                 log.exception("an erasure failed", tenant=one.tenant.slug, erasure=str(one.pk))
                 failed.append(one.pk)
                 pause = _LONGEST_PAUSE
@@ -163,7 +164,7 @@ def run(seconds: float) -> bool:
 
 
 def _list_due() -> "QuerySet[Erasure]":
-    """Return the erasures of all tenants with work to do. Each of them names its tenant."""
+    """Return the erasures of all tenants with work to do. Use the `tenant` of each erasure."""
     at_work = Erasure.objects.filter(finished_at=None, state__in=(ErasureState.COUNTING, ErasureState.ERASING))
     expired = Erasure.objects.filter(
         finished_at=None, state=ErasureState.COUNTED, counted_at__lt=timezone.now() - EXPIRES
@@ -172,7 +173,7 @@ def _list_due() -> "QuerySet[Erasure]":
 
 
 def _work(one: Erasure) -> None:
-    """Look through the next batch of rows of an erasure, or end its count or the erasure."""
+    """Process the next batch of rows of an erasure. If no rows are left, end the count or the erasure."""
     if one.state == ErasureState.COUNTED:
         with transaction.atomic():
             if _lock(one):
@@ -191,7 +192,7 @@ def _work(one: Erasure) -> None:
         rows = target.rows(one.tenant).order_by("pk")
         if one.reached:
             rows = rows.filter(pk__gt=one.reached)
-        # Locked, or a change between reading and storing a row would be lost.
+        # Without the lock, a change between reading and storing a row would be lost.
         batch = list(rows.select_for_update(of=("self",)).only(*target.columns)[: target.batch])
         changed = _find_changes(target, batch, pattern_of(one.value), one.value)
         free = set(changed)
@@ -228,7 +229,10 @@ def _find_changes(
 
 
 def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
-    """Return a text, a document or JSON values with the marker in place of the value, or the same object without it."""
+    """Return a text, a document or JSON values with the marker in place of the value.
+
+    If the value does not occur, return the same object.
+    """
     if isinstance(content, dict | list):
         before = orjson.dumps(content).decode()
         after = replace(before, pattern, folded)
@@ -248,7 +252,7 @@ def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
 
 
 def _replace_in_strings(text: str, pattern: re.Pattern[str]) -> str:
-    """Return JSON with the marker in its strings only. A string that would break becomes the marker."""
+    """Return JSON with the marker in its strings only. A string that would become invalid JSON is replaced whole."""
 
     def change(found: re.Match[str]) -> str:
         changed = f'"{pattern.sub(MARKER, found[1])}"'
@@ -268,7 +272,8 @@ def _is_json(text: str) -> bool:
 def pattern_of(value: str) -> re.Pattern[str]:
     """Return the pattern of a value as a whole word, in plain text and in JSON with escaped characters.
 
-    One plain word is matched as it is written, because the same word in lower case may be a word of the product.
+    A value that consists of one word of ASCII letters is matched case-sensitively, because the same word in lower case
+    may be a word of the product. Other values ignore case.
     """
     forms = dict.fromkeys(unicodedata.normalize(form, value) for form in ("NFC", "NFD"))
     body = "|".join("".join(map(_char_pattern, form)) for form in forms)
@@ -282,7 +287,7 @@ def _char_pattern(char: str) -> str:
     units = char.encode("utf-16-be").hex()
     escaped = "".join(f"{_SLASHES}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
     slashes = r"\\{0,8}" if char in _ESCAPED else ""
-    # Upper and lower case have different numbers, and the pattern matches either.
+    # In `\u` escapes, upper and lower case have different code units, and the pattern must match both.
     other = char.swapcase()
     if len(other) == 1 and other != char:
         units = other.encode("utf-16-be").hex()
@@ -348,7 +353,7 @@ def _end_phase(one: Erasure) -> None:
 
 
 def _finish(one: Erasure, state: ErasureState) -> None:
-    """End an erasure. The value itself goes, and the digest stays as its receipt."""
+    """End an erasure. Delete the value itself; the digest stays as its receipt."""
     one.state, one.value, one.finished_at = state, "", timezone.now()
     one.save()
 

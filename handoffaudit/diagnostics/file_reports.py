@@ -179,7 +179,7 @@ def report_of_handoff(tenant: Tenant, handoff: uuid.UUID) -> FileReport | None:
 
 _Text = Annotated[str, BeforeValidator(str)]
 
-# An empty text is null.
+# The API returns null for an empty text.
 _Given = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 
 
@@ -294,7 +294,7 @@ def _store(
 def _was_removed(report: FileReport) -> bool:
     """Return whether retention removed the report's row.
 
-    Otherwise, a handoff that is not a file report has this id.
+    If not, the handoff with the report's id is no file report.
     """
     removed = RetentionRun.objects.filter(
         tenant=report.tenant, kind=Data.FILE_REPORTS.value, removed_before__gt=report.at
@@ -313,8 +313,7 @@ def _make_row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> 
         id=uuid_utils.compat.uuid7(nanoseconds=int(at.timestamp() * 1000) * 1_000_000),
         tenant=tenant,
         handoff=uuid.UUID(receipt.id),
-        # The time has whole seconds, as in the log line. By this time, a log line that is uploaded later is matched
-        # with the report.
+        # The time has whole seconds, as in the log line, because it is used to match log lines that are uploaded later.
         at=line.at,
         run_id=line.run_id,
         agent=line.agent,
@@ -341,7 +340,7 @@ def _count_key(line: HealthLine) -> file_stats.HealthKey:
 def _read_time(document: Mapping[str, Any]) -> datetime:
     """Return the time in the report, or the current time if the report has no time or its clock is ahead.
 
-    Otherwise, reports of a clock that is ahead would stay first in all lists.
+    With its own time, a report from a clock that is ahead would stay first in all lists.
     """
     given, now = moment(document.get("timestamp")), timezone.now()
     return now if given is None else max(_EPOCH, min(given.at, now))

@@ -157,9 +157,7 @@ _counts: Final = attrgetter(*(one.name for one in fields(FileTally)))
 
 # At most this many pairs are listed, pairs with the most unused files first. The other pairs are summed.
 MOST_PAIRS = 2_000
-
 MOST_RUNTIMES = 100
-
 MOST_STEPS = 5_000
 
 # A file counts as used only without a reason and a fallback. A line that reports a fallback is about an unused file,
@@ -187,7 +185,6 @@ TALLY_CONDITIONS = {
 _NUMBERS: Final = tuple(TALLY_CONDITIONS)
 
 _STEP: Final = "step"
-
 _WHY: Final = ("source", "reason", "fallback")
 
 _DAY: Final = timedelta(days=1)
@@ -198,6 +195,8 @@ _SUMMED: Final = tuple(f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in _
 _UNUSED: Final = " + ".join(f"COALESCE(SUM({name}), 0)" for name in GIVEN)
 
 _TOTAL: Final = f"COALESCE(SUM(used), 0) + {_UNUSED}"
+# All rows of an agent stand together.
+_BUSIEST: Final = f"SUM({_TOTAL}) OVER (PARTITION BY agent)"
 
 DAILY_FILES: Final = Aggregate(DailyFileCount, ("tenant", "day", "agent", "phase", "runtime"), _NUMBERS)
 
@@ -313,8 +312,8 @@ def _tally_by_hours(tenant: Tenant, window: Window) -> dict[int, FileTally]:
 
 
 def by_agent_over_time(tenant: Tenant, scale: TimeScale) -> Iterator[tuple[str, int, FileTally]]:
-    """Yield the counts of each agent in each time bucket; at most `MOST_STEPS` rows, most unused files first."""
-    rows = _sum(tenant, scale.since, scale.until, "agent", _STEP, scale=scale, most=MOST_STEPS)
+    """Yield the counts of each agent in each time bucket; at most `MOST_STEPS` rows, agents with most files first."""
+    rows = _sum(tenant, scale.since, scale.until, "agent", _STEP, scale=scale, most=MOST_STEPS, order=_BUSIEST)
     return ((agent, step, FileTally(*numbers)) for agent, step, *numbers in rows)
 
 
@@ -359,8 +358,9 @@ def _sum(
     scale: TimeScale | None = None,
     most: int | None = None,
     agent: str | None = None,
+    order: str = _UNUSED,
 ) -> list[tuple[Any, ...]]:
-    """Return the columns `by` and the numbers of a `FileTally` of each group, those with the most unused files first.
+    """Return the columns `by` and the numbers of a `FileTally` of each group, those with the largest `order` first.
 
     With `scale`, whose buckets are whole days from midnight, `_STEP` is a column: the number of the time bucket.
     """
@@ -373,7 +373,7 @@ def _sum(
     for intervals, number in ((split.added, "number"), (split.taken, "-number")):
         hours = _compile(by, step, number, of_agent=of_agent)
         parts += [hours.statement(**values, since=begin, until=end) for begin, end in intervals]
-    tail = f"HAVING {_TOTAL} > 0 ORDER BY {', '.join((f'{_UNUSED} DESC', *by))}"
+    tail = f"HAVING {_TOTAL} > 0 ORDER BY {', '.join((f'{order} DESC', *by))}"
     return sum_rows(parts, by, _SUMMED, tail if most is None else f"{tail} LIMIT {most}") if parts else []
 
 
@@ -381,7 +381,7 @@ def _sum(
 def _compile(
     by: tuple[str, ...], step: tuple[timedelta, datetime] | None, number: str = "", *, of_agent: bool
 ) -> CompiledQuery:
-    """Return the query for the columns `by` and the numbers: of days, or of hours with `number` as their number."""
+    """Return the query for `by` and the numbers of a `FileTally`: of days or, with the SQL `number`, of hours."""
     time, kind = ("hour", compiled_queries.TIME) if number else ("day", compiled_queries.DAY)
     bounds: dict[str, Any] = {f"{time}__gte": Parameter("since", kind), f"{time}__lt": Parameter("until", kind)}
     if of_agent:

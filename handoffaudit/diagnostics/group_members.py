@@ -125,8 +125,8 @@ DAYS_LISTED: Final = 14
 
 WEEK: Final = 7
 
-# At most this many of the newest held handoffs, and as many of the newest rejected handoffs, are read. Each costs three
-# pages of the database.
+# At most this many of the newest held handoffs, and as many of the newest rejected handoffs, are read. Reading one
+# handoff takes three database pages.
 MOST_WAITING: Final = 2_500
 
 # The states of the review queue. Each condition uses its own index.

@@ -42,7 +42,7 @@ from handoffaudit.handoffs.filters import CURSOR_REMEDY, SOURCE, TARGET
 
 STATUSES: Final = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
 
-# The order of lists by default, and the one of its second half.
+# The default order, and the order of the groups at its end, which have no waiting handoffs.
 URGENT: Final = "urgent"
 SEEN_LAST: Final = "newest"
 
@@ -232,7 +232,7 @@ _After = tuple[str, int, int]
 def _list_urgent(
     rows: "QuerySet[FindingGroup]", numbers: Mapping[int, int], after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
-    """Return the groups with the most waiting handoffs first, then the others as they were seen last, in each part."""
+    """Return the groups in the default order: for each of `_PARTS`, most waiting first, then last seen first."""
     found: list[tuple[FindingGroup, int]] = []
     steps = [step for part in _PARTS for step in (part, f"quiet-{part}")]
     for step in steps[steps.index(after[0]) if after else 0 :]:

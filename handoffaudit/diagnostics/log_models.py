@@ -77,10 +77,10 @@ class LogBlock(Leased):
     covers the first line and the whole text.
 
     `occurrence` numbers equal blocks of one import. `tail` says that the file ended here; if the file grows, the block
-    grows as well, and then belongs to the later import. `counted` is the number of bytes that are counted already,
-    `known` the number of lines that an earlier import had. All times of the lines are between `first_at` and `last_at`.
-    `facets` describes the lines as JSON, so that a search can skip the block. After `removed_at`, the lines are removed
-    by retention, but the row stays, so that the same lines are recognized when they are sent again.
+    grows as well, and then belongs to the later import. `counted` is the number of bytes whose lines are already
+    counted, `known` the number of lines that an earlier import had. All times of the lines are between `first_at` and
+    `last_at`. `facets` describes the lines as JSON, so that a search can skip the block. After `removed_at`, the lines
+    are removed by retention, but the row stays, so that the same lines are recognized when they are sent again.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

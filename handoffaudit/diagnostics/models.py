@@ -253,10 +253,10 @@ class GroupedHandoff(models.Model):
 class RetentionRun(models.Model):
     """The newest retention run over one kind of data of a tenant.
 
-    `days` and `types` are the rule of the run. `before` belongs to its shortest term: the run removes nothing newer.
-    The run has removed `number` items so far, up to the key `reached`; any process can continue an unfinished run.
-    `removed` counts the items that all runs have removed. The columns after it describe the last run that removed any
-    data.
+    `days` and `types` are the rule of the run. `before` is the limit of its shortest term: the run removes nothing
+    newer. The run has removed `number` items so far, up to the key `reached`; any process can continue an unfinished
+    run. `removed` counts the items that all runs have removed. The columns after it describe the last run that removed
+    any data.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
@@ -292,8 +292,8 @@ class Erasure(models.Model):
     """The erasure of one value, such as the e-mail of a person: first counted, then erased after a confirmation.
 
     `value` is empty after the end. `digest` identifies the value later: it is an HMAC of the value with the secret key.
-    `step` is the place of the kind of row in the order of work, and `reached` the last row of that kind. `found`,
-    `erased` and `held` count rows by kind; `held` rows are kept by a legal hold.
+    `step` is the index of the current kind of row in `removal.TARGETS`, and `reached` the last processed row of that
+    kind. `found`, `erased` and `held` count rows by kind; `held` rows are kept by a legal hold.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

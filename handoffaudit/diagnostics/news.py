@@ -15,13 +15,16 @@ from handoffaudit.handoffs.compiled_queries import DAY, TENANT, TIME, CompiledQu
 from handoffaudit.handoffs.counts import OUTCOMES
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyTotal
 from handoffaudit.handoffs.rates import SUMS, TOTAL, Share, Sums, outcome_counts_of
-from handoffaudit.policy.models import PolicyVersion
+from handoffaudit.policy.models import Kind, PolicyVersion
 
 MOST_OF_A_KIND: Final = 5
 # A route is compared with its handoffs of this many days before.
 DAYS_BEFORE: Final = 14
 # A route whose last handoff is older than this counts as new.
 DAYS_OF_ROUTES: Final = 30
+
+# The policies by which handoffs are judged. News of others, such as alert rules, would push these out.
+JUDGED_BY: Final = (Kind.STRICTNESS, Kind.RULES, Kind.SCHEMAS, Kind.PROMPTS, Kind.ROLES)
 
 _ROUTE: Final = ("source_agent_id", "target_agent_id")
 _MOST_ROUTES: Final = 5_000
@@ -72,7 +75,7 @@ def load_news(tenant: Tenant, now: datetime) -> News:
     day = now.astimezone(UTC).date() - timedelta(days=1)
     since = datetime.combine(day, time(), UTC)
     is_comparable = bool(_EARLIER.rows(tenant=tenant.pk, until=since))
-    policies = PolicyVersion.objects.filter(tenant=tenant, changed_at__gte=since).order_by("-changed_at")
+    policies = PolicyVersion.objects.filter(tenant=tenant, kind__in=JUDGED_BY, changed_at__gte=since)
     earlier, routes = _sum_routes(tenant, day) if is_comparable else ({}, {})
     return News(
         since=since,
@@ -80,7 +83,7 @@ def load_news(tenant: Tenant, now: datetime) -> News:
         codes=_new_codes(tenant, since) if is_comparable else [],
         routes=_new_routes(tenant, day, earlier, routes),
         rates=_moved_rates(earlier, routes),
-        policies=list(policies.defer("content")[:MOST_OF_A_KIND]),
+        policies=list(policies.order_by("-changed_at").defer("content")[:MOST_OF_A_KIND]),
     )
 
 
@@ -123,8 +126,8 @@ _ROUTES_BEFORE: Final = CompiledQuery(
 def _sum_routes(tenant: Tenant, day: date) -> tuple[dict[Route, Sums], dict[Route, Sums]]:
     """Return the outcomes of routes that may be new or may have moved: in the weeks before `day`, and since then.
 
-    The first result lacks new routes. The database compares the routes with the most handoffs of both times, because
-    there are thousands. Handoffs that lack an agent are left out.
+    The first result lacks new routes. A tenant may have thousands of routes, so the database compares only the routes
+    with the most handoffs. Handoffs that lack an agent are left out.
     """
     sql, params = _compile_routes()
     values = {"tenant": tenant.pk, "first": day - timedelta(days=DAYS_BEFORE), "day": day}
@@ -152,7 +155,7 @@ def _compile_routes() -> tuple[str, list[Any]]:
     numbers = ", ".join(f"{rows}.{name}" for rows in ("earlier", "recent") for name in names)
     final = {rows: f"({rows}.accepted + {rows}.decided + {rows}.stopped)" for rows in ("earlier", "recent")}
     rates = [f"1.0 * {rows}.accepted / NULLIF({total}, 0)" for rows, total in final.items()]
-    # Rounding must not lose a route, so the difference here is a little smaller than the least one that counts.
+    # The database's limit is slightly below the smallest difference that counts, so that rounding loses no route.
     sql = f"""
         WITH earlier AS ({earlier}), recent AS ({recent})
         SELECT recent.source_agent_id, recent.target_agent_id, earlier.accepted IS NULL, {numbers}
@@ -172,7 +175,7 @@ def _new_routes(
     unseen = {route: sums.total for route, sums in now.items() if route not in earlier and sums.total}
     if not unseen:
         return []
-    # `earlier` lacks the weeks before it, and routes with few handoffs where there are very many.
+    # `earlier` covers only `DAYS_BEFORE` and the routes with the most handoffs, so the other routes are looked up here.
     known = set(_ROUTES_BEFORE.rows(tenant=tenant.pk, first=day - timedelta(days=DAYS_OF_ROUTES), day=day))
     found = [(route, number) for route, number in unseen.items() if route not in known]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_OF_A_KIND]

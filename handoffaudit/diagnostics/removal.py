@@ -1,4 +1,4 @@
-"""Rows that removals change: those that leave with a handoff, and those in which an erasure looks for a value."""
+"""The rows that are removed with a handoff, and the rows in which an erasure looks for a value."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -53,9 +53,10 @@ from handoffaudit.handoffs.models import (
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.trust import seals
 
-# The handoffs of one transaction. More would be little faster, and would lock rows for longer.
+# The number of handoffs that one transaction removes. A larger number would hardly be faster, and would lock rows for
+# longer.
 HANDOFFS_AT_ONCE: Final = 5_000
-# The handoffs of one transaction that removes a range of ids.
+# The number of handoffs in one transaction that removes a range of ids.
 RANGE_AT_ONCE: Final = 10_000
 # The rows of a handoff, with the column that has its key, in the order of removal. The handoff itself comes last.
 _ROWS: Final[tuple[tuple[type[Model], str], ...]] = (
@@ -89,7 +90,7 @@ def removed_models() -> list[type[Model]]:
 def remove_handoffs(tenant: Tenant, handoffs: Sequence[uuid.UUID], before: datetime) -> int:
     """Remove these handoffs, which are older than `before`, and return their number. Call inside a transaction.
 
-    The counts stay as they are, and a recount no longer compares those of that time.
+    The stored counts stay, and a recount no longer compares counts from before that time.
     """
     if not handoffs:
         return 0
@@ -97,7 +98,7 @@ def remove_handoffs(tenant: Tenant, handoffs: Sequence[uuid.UUID], before: datet
     lineages, verdicts = _list_lineages(tenant, rows), _bound_verdicts(rows, min(handoffs))
     keys = list(handoffs) if db.is_postgresql() else [one.hex for one in handoffs]
     condition, params = db.among(keys)
-    # Most handoffs have no rows in most tables. One look at the range is cheaper than one for each handoff.
+    # Most handoffs have no rows in most tables, so one query for the range is cheaper than one deletion by ids.
     bounds = [min(keys), max(keys)]
     for model, column in _ROWS:
         if _is_any_between(tenant, model, column, bounds, verdicts):
@@ -109,8 +110,9 @@ def remove_handoffs(tenant: Tenant, handoffs: Sequence[uuid.UUID], before: datet
 def is_dense(tenant: Tenant, first: uuid.UUID, last: uuid.UUID, most: int = 2 * RANGE_AT_ONCE) -> bool:
     """Return whether the tenant's handoffs from the id `first` to `last` can be removed by this range.
 
-    Rows that do not name their tenant may be another tenant's. With `most` handoffs of all tenants in the range, too
-    many rows of other tenants would be read in vain.
+    Return False if the range has rows without a tenant column, which may belong to another tenant. Return False also
+    for `most` or more handoffs of all tenants in the range, because too many rows of other tenants would be read in
+    vain.
     """
     bounds = [first, last]
     if any(_is_any_between(tenant, model, column, bounds) for model, column in _ROWS[:-1] if not _names_tenant(model)):
@@ -160,7 +162,10 @@ def _delete(
 
 
 def _bound_rows(tenant: Tenant, model: type[Model], verdicts: tuple[Any, ...]) -> tuple[str, list[Any]]:
-    """Return the end of a condition for the rows of a tenant, and its parameters."""
+    """Return the SQL that limits a condition to the rows of a tenant, and its parameters.
+
+    Both are empty for a model without a tenant column.
+    """
     if not _names_tenant(model):
         return "", []
     if model is Verdict and verdicts:
@@ -256,8 +261,9 @@ def _seal_events(tenant: Tenant, pks: Sequence[int], erasure: Erasure) -> None:
 class ErasureTarget:
     """A kind of row, and its columns that may hold a value.
 
-    `handoff` and `trace` are the columns by which legal holds find the rows. A target that does not `changes` is only
-    counted. `batch` is the number of rows of one transaction. `before` runs before the first batch that is erased.
+    `handoff` and `trace` are the columns by which legal holds find the rows. If `changes` is false, the rows are only
+    counted. `batch` is the number of rows in one transaction. `before` runs before the first batch is erased, and
+    `after` after each batch.
     """
 
     name: str
@@ -323,7 +329,7 @@ TARGETS: Final = (
     ErasureTarget("comments", "Comments", Comment, ("text",), handoff="handoff_id"),
     ErasureTarget("assignments", "Assignments", PassedOn, ("note", "replaced"), handoff="handoff_id"),
     ErasureTarget("proposals", "Proposals", Proposal, ("note", "replaced"), handoff="handoff_id"),
-    ErasureTarget("group_mutes", "Notes of muted groups", FindingGroup, ("muted_note",)),
+    ErasureTarget("group_mutes", "Places and notes of finding groups", FindingGroup, ("path_shape", "muted_note")),
     ErasureTarget("code_mutes", "Notes of muted codes", CodeMute, ("note",)),
     ErasureTarget("hook_events", "Hook events", HookEvent, ("phase", "answer"), handoff="handoff"),
     ErasureTarget("states", "Validation states", ValidationState, ("content",)),
@@ -345,7 +351,7 @@ TARGETS: Final = (
         ("handoff_id", "source_agent_id", "target_agent_id", "handoff_type", "trace_id"),
         changes=False,
     ),
-    # New targets come last, because an erasure that is at work counts its steps.
+    # New targets come last, because an unfinished erasure stores its progress as an index into this tuple.
     ErasureTarget(
         "cases",
         "Cases of policies",

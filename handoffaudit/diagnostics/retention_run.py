@@ -153,7 +153,8 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
         _finish(tenant, one)
         return False
     target = KINDS[rule.name]
-    # A kind whose rows have no UUIDv7 has no place to continue from: rows that are done no longer match.
+    # Rows without a UUIDv7 key have no position to continue from. A run needs none, because finished rows no longer
+    # match.
     by_key = target.has_timed_key
     size = min(target.batch or BATCH, BUSY_BATCH) if judge.is_anything_waiting() else target.batch or BATCH
     end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None
@@ -220,7 +221,7 @@ def _drop_emptied() -> None:
 
 
 def _drop(found: Sequence[Partition]) -> None:
-    """Drop partitions if all their handoffs are due in all tenants. Their handoffs leave next, in batches.
+    """Drop partitions if all their handoffs are due in all tenants. The run then removes the handoff rows.
 
     While another transaction uses a table for long, the partitions stay, and the rows are deleted instead.
     """

@@ -59,7 +59,7 @@ class Terms:
 
     @property
     def before(self) -> datetime:
-        """Return the time that belongs to the shortest term. Everything newer is kept."""
+        """Return the time limit of the shortest term. Everything newer is kept."""
         return self._kept_since(min(self.rule.terms, default=MOST))
 
     def days_of(self, handoff_type: str) -> int:
@@ -100,7 +100,7 @@ class Terms:
 
     def _kept_since(self, days: int) -> datetime:
         since = self.at - timedelta(days=days)
-        # On PostgreSQL, handoffs leave by whole weeks, because a partition has a week.
+        # On PostgreSQL, handoffs leave by whole weeks, because a partition covers a week.
         return partitions.week_of(since) if self.rule.name is Data.HANDOFFS and db.is_postgresql() else since
 
 
@@ -120,10 +120,9 @@ class RetentionTarget:
     `there` returns the rows of a tenant; `old` returns the rows that are older than their terms and may be removed.
     `remove` removes the rows of a batch within a transaction, and returns the number of removed items. `weight` is the
     column with the number of items in a row, or empty if each row is one item. `handoff` and `trace` are the columns by
-    which legal holds find the rows. `batch` is the number of rows of one transaction, 0
-    for the usual number. `has_timed_key` says that the
-    primary key begins with a time. `remove_rest` removes some rows without such a key that go with the kind, and
-    returns their number.
+    which legal holds find the rows. `batch` is the number of rows in one transaction, 0 for the usual number.
+    `has_timed_key` says that the primary key begins with a time. `remove_rest` removes some related rows that have no
+    such key, and returns their number.
     """
 
     there: Callable[[Tenant], Rows]
@@ -197,7 +196,8 @@ def _remove_events(due: DueRows) -> int:
 def _remove_tasks(tenant: Tenant, terms: Terms, most: int) -> int:
     """Remove a batch of tasks whose handoffs are older than the term of hook events.
 
-    Open tasks stay. A task that ended without a handoff has no time. It is removed as well, because no event needs it.
+    Open tasks stay. A task that ended without a handoff has no time; such a task is removed as well, because no event
+    needs it.
     """
     first_kept = first_id_at(terms.before)
     old = (
@@ -254,7 +254,7 @@ def _caught_up_at() -> datetime:
 
 
 def _list_undoable(tenant: Tenant) -> "QuerySet[Event]":
-    """Return the decisions that can still be undone, with the condition of an index that has nothing else."""
+    """Return the decisions that can still be undone. The condition on the state is that of a partial index."""
     return Event.objects.filter(tenant=tenant, at__gte=timezone.now() - _UNDOABLE, to_state__in=_DECIDED)
 
 

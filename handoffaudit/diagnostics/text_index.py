@@ -43,7 +43,8 @@ MOST_VERDICTS: Final = 5_000
 MOST_DOCUMENTS: Final = 50
 _LONGEST_RUN: Final = 20.0
 
-# At most this many characters of a document are indexed. No secret is longer than the margin.
+# At most `MOST_TEXT` characters of a document are indexed. `_MARGIN` more are read, so that a secret at the end is
+# found whole.
 MOST_TEXT: Final = 16 * 1024
 _MARGIN: Final = 4 * 1024
 # The bytes of a document that is not JSON which are decoded: four for each character.

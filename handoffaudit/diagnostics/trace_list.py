@@ -36,7 +36,7 @@ _COLUMNS: Final = (
     "id, tenant_id, trace_id, source_agent_id, target_agent_id, state, sent_at, received_at, token_count, version"
 )
 
-# The versions of the first handoffs of a trace together differ as soon as one of them changes, or another one arrives.
+# The sum of the versions of a trace's first handoffs. The sum grows if one of them changes or another handoff arrives.
 _MARK: Final = f"""(SELECT SUM(version) FROM (
     SELECT version FROM handoffs_handoff AS other
     WHERE other.tenant_id = handoffs_handoff.tenant_id AND other.trace_id = handoffs_handoff.trace_id
@@ -119,9 +119,9 @@ def list_traces(
 
 
 def list_changed_traces(tenant: Tenant, marks: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, ListedTrace]:
-    """Return the traces that changed, by their first handoffs; `marks` has the present mark of each trace.
+    """Return the traces that changed, by their first handoffs; `marks` has the marks that the page shows.
 
-    The newest handoff of these traces is the newest of all, whatever the filters of the list.
+    `newest_at` of these traces is the time of the newest of all their handoffs, whatever the filters of the list.
     """
     versions = RawSQL(_MARK, [])  # noqa: S611 -- it has no parameters
     found = of_tenant(tenant).filter(pk__in=marks).exclude(trace_id="").annotate(mark=versions)

@@ -24,7 +24,8 @@ from handoffaudit.validation.provenance import Attributed, Step, attribute, flaw
 from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200
-# A page reads more handoffs as long as all of them together are no larger.
+# A page reads more than `MOST_HANDOFFS` handoffs, up to this many, if their documents have at most `MOST_BYTES`
+# together.
 MOST_ON_A_PAGE: Final = 1_000
 MOST_BYTES: Final = 16 * 2**20
 _BODIES_AT_ONCE: Final = 25

@@ -1,1 +1,1 @@
-"""Drawings: pure functions that turn values into SVG and a text version. They use no Django and no network."""
+"""Drawings: pure functions that turn values into SVG and a text version, without Django and network access."""

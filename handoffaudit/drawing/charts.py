@@ -20,8 +20,8 @@ from handoffaudit.drawing.svg import (
     tooltip,
 )
 
-# The widths of a chart alone, beside other cards, and on a phone. A chart has the width that the page shows, so
-# its text has the size of the page's text.
+# The widths in pixels of a chart alone, beside other cards, and on a phone. The page shows a chart without scaling, so
+# that the text of the chart has the size of the page's text.
 ALONE, BESIDE, NARROW = 1120, 740, 340
 
 _AXIS = "#6e7781"
@@ -67,7 +67,7 @@ def draw_stacked_bars(
 ) -> Drawing:
     """Draw bars stacked in `order` from the bottom. The legend lists only the names with a number in some bar.
 
-    `labels` has the words for names that are codes.
+    `labels` maps names that are codes to words.
     """
     label_of = {name: (labels or {}).get(name, name) for name in order}
     names = [name for name in order if any(bar.parts.get(name) for bar in bars)]

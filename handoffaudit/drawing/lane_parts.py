@@ -162,7 +162,7 @@ class Shown(Protocol):
 
 
 def definitions(prefix: str, states: Iterable[str]) -> str:
-    """Return the hatch, and the mark of each state once, because a drawing has many arrows."""
+    """Return the definitions of a drawing: the hatch pattern, and a mark for each state, which the arrows refer to."""
     hatch = element(
         "pattern",
         element(
@@ -342,9 +342,10 @@ def draw_fold(layout: Layout, middle: float, label: str, number: int, href: str)
 
 
 def draw_legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
-    """Draw a legend of the marks in use, in as many lines as needed. Increase the layout's height by these lines.
+    """Draw a legend of the marks in use, and increase the layout's height by each line after the first.
 
-    The height has room for the decisions on waiting handoffs, so that a page that shows them live does not move.
+    The height includes room for the marks of decisions on undecided handoffs, so that a page with live updates does not
+    move when a reviewer decides.
     """
     states = dict.fromkeys(one.state for one in arrows)
     entries = [(state, state) for state in states]
@@ -384,7 +385,7 @@ def _draw_sign(kind: str, x: float, y: float, prefix: str) -> str:
 
 
 def draw_calls(layout: Layout, middle: float, row: int) -> str:
-    """Draw the mark of tool results on the lane of the agent that hands over after them."""
+    """Draw the mark of tool results on the lane `row`, left of the handoff that follows the results."""
     return _draw_dot(middle - layout.pitch * 0.36, layout.y(row))
 
 

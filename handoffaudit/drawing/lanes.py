@@ -36,8 +36,9 @@ class Arrow:
     """A handoff in a trace.
 
     `number` is the handoff's place in the trace, `note` the text beside its state (`2 findings`), and `href` its page.
-    `is_origin` is true if the handoff introduces a wrong value, and `carries` if it inherits a wrong value. `loops`,
-    `long` and `over` say which findings its chain has. `calls` counts the tool results since the handoff before.
+    `is_origin` is true if the handoff introduces a wrong value, and `carries` if it inherits a wrong value. `loops` is
+    true if the handoff returns to an agent that had the work, `long` if its chain is longer than recommended, and
+    `over` if its chain is past the approval length. `calls` counts the tool results since the previous handoff.
     """
 
     number: int
@@ -197,9 +198,9 @@ class Moment:
 
 
 def draw_time_axis(moments: Sequence[Moment], *, width: float, prefix: str = "time") -> Drawing:
-    """Draw each handoff as a line at its time, as high as it has tokens. Lines of blocked handoffs are dashed.
+    """Draw each handoff as a vertical line at its time. The height shows its tokens; dashes mark a blocked handoff.
 
-    All lines of a state are one shape, so that the drawing of a long trace is small.
+    All lines of a state are one path element, so that the drawing of a long trace is small.
     """
     ordered = sorted(moments, key=lambda one: (one.at, one.number))
     words = tuple(_describe(ordered))
@@ -234,7 +235,8 @@ def draw_time_axis(moments: Sequence[Moment], *, width: float, prefix: str = "ti
     return Drawing(svg=svg, text=words)
 
 
-# The height of a state in a strip. States differ by it, and not only by their colours.
+# The height of each state in a strip, in pixels. The states differ in height, so that readers can tell states apart
+# without colours.
 _TALL: Final = {"rejected": 14, "declined": 14, "held": 11, "approved": 8, "accepted": 8}
 _STRIP_HEIGHT: Final = 16
 _MOST_CELLS: Final = 40
@@ -243,7 +245,10 @@ GRAVEST: Final = ("rejected", "declined", "held", "received", "validating", "app
 
 
 def draw_strip(states: Sequence[str], *, width: int = 120, prefix: str = "strip") -> Drawing:
-    """Draw the states of handoffs in their order, a bar each; a bar of several handoffs has their gravest state."""
+    """Draw a bar for the state of each handoff, in the given order.
+
+    If there are more than 40 handoffs, several handoffs share a bar, which shows their gravest state.
+    """
     counts = Counter(states)
     words = (f"{', '.join(f'{counts[state]:,} {state}' for state in GRAVEST if counts[state]) or 'no handoffs'}.",)
     each = -(-len(states) // _MOST_CELLS) or 1
@@ -287,7 +292,7 @@ def _draw_scale(most: int) -> list[str]:
 
 
 def _draw_ticks(start: datetime, end: datetime, last: float, scale: float) -> list[str]:
-    """Draw round times below the axis, as many as have room."""
+    """Draw ticks at round times below the axis, as many as fit, and a tick at the start of the trace."""
     span = (end - start).total_seconds()
     most = max(int((last - _LEFT) // _ROOM_OF_A_LABEL), 1)
     step = next((seconds for seconds in _SECONDS if span / seconds <= most), _SECONDS[-1])
@@ -302,7 +307,7 @@ def _draw_ticks(start: datetime, end: datetime, last: float, scale: float) -> li
 
 
 def _draw_tick(x: float, label: str, *, is_first: bool = False) -> str:
-    """Draw a time; the start of the trace has a line of its own below the round times."""
+    """Draw a tick with its time. The time of the first tick stands on a separate line, below the round times."""
     y = _FLOOR + (27 if is_first else 14)
     anchor = "start" if is_first else "middle"
     return element(
@@ -335,7 +340,7 @@ def _describe(ordered: Sequence[Moment]) -> list[str]:
 
 
 def format_span(seconds: float) -> str:
-    """Return a span in its largest unit."""
+    """Return a time span as text in its largest unit, such as `1.5 h`."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"

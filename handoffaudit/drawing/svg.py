@@ -58,7 +58,8 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
     return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
 
 
-# The elements of a drawing share most attributes, and the drawings of a page most positions.
+# The cache helps because the elements of a drawing share most attributes, and the drawings of a page share most
+# positions.
 @lru_cache(maxsize=8192, typed=True)
 def _attribute(key: str, value: str | float) -> str:
     name = key.rstrip("_").replace("_", "-")
@@ -274,7 +275,7 @@ _SIZE = 6
 
 _OTHER = "#57606a"
 
-# The colours and marks of names that have none of their own, so that they differ from each other.
+# Names that are not in `FILLS` get these colours and marks in turn, so that such names differ from each other.
 _SPARE = ((_OTHER, ()), ("#4f6bd8", ("M3 0V6",)), ("#bf8700", ("M0 3H6",)), ("#8250df", ("M0 0L6 6",)))
 
 

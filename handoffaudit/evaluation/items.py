@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
@@ -11,7 +11,9 @@ from handoffaudit.validation.claims import Source
 from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.text import type_name
 
+_Kind = TypeVar("_Kind")
 Line: TypeAlias = dict[str, Any]
 Span: TypeAlias = tuple[int, int]
 # A function that reads a file in the folder of the data. It returns None if the file does not exist.
@@ -90,16 +92,24 @@ def review_items(line: Line, beside: Beside) -> Iterable[Item]:
         name=str(name),
         document=document,
         label=Label(_DECISIONS[decision]),
-        format=line.get("format") or "",
+        format=_field(line, "format", str) or "",
         envelope=Envelope(
-            context=line.get("context"),
-            evidence=line.get("evidence"),
-            trace_id=line.get("trace_id"),
-            parent_handoff_id=line.get("parent_handoff_id"),
-            step=line.get("step"),
-            agent=line.get("agent"),
+            context=_field(line, "context", dict),
+            evidence=_field(line, "evidence", list),
+            trace_id=_field(line, "trace_id", str),
+            parent_handoff_id=_field(line, "parent_handoff_id", str),
+            step=_field(line, "step", int),
+            agent=_field(line, "agent", str),
         ),
     )
+
+
+def _field(line: Line, name: str, kind: type[_Kind]) -> _Kind | None:
+    """Return a field of a submission, None if it is absent or null. Raises `TypeError` for another kind of value."""
+    value = line.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} is {type_name(value)}")
+    return value
 
 
 PLACE = ("response",)
@@ -120,17 +130,26 @@ def grounding_items(line: Line, beside: Beside) -> Iterable[Item]:
     response = line["response"]
     if not isinstance(response, str):
         raise TypeError("response is not a text")
-    spans = line.get("spans")
     yield Item(
         name=str(line.get("id", "")),
         document=payload(str(line.get("model") or "model"), "reader", "generated_text", {"response": response}),
         label=Label(
             faulty=bool(line["hallucinated"]),
-            spans=None if spans is None else tuple((int(span["start"]), int(span["end"])) for span in spans),
+            spans=_spans(line.get("spans"), len(response)),
             place=PLACE,
         ),
         envelope=Envelope(context=_context(line)),
     )
+
+
+def _spans(listed: list[dict[str, Any]] | None, length: int) -> tuple[Span, ...] | None:
+    if listed is None:
+        return None
+    spans = tuple((int(span["start"]), int(span["end"])) for span in listed)
+    for start, end in spans:
+        if not 0 <= start <= end <= length:
+            raise ValueError(f"spans has {start} to {end}, and response has {length:,} characters")
+    return spans
 
 
 def _context(line: Line) -> dict[str, Any]:

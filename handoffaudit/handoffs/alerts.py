@@ -1,4 +1,4 @@
-"""Alerts: opening, counting, acknowledging and describing them. Only one alert of a kind is open at a time."""
+"""Alerts: their opening, acknowledgement and texts. A tenant has at most one open alert of each kind."""
 
 import time
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class AlertKind(StrEnum):
 
 
 def raise_alert(tenant_id: int, kind: str, number: int) -> None:
-    """Open an alert of this kind, or add `number` to the open one."""
+    """Open an alert of this kind with this number, or add the number to that of the open alert."""
     for _ in range(_ATTEMPTS):
         open_one = Alert.objects.filter(tenant=tenant_id, kind=kind, acknowledged_at=None)
         if open_one.update(number=F("number") + number, last_at=timezone.now()):
@@ -53,7 +53,7 @@ def raise_alert(tenant_id: int, kind: str, number: int) -> None:
 
 
 def show_alert(tenant_id: int, kind: str, number: int) -> None:
-    """Open an alert of this kind with this number, or set the number of the open one."""
+    """Open an alert of this kind with this number, or set the number of the open alert."""
     open_one = Alert.objects.filter(tenant=tenant_id, kind=kind, acknowledged_at=None)
     if not open_one.update(number=number, last_at=timezone.now()):
         _open(tenant_id, kind, number)
@@ -106,8 +106,8 @@ class AlertText:
     """The texts of a kind of alert.
 
     `title` returns the title of an alert. `query` is the URL query of the list of affected handoffs, empty if there is
-    no such list, and `link_text` the text of the link to the list. `of_model` says that the page about the LLM's health
-    has more details.
+    no such list, and `link_text` the text of the link to the list. `of_model` is True if the page about the LLM's
+    health has more details.
     """
 
     title: Callable[[Alert], str]
@@ -329,8 +329,8 @@ def _is_acknowledged(tenant_id: int) -> bool:
 def _was_answered_since(tenant_id: int, moment: datetime) -> bool:
     """Return whether the LLM answered since that moment.
 
-    A whole day of failed calls would take long to read. The query therefore goes back only as far as a breaker can keep
-    calls from an LLM that works again.
+    A whole day of failed calls would take long to read. The query therefore covers only the longest time for which a
+    circuit breaker can refuse calls although the LLM works again.
     """
     back = timedelta(seconds=max(600, 10 * settings.MODEL_BREAKER_SECONDS))
     since = max(moment, timezone.now() - back)

@@ -1,4 +1,4 @@
-"""Approvals: each lets the sender go on once, with the same document under the same policy, until it expires."""
+"""Approvals. An approval lets the sender go on once, with the same document and policy, until the approval expires."""
 
 import hashlib
 from collections import Counter
@@ -21,7 +21,7 @@ from handoffaudit.handoffs.transitions import REVIEWABLE, SYSTEM
 from handoffaudit.policy.kinds import load_config
 from handoffaudit.validation import json_text
 
-# The sender's id of a document differs from attempt to attempt.
+# Each attempt has an id of its own, so the hash of a document leaves the id out.
 _ID = "handoff_id"
 
 _BODIES_AT_ONCE = 20
@@ -47,7 +47,7 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class ApprovalState:
-    """An approval as the sender sees it. `used_by` is the key that used it, or the attempt that it was carried to."""
+    """An approval as the sender sees it. `used_by` is the key or the attempt that used the approval."""
 
     status: ApprovalStatus
     expires_at: datetime
@@ -93,7 +93,8 @@ def _hash_documents(pks: Sequence[UUID]) -> dict[UUID, str]:
 def grant(handoffs: Sequence[Handoff]) -> None:
     """Store the approvals of handoffs of one tenant; call inside the transaction that approves them.
 
-    An approval is bound to the document, to the policy in force, and to the attempt. It replaces an earlier one.
+    An approval is bound to the document, to the policy in force, and to the attempt. An approval replaces an earlier
+    approval of the same handoff.
     """
     if not handoffs:
         return
@@ -115,7 +116,7 @@ def grant(handoffs: Sequence[Handoff]) -> None:
 
 
 def withdraw(handoffs: Sequence[Handoff]) -> None:
-    """Delete the approvals of handoffs that are decided again; call inside the transaction of the change."""
+    """Delete the approvals of handoffs that are decided again; call inside the transaction of the new decision."""
     Approval.objects.filter(handoff__in=[handoff.pk for handoff in handoffs]).delete()
 
 
@@ -140,7 +141,8 @@ def _state(row: Approval) -> ApprovalState:
 def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> ApprovalState:
     """Record that the sender goes on with an approved handoff, and return the used approval. Raise `NotUsable`.
 
-    `given_key` identifies a call that is sent again, which gets the same answer. Of two calls at once, one succeeds.
+    `given_key` is the idempotency key of the call: a call with the key of the successful call gets the same answer. Of
+    two concurrent calls with different keys, one succeeds.
     """
     use_key = hashlib.sha256(given_key.encode("utf-8", "surrogatepass")).hexdigest() if given_key else ""
     row = Approval.objects.filter(pk=handoff.pk, tenant=tenant.pk).first()
@@ -149,7 +151,8 @@ def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> Appro
         return found
     if found is None or found.status is not ApprovalStatus.VALID:
         raise NotUsable(handoff, found)
-    # A join would be read before the lock is taken on PostgreSQL, so that two calls could both succeed.
+    # With a join, `used_at` would be tested in a subquery, which PostgreSQL reads before it locks the row. Then two
+    # calls could both succeed.
     is_approved = Exists(Handoff.objects.filter(pk=OuterRef("pk"), state=State.APPROVED))
     unused = Approval.objects.filter(is_approved, pk=handoff.pk, used_at=None)
     if not unused.update(used_at=timezone.now(), used_by=by[:200], use_key=use_key):
@@ -160,8 +163,8 @@ def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> Appro
 def carry_over(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
     """Approve blocked retries whose document a person has approved before; return the changes of the counts.
 
-    The document and the policy must be the same, and the approval must be unused; the retry uses it up and gets an
-    approval of its own that expires at the same time. Call inside the transaction that stored the verdicts.
+    The document and the policy must be the same, and the approval must be unused. The retry uses the approval up, and
+    gets an approval of its own that expires at the same time. Call inside the transaction that stored the verdicts.
     """
     deltas: counts.Deltas = Counter()
     retries = [one for one in judged if one.handoff.lineage and one.state in REVIEWABLE]
@@ -186,7 +189,7 @@ def _tenant_of(one: JudgedHandoff) -> int:
 
 def _covers(row: Approval, one: JudgedHandoff, document_hash: str) -> bool:
     is_same_lineage = (row.handoff.lineage or row.handoff.handoff_id) == one.handoff.lineage
-    # The submission can name the format and the source of a document that does not.
+    # A document without a format or source has those of its submission, so equal documents can have different routes.
     is_same_route = _read_route(row.handoff) == _read_route(one.handoff)
     is_same_policy = row.policy_versions == dict(one.verdict.policy_versions)
     is_same_document = bool(document_hash) and row.document_hash == document_hash

@@ -42,9 +42,9 @@ def find_lineage(tenant_id: int, handoff_id: str) -> str:
 
 
 def list_agents(tenant_id: int, named: Collection[str]) -> list[tuple[str, str]]:
-    """Return pairs of a handoff in `named` and a source agent of its lineage, also of attempts before it.
+    """Return a pair for each handoff id in `named` and each source agent of the attempts in its lineage.
 
-    An unreadable attempt has no source, so the source of the named handoff alone does not tell whose lineage it is.
+    An unreadable attempt has no source, so the named handoff alone may not show which agent sends the lineage.
     """
     rows = Handoff.objects.filter(tenant=tenant_id)
     lineages = {
@@ -52,7 +52,7 @@ def list_agents(tenant_id: int, named: Collection[str]) -> list[tuple[str, str]]
         for name, lineage in rows.filter(handoff_id__in=named).values_list("handoff_id", "lineage")
     }
     wanted = Q(handoff_id__in=lineages.values()) | Q(lineage__in=lineages.values()) & ~Q(lineage="")
-    # A loop of retries makes long lineages, so the database leaves out equal rows.
+    # A loop of retries makes long lineages, so the database removes duplicate rows.
     first = Coalesce(NullIf("lineage", Value("")), "handoff_id")
     agents: dict[str, set[str]] = {}
     for lineage, agent in rows.filter(wanted).order_by().values_list(first, "source_agent_id").distinct():
@@ -80,7 +80,7 @@ def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
     """
     rows = list(handoffs)
     wanted = {row.pk for row in rows}
-    # A first attempt names no lineage, and is its own first attempt.
+    # A first attempt has no `lineage`, and its row is in `wanted` already.
     retried = {row.lineage for row in rows if row.lineage}
     for tenant_id, lineages in _group_lineages(rows).items():
         wanted |= _list_attempts(tenant_id, lineages, lineages & retried)
@@ -95,7 +95,7 @@ def _list_attempts(tenant_id: int, lineages: set[str], unread: set[str]) -> set[
     return {*first, *_find_later(tenant_id, lineages)}
 
 
-# Every verdict needs these two statements, and the ORM takes longer to write them than the database to run them.
+# Every verdict needs these two statements, which the ORM builds more slowly than the database runs them.
 _TABLE = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
 _LATER = f"""
     SELECT id FROM "{_TABLE}" WHERE tenant_id = %s AND lineage {{among}} AND lineage <> ''
@@ -187,9 +187,10 @@ class Newest(NamedTuple):
     source_agent_id: str
 
     def is_foreign_to(self, handoff: Handoff) -> bool:
-        """Return whether the attempt claimed the id of a handoff before that handoff came, from another agent.
+        """Return whether this attempt came before `handoff`, and from another agent.
 
-        The source of `retry_of` cannot be checked against the key before the handoff is stored.
+        When the attempt came, its key could not be checked against the source of `handoff`. Such an attempt must not
+        supersede `handoff`.
         """
         return self.received_at < handoff.received_at and self.source_agent_id != handoff.source_agent_id
 
@@ -212,7 +213,7 @@ def _supersede_older(tenant_id: int, newest: dict[str, Newest], actor: Actor) ->
         last = newest.get(lineage_of(handoff))
         if last is None or last.is_foreign_to(handoff):
             continue
-        # Retries that were stored before the first attempt can share a number with it or with each other. Of attempts
+        # Retries that were stored before the first attempt can share its number or each other's number. Of attempts
         # with the same number, the attempt that was stored last is the newest.
         is_earlier = (bool(handoff.lineage), handoff.attempt, handoff.pk) < (True, last.attempt, last.id)
         if is_earlier and may_become(handoff.state, State.SUPERSEDED):
@@ -222,7 +223,7 @@ def _supersede_older(tenant_id: int, newest: dict[str, Newest], actor: Actor) ->
 
 
 def load_records(handoffs: Sequence[Handoff]) -> dict[str, RemediationLog]:
-    """Return the records of these handoffs by lineage, without first attempts. All handoffs must be of one tenant."""
+    """Return the records of the retries among these handoffs, by lineage. All handoffs must be of one tenant."""
     lineages = {handoff.lineage for handoff in handoffs if handoff.lineage}
     if not lineages:
         return {}
@@ -319,7 +320,7 @@ def store_records(judged: Iterable[JudgedHandoff]) -> None:
 
 
 def list_attempts(handoff: Handoff, limit: int) -> list[Handoff]:
-    """Return the newest attempts of the handoff's lineage, oldest first."""
+    """Return the newest attempts of the handoff's lineage, at most `limit`, oldest first."""
     first = lineage_of(handoff)
     rows = Handoff.objects.filter(tenant=handoff.tenant_id)
     later = rows.filter(lineage=first).exclude(lineage="").order_by("-attempt", "-id")

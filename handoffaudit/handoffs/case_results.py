@@ -1,4 +1,4 @@
-"""Results of cases: a verdict compared with the expected one, and what would make the case pass."""
+"""Results of policy cases: differences between a verdict and the expected verdict, and changes that would fix them."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -27,8 +27,8 @@ class CaseResult(msgspec.Struct, frozen=True):
     """The result of one case.
 
     `id` is empty for a case that is not stored. `outcome` is the verdict that the policies decide, also in shadow mode.
-    `differs` says what is not as expected, and `fixes` what would make the case pass. `notes` say what limits the
-    result.
+    `differs` lists the differences from the expected verdict, `fixes` changes that would make the case pass, and
+    `notes` the limits of the result.
     """
 
     id: str
@@ -46,7 +46,7 @@ class CaseResult(msgspec.Struct, frozen=True):
 
 
 def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
-    """Compare a verdict with the one that the case expects. `row` is the row of strictness that was used.
+    """Compare a verdict with the verdict that the case expects. `row` names the row of strictness that was used.
 
     A case needs the LLM if the LLM would be asked and its findings could make up for each difference.
     """
@@ -56,7 +56,7 @@ def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
     outcome = verdict.would_decide
     differs, fixes = [], []
     if outcome != case.expected:
-        differs.append(f"It is {outcome}, and should be {case.expected}.")
+        differs.append(f"The handoff is {outcome}, and should be {case.expected}.")
         fixes.append(_FIXES[Outcome(case.expected)](verdict, row))
     for code in missing:
         differs.append(f"{code} is not found, and must be.")
@@ -64,7 +64,8 @@ def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
     for code in forbidden:
         places = sorted({issue.layer for issue in verdict.issues if issue.code == code})
         differs.append(f"{code} is found, and must not be.")
-        fixes.append(f"Change the policy of the layer {', '.join(places)} for {_name(row)} so that it is not found.")
+        layers = ", ".join(places)
+        fixes.append(f"Change the policy of the layer {layers} for {_name(row)}, so that {code} is not found.")
     # The LLM can only add findings, so it makes up for a finding that is missing, or for a verdict that is too good.
     is_too_good = outcome is Outcome.ACCEPTED or outcome == case.expected
     could_be_llm = bool(verdict.pending) and is_too_good and not forbidden and _LLM_CODES.issuperset(missing)
@@ -132,4 +133,4 @@ def _fix_missing(code: str, verdict: Verdict, row: str) -> str:
     layer = next((one for one in verdict.layers if one.name == name), None)
     if layer is not None and layer.status is LayerStatus.SKIPPED:
         return f"The layer {name} did not check {_name(row)}: {layer.why}."
-    return f"The layer {name} must report it for {_name(row)}: change its rules or limits."
+    return f"The layer {name} must report {code} for {_name(row)}: change its rules or limits."

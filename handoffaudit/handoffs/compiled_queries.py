@@ -104,7 +104,7 @@ class CompiledQuery:
         model: Any = query.model
         compiler = query.get_compiler(connection=connections[router.db_for_read(model)])
         sql, params = compiler.as_sql()
-        # Two threads may compile the same statement at once.
+        # All parts are set in one assignment, because two threads may compile the same statement at once.
         self._compiled = sql, params, [column for column, *_ in compiler.select or ()], model
         return self._compiled
 

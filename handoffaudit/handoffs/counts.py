@@ -84,13 +84,13 @@ def midnight_of(moment: datetime) -> datetime:
 
 
 def next_midnight(moment: datetime) -> datetime:
-    """Return the moment if a day (UTC) begins at it, or else the start of the next day."""
+    """Return the moment itself if it is a midnight (UTC), or else the next midnight."""
     floor = midnight_of(moment)
     return floor if floor == moment else floor + _DAY
 
 
 def widen_to_days(since: datetime | None, until: datetime | None) -> tuple[datetime | None, datetime | None]:
-    """Return the ends of a period, moved to the ends of their days if they are older than `HOURS_KEPT`."""
+    """Return the ends of a period. Move an end that is older than `HOURS_KEPT` outward to a midnight (UTC)."""
     edge = timezone.now() - HOURS_KEPT
     since = midnight_of(since) if since is not None and since < edge else since
     return since, next_midnight(until) if until is not None and until < edge else until
@@ -189,7 +189,7 @@ AGGREGATES: Final = {aggregate: _folding(aggregate) for aggregate in _TABLES}
 def count_transition(place: CountKey, codes: Iterable[str], before: str, after: str) -> Deltas:
     """Return the changes of the counts when a handoff with these rule codes changes state.
 
-    Handoffs in a waiting state are counted when they are needed, and have no stored counts.
+    Handoffs in a waiting state have no stored counts. They are counted when somebody needs their number.
     """
     deltas: Deltas = Counter()
     for code in _list_counted_codes(codes):
@@ -220,7 +220,7 @@ ROLLED_UP_AT_ONCE: Final = 20_000
 
 
 def roll_up(tenant: Tenant, moment: datetime) -> int:
-    """Add the hourly counts of a day to those of its first hour; return how many rows of `HourlyCount` went.
+    """Add the hourly counts of a day to its first hour; return the number of deleted rows of `HourlyCount`.
 
     Call inside a transaction. One call takes at most `ROLLED_UP_AT_ONCE` rows of each table.
     """
@@ -228,7 +228,7 @@ def roll_up(tenant: Tenant, moment: datetime) -> int:
     for aggregate in (HOURLY_COUNTS, HOURLY_SOURCES, HOURLY_TOTALS):
         length = len(aggregate.numbers)
         of_day = aggregate.read(tenant, first, first + _DAY)
-        # Transactions that count handoffs change the rows in the same order, so this one cannot deadlock with them.
+        # Transactions that count handoffs change the rows in the same order, so no deadlock is possible.
         rows = of_day.select_for_update().order_by(*aggregate.key).values_list("pk", *aggregate.key, *aggregate.numbers)
         later = [row for row in rows[:ROLLED_UP_AT_ONCE] if row[2] != first]
         sums: Counter[Key] = Counter()
@@ -251,7 +251,7 @@ MOST_LABELS: Final = 500
 
 
 class Total(StrEnum):
-    """The totals. The label is in brackets."""
+    """The names of the totals. The comment beside a name says what its label is."""
 
     SUBMISSIONS = "submissions"  # (result)
     REFUSALS = "refusals"  # (reason)
@@ -282,7 +282,10 @@ _STORED: Final = {202: "new", 200: "known", 422: "unreadable"}
 
 
 def add_receipt_totals(receipts: "Iterable[Receipt]", *, with_refusals: bool = False) -> None:
-    """Count submissions. The API counts the refusal of a single submission with its answer, others `with_refusals`."""
+    """Count submissions by their receipts, also refused submissions if `with_refusals` is set.
+
+    The API itself counts the refusal of a single submission.
+    """
     found: Counter[tuple[str, str]] = Counter()
     for receipt in receipts:
         if receipt.status in _STORED:
@@ -316,7 +319,7 @@ def _add_totals(numbers: dict[tuple[str, str], int]) -> None:
 
 
 def _schedule() -> None:
-    """Start the thread that flushes, if none waits. Call with the lock held."""
+    """Start the flush thread unless one is started already. Call with the lock held."""
     global _is_scheduled  # noqa: PLW0603 -- one for the process
     if not _is_scheduled:
         _is_scheduled = True
@@ -352,7 +355,7 @@ def _flush_quietly() -> None:
 
 
 def flush_totals() -> None:
-    """Add what this process has collected to the database. If the database fails, the additions stay collected."""
+    """Add the additions of this process to the database. If the database fails, the additions stay in memory."""
     with _totals_lock:
         numbers = dict(_pending_totals)
         _pending_totals.clear()

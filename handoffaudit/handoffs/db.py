@@ -1,4 +1,4 @@
-"""SQL that the ORM cannot generate, or only slowly: bulk inserts, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
+"""SQL that the ORM cannot generate or generates slowly: bulk writes, sums, rows (`docs/decisions/0003-hot-sql.md`)."""
 
 import json
 import select
@@ -37,10 +37,10 @@ def is_postgresql() -> bool:
 
 @contextmanager
 def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
-    """Yield a cursor that sends parameters separately from the statement, and raises the errors of Django.
+    """Yield a cursor that sends parameters separately from the statement, and raises Django's database errors.
 
     Django's own cursor writes the parameters into the statement, which is expensive for document bodies. A statement
-    with `prepare=True` is prepared, except with a PgBouncer, which may give the next transaction another connection.
+    with `prepare=True` is prepared, except with PgBouncer, which may run the next transaction on another connection.
     """
     connection.ensure_connection()
     with connection.wrap_database_errors, _cursor_of(connection.connection) as cursor:
@@ -51,7 +51,8 @@ def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
 def _cursor_of(opened: "psycopg.Connection[Any]") -> Generator["psycopg.Cursor[Any]"]:
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
-    # Django turns prepared statements off. They stay off for its own statements, which never repeat their text.
+    # Django turns prepared statements off. Prepared statements stay off for Django's own statements, whose texts
+    # contain the parameters and rarely repeat.
     opened.prepare_threshold = None if settings.PGBOUNCER else _ONLY_ON_REQUEST
     try:
         with psycopg.Cursor(opened) as cursor:
@@ -61,10 +62,10 @@ def _cursor_of(opened: "psycopg.Connection[Any]") -> Generator["psycopg.Cursor[A
 
 
 def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return the row of a statement for PostgreSQL, which is committed unless the thread has begun a transaction.
+    """Run a statement on PostgreSQL, and return its first row or None.
 
-    A thread without a connection takes one of the pool for this statement only, because Django needs several times as
-    long to take one and to give it back.
+    The statement is committed at once, unless the thread has begun a transaction. A thread without a connection takes a
+    connection of the pool for this statement only, because Django takes several times as long to get and return one.
     """
     pool = connection.pool  # type: ignore[attr-defined]
     if connection.connection is not None or pool is None or pool.closed:
@@ -83,9 +84,9 @@ def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def is_open(opened: "psycopg.Connection[Any]") -> bool:
-    """Return whether the server has not closed an idle connection, for example in a restart.
+    """Return whether an idle connection is still open. A restart of the server, for example, closes connections.
 
-    An idle connection becomes readable only when the server closes it, so a working one needs no round trip.
+    An idle connection becomes readable only when the server closes it, so the check needs no round trip.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
@@ -100,7 +101,7 @@ def is_open(opened: "psycopg.Connection[Any]") -> bool:
 
 
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement that is run for each verdict. PostgreSQL keeps its plan, except on a replica."""
+    """Return the rows of a statement that is run for each verdict. The statement is prepared, except on a replica."""
     if is_postgresql() and alias == DEFAULT_DB_ALIAS:
         with server_cursor() as server:
             return server.execute(sql, values, prepare=True).fetchall()
@@ -146,7 +147,8 @@ class InArray(In):
 class Columns:
     """The columns of a table that a bulk statement fills, in order, with their PostgreSQL types.
 
-    `name_list` has the names in SQL, `forms` the positions of the values that SQLite stores in another form.
+    `name_list` has the names in SQL, `forms` the positions of the values that SQLite stores in another form, each
+    with its conversion.
     """
 
     table: str
@@ -282,7 +284,7 @@ class OutOfTime(Exception):
     """The statements of a `time_limit` took too long."""
 
 
-# SQLite looks at the clock after this many steps of its virtual machine, which is about 0.1 ms.
+# SQLite looks at the clock after this many steps of its virtual machine, which take about 0.1 ms.
 _STEPS = 10_000
 
 
@@ -320,7 +322,7 @@ def _as_out_of_time() -> Generator[None]:
 
 
 def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
-    """Take an advisory lock until the transaction ends. SQLite has one writer at a time anyway."""
+    """Take an advisory lock until the transaction ends. Do nothing on SQLite, which has one writer at a time."""
     if is_postgresql():
         function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         with connection.cursor() as cursor:
@@ -341,7 +343,7 @@ Converter = tuple[int, Callable[..., Any], Col]
 
 
 class RowReader(Generic[_Row]):
-    """Reads rows of a model. `columns` are all its columns as a list in SQL, and `by` names of attributes.
+    """Reads rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
 
     Each statement is written once per process. Django writes the statement of a query anew each time, which for a wide
     table takes several times as long as running it.

@@ -123,9 +123,9 @@ def judge_from_stored_answers(handoff: Handoff, in_force: ValidationConfig, draf
 def estimate_cost_of_prompts(
     newest: Sequence[Handoff], total: int, tenant_id: int, in_force: ValidationConfig, draft: ValidationConfig
 ) -> Cost:
-    """Estimate the cost of a dry run on `total` handoffs from the handoffs `newest` among them.
+    """Estimate the cost of a dry run on `total` handoffs from `newest`, the newest of these handoffs.
 
-    A person waits for the estimate, so it ends after `MOST_SECONDS`, even if it has not read all of `newest`.
+    A person waits for the estimate, so the function stops after `MOST_SECONDS`, even before the end of `newest`.
     """
     meter = _Meter(tenant_id)
     touched = looked_at = 0

@@ -32,7 +32,7 @@ PART = 20
 MOST_SHOWN = 200
 
 # Up to this number, each kind of change is listed even when the list is full, so that frequent changes do not hide rare
-# ones.
+# changes.
 MOST_OF_A_FLIP = 50
 
 MOST_LISTED = 5
@@ -143,7 +143,8 @@ def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
     """Judge the handoff with the current policy and with the draft, without any call to the LLM.
 
     A dry run of prompts uses its stored answers. Raise `InvalidPolicy` for a draft that could no longer be saved,
-    `prompts.AnswerNotStored` if an answer was deleted, and `HandoffBody.DoesNotExist` if the documents were removed.
+    `dry_run_prompts.AnswerNotStored` if an answer was deleted, and `HandoffBody.DoesNotExist` if the documents were
+    removed.
     """
     in_force, draft = _load_configs(trial)
     if trial.kind == Kind.PROMPTS:
@@ -221,7 +222,10 @@ def _run(trial: Trial) -> bool:
 
 
 def _judge_cases(trial: Trial) -> bool:
-    """Judge the cases by the draft, and those that fail also by the current policy. Return False without a lease."""
+    """Judge the cases with the draft, and failing cases also with the current policy.
+
+    Return False if the lease was lost.
+    """
     draft = {Kind(trial.kind): kinds.KINDS[Kind(trial.kind)].from_plain(orjson.loads(trial.draft))}
     in_force, then = (policy_cases.CasePolicy.of_tenant(trial.tenant, one) for one in ({}, draft))
     reached = uuid.UUID(trial.cases["reached"]) if trial.cases["reached"] else None

@@ -135,7 +135,8 @@ DECIDED = (State.APPROVED, State.DECLINED)
 
 _PART = 500
 
-# Columns of a handoff, each with the field beside the document that fills the column if the document lacks the value.
+# Columns of a handoff, each with a field of the submission beside the document. The field fills the column if the
+# document has no value for the column.
 _BESIDE_DOCUMENT = {
     "trace_id": "trace_id",
     "parent_handoff_id": "parent_handoff_id",
@@ -186,7 +187,7 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     # Fields beside the document are part of the content. A field that repeats a value of the document would change the
-    # content, and a server that already has the handoff would refuse it at the import of the file.
+    # content, and a server that already has the handoff would refuse to import the changed handoff.
     record = formats.read(parsed, handoff.format or None, Envelope()).record
     fields = {"document": document, "handoff_id": orjson.dumps(handoff.handoff_id)}
     if handoff.format:
@@ -209,10 +210,11 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
 
 
 MOST_AT_ONCE: Final = 2
-# A reader may take this long for each part of a file and for the whole file, plus the time that this rate needs.
+# A reader may take `PATIENCE_SECONDS` plus the time of a transfer at `LEAST_BYTES_PER_SECOND`. This limit applies to
+# each part of a file, and to the whole file.
 PATIENCE_SECONDS: Final = 20.0
 LEAST_BYTES_PER_SECOND: Final = 64 * 1024
-# A reader without a place holds its thread until it reads on or goes away.
+# A download that lost its place holds its thread until the reader reads on or disconnects.
 MOST_STALLED: Final = 8
 # Nobody closes the iterator of a response that was never sent, so the sets must drop their entries by themselves.
 _under_way: "WeakSet[Download]" = WeakSet()
@@ -232,9 +234,9 @@ class SlowReader(Exception):
 
 
 class Download:
-    """The bytes of a large file; its place among the downloads of this process is released when it ends or is closed.
+    """The bytes of a large file. A download holds one of the `MOST_AT_ONCE` places of this process until its end.
 
-    A reader that reads too slowly loses its place, at the latest when another download needs the place.
+    A download whose reader is too slow loses its place, at the latest when another download needs the place.
     """
 
     def __init__(self, parts: Iterator[bytes]) -> None:

@@ -1,7 +1,7 @@
 """The filters of handoff lists, cursors, and lists by score, which step along the index of scores.
 
 No index combines the score with the other filters. A list therefore steps along the index of scores, and looks up
-which of these handoffs match: its cost depends on the steps, which are bounded, and not on the plan of the database.
+which of these handoffs match. The cost depends on the number of steps, which has a limit, and not on the query plan.
 """
 
 import math
@@ -34,7 +34,7 @@ from handoffaudit.filter_fields import (
 )
 from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.validation.text import is_uuid, trace_name
+from handoffaudit.validation.text import is_uuid
 
 SOURCE = "The exact name of the source agent."
 
@@ -84,7 +84,7 @@ def is_before(moment: datetime) -> Q:
 
 
 def is_received_before(moment: datetime) -> Q:
-    """Return the condition for rows received before that moment; the id of a handoff sent late is earlier."""
+    """Return the condition for rows received before that moment. The id of a late handoff has the time of sending."""
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 
 
@@ -93,8 +93,7 @@ def is_of_trace(trace_id: str) -> Q:
 
     New handoffs are stored with `trace_name`. Old handoffs may have the UUID in the case that their senders used.
     """
-    name = trace_name(trace_id)
-    return Q(trace_id=name) if name == trace_id else Q(trace_id__in=(trace_id, name))
+    return Q(trace_id__in=spell_traces([trace_id])) if is_uuid(trace_id) else Q(trace_id=trace_id)
 
 
 def spell_traces(traces: Iterable[str]) -> frozenset[str]:
@@ -125,7 +124,7 @@ class Filters(FilterSet):
 
     `since` is inclusive, `until` exclusive. `period` is the text of a relative `since` (`24h`, `7d`), so that a link
     stays relative. The form fields `from` and `to` are whole days in UTC, including the last day; `to_query` writes
-    only `since` and `until`. `received_before` is no parameter: pages set it for handoffs that wait since a moment.
+    only `since` and `until`. `received_before` is not a query parameter: pages set it to select handoffs by their age.
     """
 
     state: tuple[str, ...] = declare(
@@ -155,7 +154,11 @@ class Filters(FilterSet):
         ChoiceFilter("Only", f"One of {', '.join(FLAGS)}.", choices=FLAGS, empty_label="All", where=_is_flagged)
     )
     handoff_id: str = declare(
-        TextFilter(help_text="The sender's id; use this for an id with a `/`.", where="handoff_id", example="run/7")
+        TextFilter(
+            help_text="The id from the sender. Use this filter for an id that contains a `/`.",
+            where="handoff_id",
+            example="run/7",
+        )
     )
     group: str = declare(
         NumberFilter(
@@ -222,7 +225,7 @@ def members_of_group(tenant: Tenant, group: int) -> "QuerySet[Any]":
     return members
 
 
-# A page looks at no more handoffs. If few of them match, the next page continues from there.
+# A page looks at about this number of handoffs at most. If few of them match, the next page continues from there.
 MOST_STEPS: Final = 5_000
 
 _AT_ONCE: Final = 500
@@ -258,7 +261,10 @@ def list_by_score(
 def find_next_by_score(
     rows: "QuerySet[Handoff]", matching: "QuerySet[Handoff]", handoff: Handoff, *, is_back: bool
 ) -> Handoff | None:
-    """Return the next handoff of `matching` after a handoff, or before it; None if no near one matches."""
+    """Return the next handoff of `matching` after `handoff`, or before it with `is_back`.
+
+    The order is that of the scores. Return None if no handoff within about `MOST_STEPS` steps matches.
+    """
     after: _Place | None = _place_of(handoff)
     number, steps = 1, 0
     while steps < MOST_STEPS:
@@ -280,7 +286,7 @@ def _read(rows: "QuerySet[Handoff]", after: _Place | None, number: int, *, is_ba
     rows = rows.filter(score__lt=1)
     parts = [rows.order_by(f"{sign}score", f"{sign}id")]
     if after:
-        # With an equation, SQLite would not see that the partial index of scores has these rows.
+        # With `score = …`, SQLite would not see that the partial index of scores has these rows.
         same = parts[0].filter(score__gte=after.score, score__lte=after.score, **{f"id__{later}": after.id})
         parts = [same, parts[0].filter(**{f"score__{later}": after.score})]
     found: list[_Place] = []

@@ -91,7 +91,7 @@ def take_fresh(limit: int) -> Lease | None:
 
 
 def take_left_behind() -> Lease | None:
-    """Lease one handoff whose previous lease expired. Return None if there is no such handoff.
+    """Lease one handoff whose earlier lease expired or was given back. Return None if there is no such handoff.
 
     The caller must judge no other handoff at the same time. If the worker dies, the cause is then known, and no other
     handoff is affected.
@@ -103,7 +103,8 @@ def take_left_behind() -> Lease | None:
 def take_one(pk: uuid.UUID) -> Lease | None:
     """Lease a handoff that was just stored. Return None if a worker has it, or if its trace must be judged first.
 
-    Earlier handoffs of the trace come first, because a handoff is judged by what they brought into the trace.
+    Earlier handoffs of the trace come first, because the handoff is judged by the facts that they brought into the
+    trace.
     """
     # Without the first test, the statement would read all handoffs of the tenant that have no trace.
     is_first = f"(trace_id = '' OR NOT EXISTS ({_EARLIER_OF_TRACE}))"
@@ -130,7 +131,8 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
             Handoff,
             f"state IN ('received', 'validating') AND NOT parked AND {condition}",
             values,
-            # The order of the index of waiting handoffs. By id alone, PostgreSQL would read all judged handoffs first.
+            # This is the order of the index of waiting handoffs. Sorted by id alone, PostgreSQL would read all judged
+            # handoffs first.
             order="claim_expires_at, id",
             limit=limit,
             changes="state = 'validating', tries = tries + 1",
@@ -140,19 +142,19 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
 
 
 def _filter_waiting() -> "QuerySet[Handoff]":
-    # SQLite uses a partial index only if the statement has the values of its condition. Each worker asks every second.
+    # SQLite uses the partial index only if the statement repeats the condition of the index without parameters.
     return Handoff.objects.extra(where=["NOT parked AND state IN ('received', 'validating')"])
 
 
 def is_any_left_behind() -> bool:
-    """Return whether any lease has expired."""
+    """Return whether a handoff waits whose earlier lease expired or was given back."""
     return _filter_waiting().filter(leases.is_expired(), tries__lte=settings.LEASE_TRIES).exists()
 
 
 def is_anything_waiting() -> bool:
-    """Return whether a worker has work: a handoff that nobody has tried, or a handoff whose lease expired.
+    """Return whether a worker has work: a handoff that nobody has tried, or a handoff that was left behind.
 
-    A handoff that waits for the LLM is neither of them.
+    A handoff that waits for the LLM is no work for this queue.
     """
     return _filter_waiting().filter(leases.NEVER_LEASED & Q(tries=0) | leases.is_expired()).exists()
 
@@ -160,12 +162,13 @@ def is_anything_waiting() -> bool:
 def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> None:
     """Take back the leases on these handoffs, or on all of the tenant, so that workers judge the handoffs again.
 
-    Call in the transaction that changed the rows from which the verdicts, LLM checks and repairs under way are made:
-    none of them is stored.
+    Call in the transaction that changed the rows from which verdicts, LLM checks and repairs are made. The results of
+    verdicts, LLM checks and repairs under way are then not stored.
     """
     rows, checks = Handoff.objects.filter(tenant=tenant), ModelCheck.objects.filter(tenant=tenant)
     leased = _filter_waiting().filter(tenant=tenant).exclude(claim=None)
-    # Repairs on request, and verdicts with late tool results, are stored if the version is still the same.
+    # A new version keeps out repairs on request and verdicts with late tool results, which need no lease on the
+    # handoff.
     if pks is None:
         traces = LateResults.objects.filter(tenant=tenant).exclude(claim=None).values_list("trace_id", flat=True)
         versioned = rows.filter(trace_id__in=list(traces))
@@ -291,7 +294,7 @@ class WorkLease(Protocol):
     """The methods of a lease that `finish` needs."""
 
     def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
-        """Lock the handoffs until the transaction ends. Return those whose verdict may be stored."""
+        """Lock the handoffs until the transaction ends. Return the judged handoffs whose verdict may be stored."""
 
     def end(self) -> None:
         """End the lease. Call after the verdicts are stored, in the same transaction."""

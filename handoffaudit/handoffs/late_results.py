@@ -1,4 +1,4 @@
-"""New judging of handoffs with values in no source, after tool results of their trace arrived late."""
+"""Second judging of handoffs with ungrounded values, after tool results of their trace arrived late."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,10 +27,10 @@ from handoffaudit.validation.verdict import Critique, LayerStatus, Outcome, Verd
 
 log = structlog.get_logger(__name__)
 
-# The newest handoffs of the trace.
+# Only this many of the newest handoffs of a trace are judged again.
 MOST_HANDOFFS: Final = 200
 _VERDICTS_AT_ONCE: Final = 25
-# While the LLM checks a handoff of the trace, the trace is tried again.
+# A trace is tried again while a worker judges one of its handoffs, and after an error.
 _MOST_TRIES: Final = 8
 
 _STANDING: Final = (State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
@@ -107,7 +107,7 @@ def _take() -> Lease | None:
 def _judge_trace(lease: Lease) -> int:
     row = lease.row
     of_trace = Handoff.objects.filter(tenant=row.tenant_id, trace_id=row.trace_id)
-    # The worker that judges such a handoff may have read the evidence before it was complete.
+    # A worker that is judging a handoff of the trace may have read the evidence before the late results arrived.
     lease.is_done = not of_trace.filter(state=State.VALIDATING).exists()
     newest = sorted(
         of_trace.filter(state__in=_STANDING).exclude(verdict=None).order_by("-id")[:MOST_HANDOFFS], key=attrgetter("pk")
@@ -125,7 +125,7 @@ def _judge_trace(lease: Lease) -> int:
 
 
 def _load_open_verdicts(handoffs: Sequence[Handoff]) -> dict[uuid.UUID, dict[str, Any]]:
-    """Return the verdicts that have a value in no source, by handoff."""
+    """Return the verdicts that have an ungrounded or reported value, by handoff."""
     if not handoffs:
         return {}
     wanted = VerdictRow.objects.filter(tenant=handoffs[0].tenant_id, pk__in=[one.verdict for one in handoffs])
@@ -165,7 +165,7 @@ def _judge_part(
             fact=facts.fact_of(handoff.pk),
             has_late_results=True,
         )
-        # A handoff that its sender knows as rejected does not begin to wait for a reviewer.
+        # The sender knows that the handoff is rejected, so a new verdict must not hold it for a reviewer.
         if handoff.state != State.REJECTED or verdict.outcome is not Outcome.HELD:
             judged.append(one)
     return judge.finish(judged, lease) if judged else 0
@@ -178,7 +178,7 @@ def _keep_action(verdict: Verdict, content: dict[str, Any]) -> Verdict:
 
 
 def _layers(content: dict[str, Any]) -> Iterator[Layer]:
-    """Yield the layers to run: the LLM is not asked again, so its layers repeat what they found."""
+    """Yield the layers to run. The LLM is not asked again, so each LLM layer repeats its stored result."""
     yield from (layer for layer in layers_with_model() if layer.name not in _BY_MODEL)
     yield from (_Stored(layer["name"], layer, content) for layer in content["layers"] if layer["name"] in _BY_MODEL)
 

@@ -145,7 +145,7 @@ LONGEST_PAUSE: Final = timedelta(minutes=1)
 
 
 def pause_after(spent: float, share: float = BUSY_SHARE, longest: timedelta = LONGEST_PAUSE) -> timedelta:
-    """Return the pause after `spent` seconds of work, with which the work takes `share` of the time."""
+    """Return the pause, at most `longest`, after which `spent` seconds of work took `share` of the time."""
     return min(timedelta(seconds=spent * (1 / share - 1)), longest)
 
 
@@ -194,7 +194,7 @@ class NamedLease:
         return (rows.select_for_update() if lock else rows).values_list("at", flat=True).first()
 
     def run_parts(self, parts: Iterable[int], longest: float, is_busy: Callable[[], bool]) -> int:
-        """Do work in parts while this process holds the lease, and return the sum of what the parts return.
+        """Do work in parts while this process holds the lease, and return the sum of their results.
 
         The run ends after all parts, or after `longest` seconds. If `is_busy` returns True, the run ends after the
         current part, and all processes pause (`pause_after`). Return 0 if another process holds the lease.
@@ -276,8 +276,8 @@ class WorkerLock:
     ) -> int:
         """Work until nothing waits or the process ends; return the number of stored results.
 
-        Work whose last worker died may also kill this worker, so it is done while no other thread works. Such work
-        takes turns with new work, or a stream of new work would delay it forever.
+        Work whose last worker died may also kill this worker, so this thread does such work while no other thread
+        works. Such work takes turns with new work, or a stream of new work would delay the old work forever.
         """
         stored = 0
         while not is_ending():

@@ -1,7 +1,7 @@
 """Legal holds: orders to keep a handoff, a trace or a whole tenant, which every removal of data obeys.
 
-A removal reads the holds of its tenant inside its own transaction, after `share`. A hold is placed under the exclusive
-form of the same lock. So a removal either ends before the hold is placed, or sees the hold.
+A removal begins its transaction with `share`, which takes a shared lock and reads the holds of the tenant. `place`
+takes the same lock exclusively. So a removal either ends before the hold is placed, or sees the hold.
 """
 
 import uuid
@@ -79,7 +79,10 @@ def read(tenant: Tenant) -> Holds:
 
 
 def share(tenant: Tenant) -> Holds:
-    """Return the active holds, which cannot grow before the transaction ends. Call first in a removing transaction."""
+    """Return the active holds of a tenant, and keep new holds out until the transaction ends.
+
+    Call first in a transaction that removes data.
+    """
     db.take_lock(_LOCKS, tenant.pk % 2**31, shared=True)
     return read(tenant)
 
@@ -151,7 +154,7 @@ def _find(tenant: Tenant, scope: HoldScope, key: str) -> tuple[str, str]:
     if scope is HoldScope.TRACE:
         if not Handoff.objects.filter(tenant=tenant, trace_id__in=spell_traces([key])).exists():
             raise Refused(f"No handoff has the trace {key[:80]!r}", "key", "write the id of a trace.")
-        # A UUID in mixed case stays, because its name would not cover the handoffs with that spelling.
+        # A UUID in mixed case stays as it is, because its lower case would not cover the handoffs with that spelling.
         name = trace_name(key)
         name = name if key in spell_traces([name]) else key
         return name, name

@@ -106,7 +106,7 @@ MOST_TRACES_AT_ONCE = 50
 
 @dataclass(slots=True)
 class TraceRoute:
-    """The newest handoffs of a trace, in order. `is_cut` is True if the trace has older handoffs.
+    """The newest handoffs of a trace, in the order of their ids. `is_cut` is True if the trace has older handoffs.
 
     `_to` maps each agent to the positions of the handoffs to this agent.
     """
@@ -133,9 +133,10 @@ class TraceRoute:
 
 
 def _load_traces(rows: Sequence[Handoff]) -> dict[str, TraceRoute]:
-    """Return the handoffs of the traces of these handoffs, which declare no chain, at most 200 before each handoff.
+    """Return the routes of the traces of these handoffs, by trace id.
 
-    Senders that declare their chains cost no query.
+    A route has these handoffs and the `MOST_ANCESTORS` handoffs before them, or as many as the trace has. All handoffs
+    must derive their chain: a handoff with a declared chain needs no query.
     """
     last: dict[str, list[uuid.UUID]] = {}
     for row in rows:
@@ -156,7 +157,8 @@ def _read_newest(tenant_id: int, wanted: Sequence[tuple[str, uuid.UUID, int]]) -
     """Return the newest handoffs of traces.
 
     `wanted` lists the trace, the last primary key and the number of handoffs. PostgreSQL reads all traces in one
-    statement, SQLite 50 in one, because the ORM can limit neither a join nor the parts of a union.
+    statement, SQLite 50 in each. The statements are SQL, because the ORM can limit neither a join nor the parts of a
+    union.
     """
     with connection.cursor() as cursor:
         if db.is_postgresql():
@@ -198,8 +200,8 @@ def _make_history(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None,
 def _walk(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None) -> Walk:
     """Return the ancestors of a handoff, oldest first.
 
-    A handoff without a known parent comes from the latest earlier handoff of the trace to its source, if the trace is
-    given.
+    If `trace` is given, the parent of a handoff without a known parent is the latest earlier handoff of the trace to
+    its source.
     """
     hops: list[Hop] = []
     seen = {row.handoff_id}
@@ -219,7 +221,7 @@ def _walk(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None) -> Walk
 
 
 def _count_returns(hops: Sequence[Hop]) -> int:
-    """Return how many of these handoffs are on the route of the last and bring work back to their target."""
+    """Return how many of these handoffs have the route of the last handoff and a target that had the work before."""
     last, returns = hops[-1], 0
     agents: set[str] = set()
     for hop in hops:
@@ -329,19 +331,21 @@ def compare_attempts(handoff: Handoff) -> list[Attempt]:
 def compare_pair(before: Handoff, after: Handoff, names: tuple[str, str] = ("", "")) -> Attempt:
     """Return `after` with its changes from `before`. Either of them may have arrived first.
 
-    `names` are the names of the two handoffs in the reason for which they cannot be compared.
+    `names` are the names of the two handoffs in `why`, the reason why they cannot be compared.
     """
     return _make_attempt(after, _parse_document(before, names[0]), _parse_document(after, names[1]))
 
 
-# The search for an accepted handoff reads this many earlier handoffs of the trace, and accepted ones of the route.
+# The search for an accepted handoff reads at most this many earlier handoffs of the trace, and accepted handoffs of the
+# route.
 MOST_OF_TRACE, MOST_OF_ROUTE = 500, 20
 
 
 def find_accepted(handoff: Handoff, *, without: str = "") -> Handoff | None:
     """Return the nearest accepted handoff of the same route and type, without the rule code `without`, or None.
 
-    The nearest handoff is the newest one that was accepted before in the same trace, or else the newest one of all.
+    The nearest handoff is the newest accepted handoff before this one in the same trace, or else the newest accepted
+    handoff of the route.
     """
     if not (handoff.source_agent_id and handoff.target_agent_id):
         return None

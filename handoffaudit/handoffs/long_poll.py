@@ -26,7 +26,7 @@ CHANNEL = "handoffaudit:changed"
 
 LOOK_SECONDS = 0.008
 
-# The looks at a batch come further and further apart, so that a batch needs few queries.
+# The pauses between the looks at a batch, in seconds. The pauses grow, so that a batch needs few queries.
 BATCH_LOOK_SECONDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 # Redis messages may be lost, so each waiting request also checks the database this often.
@@ -150,7 +150,7 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
 
 
 def are_too_many(tenant_id: int) -> bool:
-    """Return whether too many requests wait, so that another one would leave too few threads for other requests.
+    """Return whether too many requests wait, so that one more would leave too few threads for other requests.
 
     The requests of one tenant may use three quarters of the slots, so that other tenants can always wait, too.
     """
@@ -182,8 +182,9 @@ def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: fl
 def wait_for_all(tenant_id: int, pks: Collection[uuid.UUID], states: Collection[str], seconds: float) -> None:
     """Wait until all these handoffs have left these states, at most `seconds`.
 
-    The request waits for one handoff at a time, the last one, because workers judge in the order of arrival. So a batch
-    counts as one waiting request, and its number of queries depends on the time and not on the number of handoffs.
+    The request waits for one handoff at a time, always the newest, because workers judge in the order of arrival. So a
+    batch counts as one waiting request, and its number of queries depends on the time and not on the number of
+    handoffs.
     """
     deadline = time.monotonic() + seconds
     rows = Handoff.objects.filter(tenant=tenant_id, state__in=states).order_by("-id").values_list("pk", "version")

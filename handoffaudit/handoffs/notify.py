@@ -1,4 +1,4 @@
-"""Notification of workers, by threads of this process or by messages, which have no content and may be lost."""
+"""Notification of workers, by threads of this process or by messages. A message carries no work, and may be lost."""
 
 import threading
 import time
@@ -138,7 +138,7 @@ class Slots:
         self.taken = 0
 
     def acquire(self) -> bool:
-        """Take a slot. Return False if all are taken."""
+        """Take a slot. Return False if all slots are taken."""
         with self._lock:
             if self.taken >= self._limit():
                 return False

@@ -28,8 +28,8 @@ VERDICTS: Final = "handoffs_verdict"
 # The tables, with their keys.
 TABLES: Final = {DOCUMENTS: "handoff_id", VERDICTS: "id"}
 WEEK: Final = timedelta(weeks=1)
-# A verdict is made after its handoff arrived, but the clocks of two machines may differ by up to a week. The value is
-# this time as a difference of ids.
+# A verdict is made after its handoff arrived, but the clocks of two machines may differ by up to a week. The value is a
+# week as a difference of two ids.
 _CLOCKS: Final = WEEK // timedelta(milliseconds=1) << 80
 # The most verdicts on handoffs of other weeks (strays) that are moved out of a partition, so that it can be dropped. A
 # partition with more strays is kept.
@@ -117,8 +117,8 @@ def list_partitions(table: str) -> list[Partition]:
 def find(pk: uuid.UUID) -> list[Partition]:
     """Return the partitions to drop with the week of a handoff, or an empty list if the week has no partition.
 
-    The first partition has the documents of the week. The others are partitions of verdicts that end in this week and
-    have few strays.
+    The first partition has the documents of the week. The other partitions have verdicts, end in this week, and have
+    few strays.
     """
     documents = [one for one in list_partitions(DOCUMENTS) if one.low <= pk < one.high]
     verdicts = [one for week in documents for one in list_partitions(VERDICTS) if week.low < one.high <= week.high]
@@ -142,9 +142,10 @@ def is_empty(one: Partition) -> bool:
 
 
 def bound_verdicts(first: uuid.UUID, last: uuid.UUID | None) -> tuple[uuid.UUID, uuid.UUID]:
-    """Return the bounds of the ids of verdicts made between the times of two ids, or after the time of the first.
+    """Return the lowest and the highest id of verdicts that were made between the times of two ids.
 
-    With these bounds, PostgreSQL plans a query by handoff for a few partitions instead of all.
+    Without `last`, the second id is the highest possible id. With these bounds, PostgreSQL plans a query by handoff for
+    a few partitions instead of all.
     """
     high = last.int + _CLOCKS if last else _MOST.int
     return uuid.UUID(int=max(first.int - _CLOCKS, 0)), uuid.UUID(int=min(high, _MOST.int))
@@ -191,7 +192,7 @@ def make_ahead() -> None:
 
 
 def make_week(table: str, monday: datetime) -> bool:
-    """Add the partition of a week. Return False if it cannot be made now, such as while another process makes it."""
+    """Add the partition of a week. Return False if the week has a partition already, or if a lock is not free."""
     key, name, rest = TABLES[table], f"{table}_{monday:%Y%m%d}", f"{table}_rest"
     low, high = first_id_at(monday), first_id_at(monday + WEEK)
     try:
@@ -218,11 +219,12 @@ def make_week(table: str, monday: datetime) -> bool:
 
 
 def detach(partitions: Sequence[Partition], is_free: Callable[[], bool]) -> bool:
-    """Detach partitions if nobody needs their rows. Call inside a transaction, and `drop_detached` after its commit.
+    """Detach partitions, or return False if somebody needs their rows.
 
-    Verdicts on handoffs outside of the first partition's range, such as those of the last second of the week before,
-    move to the default partition. `is_free` is called while nobody else can read or write the tables, so it must be
-    fast. Raise `OperationalError` if the locks are not free in time.
+    Call inside a transaction, and call `drop_detached` after the commit. Verdicts on handoffs outside of the first
+    partition's range, such as those of the last second of the week before, move to the default partition. `is_free` is
+    called while nobody else can read or write the tables, so it must be fast. Raise `OperationalError` if the locks are
+    not free in time.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
@@ -283,7 +285,7 @@ def partition(table: str) -> None:
 
 
 def restore_rights(table: str) -> None:
-    """Give a table the rights that roles have on its first partition, and its partitions the rights on the table."""
+    """Give a table the rights of roles on its first partition, and each other partition the rights on the table."""
     names = [f"{table}_rest", *(one.name for one in list_partitions(table))]
     pairs = [(f"{table}_first", table), *((table, name) for name in names)]
     execute_when_free("".join(_COPY_RIGHTS.format(source=source, target=target) for source, target in pairs))

@@ -236,7 +236,9 @@ def _make_custom_window(params: Mapping[str, str], now: datetime) -> Window:
 
 def _add_before(since: datetime, until: datetime, period: str = "") -> Window:
     since, until = (wide or given for wide, given in zip(widen_to_days(since, until), (since, until), strict=True))
-    return Window(since, until, since - (until - since), since, period)
+    # Nothing is older than 1970, and a long period before a long window would begin before the first year.
+    length = min(until - since, max(since - _EPOCH, timedelta()))
+    return Window(since, until, since - length, since, period)
 
 
 def _end_of_hour(moment: datetime) -> datetime:

@@ -1,6 +1,7 @@
-"""Cases: handoffs kept with the verdict they should have, and the test of policies with them.
+"""Policy cases: copies of handoffs with the verdict that each should have, and tests of policies with these cases.
 
-A case is a copy of a submission and of what was known about its trace. So its verdict depends only on the policies.
+A case is a copy of a submission and of what was known about its trace. So the verdict on a case depends only
+on the policies.
 """
 
 import base64
@@ -46,7 +47,7 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 MOST_CODES: Final = 20
 LONGEST_CODE: Final = 200
 LONGEST_NOTE: Final = 2_000
-# A page of a request may test cases for this long, and always tests one.
+# One request tests cases for about this many seconds, and at least one case.
 SECONDS: Final = 1.0
 
 
@@ -67,7 +68,7 @@ class CasePolicy:
 
     @classmethod
     def of_tenant(cls, tenant: Tenant, draft: Mapping[Kind, Sequence[Any]] | None = None) -> "CasePolicy":
-        """Return the policies in force, with the rows of a draft in place of those of the same kinds."""
+        """Return the policies in force, with the rows of a draft in place of the rows of the same kinds."""
         rows = {Kind.HANDOFF_FILES: kinds.file_policy.current(tenant).rows} | dict(draft or {})
         return cls._of(kinds.load_config(tenant.pk), rows)
 
@@ -106,8 +107,10 @@ class CaseFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    handoff_id: Annotated[_Text, Field(max_length=200, description="The id of the handoff, by which results name it.")]
-    expected: Outcome = Field(description="The verdict that it should have: accepted, rejected or held.")
+    handoff_id: Annotated[
+        _Text, Field(max_length=200, description="The id of the handoff. Test results name the case by this id.")
+    ]
+    expected: Outcome = Field(description="The verdict that the handoff should have: accepted, rejected or held.")
     must_have: Codes = Field(default_factory=list, description="Rule codes that must be found.")
     must_not_have: Codes = Field(default_factory=list, description="Rule codes that must not be found.")
     note: Annotated[_Text, Field(max_length=LONGEST_NOTE)] = Field("", description="Why the case is kept.")
@@ -194,7 +197,7 @@ def keep(
     must_not_have: Iterable[str] = (),
     note: str = "",
 ) -> PolicyCase:
-    """Keep a copy of a handoff with the verdict that it should have.
+    """Keep a copy of a handoff as a case, with the verdict that the handoff should have.
 
     Raise `Handoff.DoesNotExist`, or `Refused` for invalid values, a removed document, or too many cases.
     """
@@ -224,7 +227,7 @@ def _copy(handoff: Handoff) -> PolicyCase:
     if body is None:
         raise Refused("The document was removed, so nothing is left to keep", "", "keep another handoff.")
     envelope = msgspec.to_builtins(envelope_of(handoff, body), builtin_types=(datetime,))
-    # The stored bytes are taken, because a large number would not survive being parsed and written.
+    # The stored bytes are copied, because parsing and writing the JSON would change large numbers.
     stored = {name: getattr(body, name) for name in ("context", "evidence")}
     beside: dict[str, Any] = {name: value for name, value in envelope.items() if value not in (None, False)}
     beside |= {name: orjson.Fragment(bytes(raw)) for name, raw in stored.items() if raw is not None}
@@ -282,7 +285,7 @@ def _check_codes(field: str, codes: Iterable[str]) -> list[str]:
 
 
 def list_cases(tenant: Tenant, *, after: uuid.UUID | None = None) -> "QuerySet[PolicyCase]":
-    """Return the cases of a tenant after another one, oldest first."""
+    """Return the cases of a tenant, oldest first; with `after`, only the cases after this id."""
     rows = PolicyCase.objects.filter(tenant=tenant).order_by("id")
     return rows if after is None else rows.filter(id__gt=after)
 
@@ -315,7 +318,7 @@ def _is_held(case: PolicyCase, holds: Holds) -> bool:
 
 
 def judge_case(case: PolicyCase, policy: CasePolicy) -> CaseResult:
-    """Judge a case by policies, without any call to the LLM, and compare the verdict with the expected one."""
+    """Judge a case by policies, without any call to the LLM, and compare the verdict with the expected verdict."""
     prepared = prepare_copy(submission_of(case), case.received_at)
     basis, handoff = _BASIS.decode(case.basis), prepared.as_model()
     before = PriorContext(
@@ -332,7 +335,7 @@ def judge_case(case: PolicyCase, policy: CasePolicy) -> CaseResult:
 def judge_within(
     cases: Iterable[PolicyCase], policy: CasePolicy, seconds: float = SECONDS
 ) -> Iterator[tuple[PolicyCase, CaseResult]]:
-    """Yield the results of the first cases, for about `seconds` and at least of one."""
+    """Yield the first cases with their results, for about `seconds`, but at least one case."""
     end = time.monotonic() + seconds
     for case in cases:
         yield case, judge_case(case, policy)

@@ -54,7 +54,7 @@ def decision_events(tenant: Tenant | int) -> "QuerySet[Event]":
 
 
 def exclude_undone(rows: "QuerySet[Event]") -> "QuerySet[Event]":
-    """Return the events from `decision_events` that nobody undid; PostgreSQL finds the undone ones by their states."""
+    """Return the events from `decision_events` that nobody undid; PostgreSQL finds undone events by their states."""
     later = Event.objects.filter(handoff=OuterRef("handoff"), id__gt=OuterRef("pk"), from_state=OuterRef("to_state"))
     return rows.filter(~Exists(later.filter(from_state__in=DECIDED, to_state__in=REVIEWABLE)))
 
@@ -149,7 +149,7 @@ def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: 
 
 
 def sort_by_id(rows: "QuerySet[Any]", order: Order, after: UUID | None, column: str = "id") -> "QuerySet[Any]":
-    """Return the rows in an order by time, those after an id; `column` has the ids."""
+    """Return the rows in an order by time; with `after`, only the rows after this id. `column` has the ids."""
     if after:
         rows = rows.filter(**{f"{column}__{'lt' if order.is_descending else 'gt'}": after})
     return rows.order_by(f"{'-' if order.is_descending else ''}{column}")
@@ -190,7 +190,7 @@ def _make_page(found: list[Handoff], limit: int) -> Page:
 
 
 def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100) -> int:
-    """Count the matching handoffs received after that id, up to `cap`."""
+    """Count the matching handoffs with a later id than `after`, up to `cap`."""
     return matching(tenant, filters).filter(id__gt=after).order_by()[:cap].count()
 
 
@@ -283,7 +283,7 @@ class JudgedSummary:
 
 
 def summaries(tenant: Tenant, pks: Collection[UUID]) -> dict[UUID, JudgedSummary]:
-    """Return the summaries of those of the handoffs that are judged, in one query per 100 handoffs."""
+    """Return the summaries of the judged handoffs among these, in one query for each 100 handoffs."""
     found: dict[UUID, JudgedSummary] = {}
     rows = of_tenant(tenant).exclude(state__in=WAITING_STATES).exclude(verdict=None)
     ordered = sorted(pks)
@@ -333,13 +333,13 @@ def events(handoff: Handoff) -> list[Event]:
 
 
 def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
-    """Return the handoffs of a trace, in the order of arrival."""
+    """Return the first `limit` handoffs of a trace, in the order of their ids."""
     return list(of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id")[:limit]) if trace_id else []
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The handoffs before and after a handoff in a list; `fits` says that the handoff itself is in the list."""
+    """The handoffs before and after a handoff in a list; `fits` says whether the handoff itself is in the list."""
 
     older: Handoff | None
     newer: Handoff | None
@@ -349,7 +349,7 @@ class Neighbours:
 def find_neighbours(tenant: Tenant, filters: Filters, pk: UUID) -> Neighbours:
     """Return the neighbours of a handoff among the handoffs that match the filters.
 
-    `older` is the next one in the order of the filters, and `newer` the one before.
+    `older` is the next handoff in the order of the filters, `newer` the previous handoff.
     """
     rows = matching(tenant, filters)
     if filters.sort == LOWEST:

@@ -133,7 +133,8 @@ def _compile_days(columns: Names, codes: int, narrowed: Q) -> CompiledQuery:
 
 @lru_cache(maxsize=256)
 def _compile_hours(columns: Names, codes: int, narrowed: Q, number: str) -> CompiledQuery:
-    # As a bound of the index, several codes would make PostgreSQL read the hours once for each of them.
+    # If the index narrowed the rows by several codes, PostgreSQL would read the hours once for each code.
+    # `code_of_many` keeps the codes out of the search in the index.
     names = _name_codes(codes)
     counted: dict[str, Any] = {"code": names[0]} if codes == 1 else {"code_of_many__in": names}
     # A row with another outcome yields NULL instead of 0, because SUM skips NULL but has to add a zero.
@@ -152,7 +153,7 @@ def _name_codes(number: int) -> list[Parameter]:
     return [Parameter(f"code_{place}", TEXT) for place in range(number)]
 
 
-# Written once, because Django needs a millisecond to compile the conditions of a page.
+# The conditions are written once, because Django needs a millisecond to compile the conditions of a page.
 _OUTCOMES: Final = {
     name: "state IN ({})".format(", ".join(f"'{state.value}'" for state in states)) for name, states in OUTCOMES.items()
 }

@@ -31,7 +31,7 @@ _ROUTE: Final = "handoff_type, source_agent_id, target_agent_id, state"
 
 
 class RecountLease(NamedLease):
-    """The lease of a process that corrects counts. Two of them would add the same difference twice."""
+    """The lease of a process that corrects counts. Two such processes would add the same difference twice."""
 
     LENGTH = timedelta(hours=1)
 
@@ -73,7 +73,7 @@ def correct(aggregate: Aggregate[Any], found: Found) -> None:
 
 
 def _compare_all() -> tuple[int, dict[Aggregate[Any], Found]]:
-    """Return the number of true counts, and for each aggregate what is missing in its wrong counts."""
+    """Return the number of true counts, and for each aggregate the differences to add to its wrong counts."""
     rows, wrong = 0, {}
     with _snapshot(), connection.cursor() as cursor:
         cursor.execute(f"DROP TABLE IF EXISTS {_TRUE}")
@@ -106,7 +106,7 @@ def _find_differences(cursor: Any, aggregate: Aggregate[Any], key: str, true: st
 
 
 def _count_sql() -> str:
-    """Return the SQL of the true hourly counts. Its parameter is the day before which hours are added up."""
+    """Return the SQL of the true hourly counts. The parameter is `_edge`: earlier hours are summed into days."""
     hour = _whole_day_if_old("hour")
     waiting = ", ".join(f"'{state}'" for state in WAITING_STATES)
     handoffs = f"""

@@ -53,7 +53,7 @@ def preview(
 ) -> Preview | Receipt:
     """Judge a submission against the tenant's handoffs and current policy, without storing the submission.
 
-    `grade` is the grade of the tool results beside the document, `agents` are those that the sender may speak for.
+    `grade` is the grade of the tool results beside the document, `agents` are the agents that the sender may speak for.
     """
     prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now(), agents)
     if isinstance(prepared, Receipt):
@@ -160,7 +160,7 @@ def model_of_web(handoff: Handoff) -> LanguageModel | None:
 
 @dataclass(frozen=True, slots=True)
 class _AFewAtOnce:
-    """A wrapper of the LLM that lets only a few threads of this process ask at a time, so that others stay free."""
+    """A wrapper of the LLM that lets only a few threads of this process wait for answers at a time."""
 
     model: LanguageModel
 

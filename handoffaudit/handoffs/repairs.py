@@ -49,7 +49,7 @@ from handoffaudit.validation.verdict import Outcome, Verdict
 
 MOST_OF_A_NAME = 180
 
-# The start of the reason of an attempt that the first try made: "defaults and hints".
+# The reason of an attempt begins with this text if the first try of a repair, "defaults and hints", made the attempt.
 FIRST_TRY = "repair, try 1:"
 
 CHECKED_LATER = "The LLM checks the candidate after it is stored. So far, only the other layers have judged it."
@@ -97,7 +97,7 @@ def repair_judged(
 def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
     """Repair a rejected handoff on request, and store the result.
 
-    Raise `NotRepairable` if the handoff is not rejected, or no longer. Making candidates takes seconds, so no
+    Raise `NotRepairable` if the handoff is not rejected, or changes meanwhile. Making candidates takes seconds, so no
     transaction is open meanwhile, and nobody else has to wait.
     """
     if handoff.state != State.REJECTED:
@@ -139,7 +139,7 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
     """Make and judge the candidates of a case, and store nothing.
 
     `model` repairs findings that the rules cannot repair, and judges the candidates at once. Pass `model` only if the
-    caller can wait for a minute. Without `model`, the LLM of the case is asked, if there is one. `files` stores the
+    caller can wait for a minute. Without `model`, the LLM of the case is asked, if the case has one. `files` stores the
     session of a compressed document; without `files`, the session is dropped.
     """
     reading = read_record(case.submission)

@@ -56,7 +56,7 @@ _GRAVE = (Severity.ERROR, Severity.CRITICAL)
 class JudgedHandoff:
     """A handoff, its state before the verdict, the verdict, the policy of its type, and its repair, if there is any.
 
-    `fact` is what the handoff brought into its trace, or None if it brought nothing. `has_late_results` says that the
+    `fact` has the facts that the handoff brought into its trace, or is None. `has_late_results` says that the
     handoff was judged again because tool results of its trace arrived later.
     """
 
@@ -141,7 +141,7 @@ def store_pending(judged: Sequence[JudgedHandoff]) -> None:
 
 
 def _replace(judged: JudgedHandoff) -> counts.Deltas:
-    """Replace the verdict of a handoff that was judged before by a later verdict; return the changes of the counts."""
+    """Replace the final verdict of a handoff with a later verdict; return the changes of the counts."""
     handoff, state, flagged = judged.handoff, judged.state, judged.flagged
     place = counts.CountKey.of(handoff)
     deltas = counts.count_transition(place, handoff.codes, handoff.state, State.VALIDATING)

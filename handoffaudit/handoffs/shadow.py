@@ -216,7 +216,7 @@ def _add_would(sums: Mapping[str, _Sums], shadowed: Iterable[tuple[str, str, int
 
 
 def _list_of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:
-    # A type filter in the query would make the database use the index of types and read each of its handoffs.
+    # A type filter in the query would make the database use the index of types and read every handoff of the type.
     newest = (
         _exclude_superseded(_filter_shadowed(tenant, since))
         .order_by("-id")

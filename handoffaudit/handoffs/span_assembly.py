@@ -1,7 +1,7 @@
 """The periodic job that finds the handoffs in the spans of a trace, and stores them as any other handoff.
 
 A trace is looked at soon after its root ended, when it has been quiet for a while, and before its spans are removed.
-Each look finds everything again. What is stored already stays as it is.
+Each look finds all handoffs again. Handoffs and tool results that are stored already do not change.
 """
 
 import time
@@ -42,8 +42,8 @@ from handoffaudit.validation.telemetry.trees import Tree
 from handoffaudit.validation.text import trace_name
 from handoffaudit.validation.tool_results import TOO_LONG, Grade
 
-# The newest results of a trace are taken, those of the best grade first: masking them takes longer than storing
-# handoffs.
+# One look stores at most this many results and characters: results of the best grade first, then the newest. Masking
+# results takes longer than storing handoffs.
 _MOST_RESULTS: Final = 200
 _MOST_CHARACTERS: Final = 2 * 1024 * 1024
 
@@ -51,7 +51,7 @@ _MOST_CHARACTERS: Final = 2 * 1024 * 1024
 def store_results(
     tenant_id: int, tree: Tree, found: Sequence[Found], traces: set[str], keys: dict[int, KeyIdentity]
 ) -> None:
-    """Store the results of the tools in some traces that are new."""
+    """Store the new tool results of some traces."""
     by_sender: dict[tuple[str, int], list[ToolResultIn]] = defaultdict(list)
     spans = [span for span in list_calls(tree, found, _ranks_of(keys)) if span.trace_id in traces]
     for span in _take_newest(spans):
@@ -106,25 +106,26 @@ def _read_arguments(facts: Facts) -> Any:
 
 log = structlog.get_logger(__name__)
 
-# Other periodic jobs wait for this one, so it stops after a while and goes on in the next round.
+# Other periodic jobs wait for this job, so the job stops after a while and continues in the next round.
 _MOST_SECONDS: Final = 5.0
 _TRACES_AT_ONCE: Final = 50
 _MOST_BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 _REMOVED_AT_ONCE: Final = 20
 _MOST_TRIES: Final = 5
-# The newest traces of a conversation.
+# At most this many other traces of a conversation are loaded, the newest first.
 _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
-# The wait of a handoff with an inferred part is multiplied by this while a span that others name as parent is missing.
+# This factor extends the wait of a handoff with an inferred part while a span is missing that other spans name as their
+# parent.
 _PATIENCE: Final = 30
-# More refused handoffs of a trace are offered again at its next look.
+# A trace remembers at most this many refused handoffs. Further refused handoffs are offered again at the next look.
 _MOST_REFUSED: Final = 1_000
 _REFUSED: Final = "trace.refuse"
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """How far a trace is: whether it has been quiet, whether missing spans are still expected, and the next look."""
+    """The stage of a trace: whether it has been quiet, whether missing spans may still come, and when to look next."""
 
     is_quiet: bool
     is_patient: bool
@@ -189,7 +190,7 @@ def _split(rows: Sequence[TelemetryTrace]) -> Iterator[list[TelemetryTrace]]:
 
 
 def _remove_exhausted() -> None:
-    """Remove traces that failed again and again, when their time is over."""
+    """Remove traces that failed again and again, after twice the time for which spans are kept."""
     before = timezone.now() - 2 * timedelta(seconds=settings.TELEMETRY_KEEP_SECONDS)
     for row in TelemetryTrace.objects.filter(tries__gte=_MOST_TRIES, since__lt=before)[:_REMOVED_AT_ONCE]:
         with transaction.atomic():
@@ -241,7 +242,7 @@ def _look(
 ) -> dict[str, _Offer]:
     """Return the handoffs of traces of one conversation by their ids, and store the results of their tools.
 
-    `spans` are those of the rows, and `keys` gets the keys of other traces of the conversation.
+    `spans` are the spans of `rows`, and `keys` gets the keys of other traces of the conversation.
     """
     tenant_id, joined = rows[0].tenant_id, _list_joined(rows)
     stages = {one.trace_id: _Stage.of(one, now) for one in (*rows, *joined)}
@@ -250,11 +251,11 @@ def _look(
     if unknown := {span.sender for span in spans} - keys.keys():
         keys |= _load_keys(tenant_id, unknown)
     ranks = _ranks_of(keys)
-    # Of a span that two keys sent, the one of the better grade counts.
+    # If two keys sent a span, the span of the key with the better grade counts.
     tree = Tree(sorted(spans, key=lambda span: ranks.get(span.sender, len(Grade))))
     found = find_in(tree)
     quiet = {trace_id for trace_id, stage in stages.items() if stage.is_quiet}
-    # Results come before the handoffs that rest on them.
+    # Results are stored before the handoffs, because the verdicts on the handoffs use them as evidence.
     store_results(tenant_id, tree, found, quiet, keys)
     refused = {(one.trace_id, *handoff) for one in (*rows, *joined) for handoff in one.refused}
     allowed = (one for one in found if stages[one.span.trace_id].allows(one))
@@ -280,7 +281,7 @@ def _load_keys(tenant_id: int, numbers: set[int]) -> dict[int, KeyIdentity]:
 
 
 def _store_handoffs(offers: dict[str, _Offer], keys: Mapping[int, KeyIdentity]) -> None:
-    """Store the handoffs that are new in the name of the keys that sent their spans."""
+    """Store the new handoffs, each in the name of the key that sent its span."""
     by_key: dict[KeyIdentity, dict[str, _Offer]] = defaultdict(dict)
     for name, offer in offers.items():
         if key := keys.get(offer[0].span.sender):
@@ -304,7 +305,10 @@ def _submit(key: KeyIdentity, offers: Sequence[_Offer]) -> None:
 
 
 def _refusal_of(found: Found) -> tuple[str, str, str]:
-    """Return the identity of a refused handoff of a trace. Its key may be allowed to send it with another source."""
+    """Return the identity of a refused handoff of a trace: its span, source and target.
+
+    If a later look finds another source for the span, the key may be allowed to send that handoff.
+    """
     return found.span.span_id, found.source, found.target
 
 
@@ -326,7 +330,7 @@ def _remember_refused(tenant: Tenant, actor: str, refused: Sequence[tuple[Found,
 
 
 def _record_refusal(tenant: Tenant, actor: str, trace_id: str, reasons: Sequence[str]) -> None:
-    """Record in the audit log why handoffs of a trace were refused, for a few traces of a key in an hour."""
+    """Record why handoffs of a trace were refused, for at most `MOST_AUDITED` traces of a key per hour."""
     with ingest.write_turn(), transaction.atomic():
         audit.lock_tenant(tenant)
         since = timezone.now() - timedelta(seconds=AUDIT_SECONDS)
@@ -354,7 +358,7 @@ def _make_submission(tree: Tree, found: Found) -> Submission:
 
 
 def _finish(rows: Sequence[TelemetryTrace], now: datetime) -> None:
-    """End the leases until the next looks, and remove the traces whose time is over.
+    """End the leases until the next looks, and remove the traces that need no further look.
 
     A trace that got more spans meanwhile is due as its last export says.
     """

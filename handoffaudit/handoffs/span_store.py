@@ -23,7 +23,7 @@ from handoffaudit.validation.telemetry.trees import namespace_of
 
 MOST_SPANS_OF_TRACE: Final = 10_000
 MOST_BYTES_OF_TRACE: Final = 16 * 1024 * 1024
-# Counted for each span, so that many small spans are limited, too.
+# This allowance is counted for each span, so that many small spans are limited, too.
 _ROW_BYTES: Final = 256
 # A trace whose root has ended may be complete, so it is looked at soon.
 _SOON: Final = timedelta(seconds=1)
@@ -37,7 +37,7 @@ _read_facts = msgspec.json.Decoder(Facts).decode
 
 
 def store_export(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
-    """Store the facts of the spans, and reject those that the key or the size of their trace does not allow."""
+    """Store the facts of the spans, and reject spans that the key or the size of their trace does not allow."""
     _reject_foreign_agents(tenant, key, export)
     if not export.spans:
         return
@@ -74,7 +74,8 @@ def _row_of(tenant: Tenant, key: KeyIdentity, one: _WrittenSpan) -> tuple[Any, .
 def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
     """Reject the spans of agents that the key may not speak for, so that they cannot become a source.
 
-    Spans of an allowed agent can name others in the state of the run and in the nodes of graphs, which are left out.
+    Spans of an allowed agent can name other agents in the state of a run and in the nodes of graphs. These names are
+    left out.
     """
     if not key.agents.patterns:
         return
@@ -97,7 +98,7 @@ def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> 
 def _make_room(
     tenant: Tenant, sender: KeyIdentity, export: Export, written: Sequence[_WrittenSpan], now: datetime
 ) -> tuple[dict[str, TelemetryTrace], list[_WrittenSpan]]:
-    """Lock the traces. Return those that change, with the counts after this export, and the spans to store.
+    """Lock the traces. Return the traces that change, with the counts after this export, and the spans to store.
 
     Spans that are stored already change nothing, and the spans beyond the limits of a trace are rejected.
     """
@@ -130,7 +131,7 @@ def _lock_traces(tenant: Tenant, trace_ids: set[str], now: datetime) -> dict[str
     Every process inserts and locks in the same order, so that two exports cannot deadlock.
     """
     rows: dict[str, TelemetryTrace] = {}
-    # A worker may remove a trace between the two statements, so what is missing then is inserted again.
+    # A worker may remove a trace between the two statements, so missing rows are inserted again.
     while missing := sorted(trace_ids - rows.keys()):
         TelemetryTrace.objects.bulk_create(
             [TelemetryTrace(tenant=tenant, trace_id=one, since=now, spans=0, size=0) for one in missing],
@@ -169,7 +170,7 @@ def _set_due(row: TelemetryTrace, spans: Sequence[Span], now: datetime) -> None:
 
 
 def _take(row: TelemetryTrace, some: Sequence[_WrittenSpan]) -> list[_WrittenSpan]:
-    """Count the spans of a trace as long as there is room, and return them."""
+    """Count spans of a trace as long as there is room, and return the counted spans."""
     taken = []
     for one in some:
         if row.spans >= MOST_SPANS_OF_TRACE or row.size + one.size > MOST_BYTES_OF_TRACE:

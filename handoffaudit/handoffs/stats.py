@@ -37,7 +37,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or a worker. Unjudged handoffs are counted up to `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or for a verdict. Unjudged handoffs are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -50,7 +50,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The handoffs that wait for a worker. `by_state` includes parked handoffs; `number` and `oldest_at` do not."""
+    """The handoffs that wait for a verdict. `by_state` includes parked handoffs; `number` and `oldest_at` do not."""
 
     by_state: Mapping[State, int]
     number: int
@@ -143,7 +143,7 @@ def _top_codes(limit: int) -> CompiledQuery:
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
-    """Count the handoffs that wait for a person or a worker. Pass `unjudged` if the caller has counted it already."""
+    """Count the handoffs that wait for a person or a verdict. Pass `unjudged` if the caller has counted it already."""
     unjudged = unjudged or count_unjudged(tenant)
     # A replica may not have a new tenant yet.
     [(held, rejected, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now()) or [(0, 0, 0)]
@@ -160,7 +160,7 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
 
 
 def count_unjudged(tenant: Tenant) -> Unjudged:
-    """Count the handoffs that wait for a worker, in one query unless their number exceeds `COUNTED_LIVE`."""
+    """Count the handoffs that wait for a verdict, in one query unless their number exceeds `COUNTED_LIVE`."""
     rows = _UNJUDGED.statement(tenant=tenant.pk)._replace(is_limited=True)
     # The other counts of a page may be read from the replica, and must belong to the same moment.
     reader = router.db_for_read(Handoff)
@@ -283,9 +283,9 @@ _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, or None if there is none.
 
-    The id has the time of the handoff, so a handoff that was sent late has an earlier id than handoffs that were
-    received before it. Only if such a handoff is first, it is compared with at most `COUNTED_LIVE` handoffs whose ids
-    are before a second after its receipt, because all others were received later.
+    An id has the time of its handoff, so a handoff that was sent late can have the first id although other handoffs
+    were received earlier. Such a handoff is compared with at most `COUNTED_LIVE` handoffs whose ids are from before its
+    receipt, plus one second. Handoffs with later ids were received later.
     """
     rows = rows.order_by("id")
     first = rows.first()
@@ -297,7 +297,7 @@ def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
 
 @dataclass(frozen=True, slots=True)
 class Oldest:
-    """The unjudged handoff that has waited longest, without parked handoffs; `for_model`: it waits for the LLM."""
+    """The unparked handoff that has waited longest for a verdict; `for_model` is True if it waits for the LLM."""
 
     since: datetime
     for_model: bool
@@ -339,7 +339,7 @@ def measure_worker_queue() -> WorkerQueue:
 
     The health of the workers concerns the operator and no single tenant.
     """
-    # SQLite finds the partial index only by the words of its condition, without parameters.
+    # SQLite uses the partial index only if the statement repeats the condition of the index without parameters.
     rows = Handoff.objects.extra(where=["state IN ('received', 'validating')"]).filter(parked=False)
     is_new = Q(tries=0)
     # PostgreSQL reads the index in its order only if the order names each of its columns.
@@ -364,7 +364,7 @@ def measure_worker_queue() -> WorkerQueue:
 
 
 def list_by_prefix(model: type[Model], column: str, tenant_id: int, prefix: str, most: int) -> list[str]:
-    """Return the first different values of a text column that begin with `prefix`, in the order of their bytes.
+    """Return the first distinct values of a text column that begin with `prefix`, in the order of their bytes.
 
     The column follows the tenant in an index, on PostgreSQL with the operator class `varchar_pattern_ops`. The
     statement finds each value as the next greater value in that index.

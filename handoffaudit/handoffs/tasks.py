@@ -54,7 +54,7 @@ _here = Slots(lambda: 1)
 
 @contextmanager
 def reserve_judging() -> Iterator[bool]:
-    """Reserve the right of this process to judge a handoff by itself, and yield whether it was free."""
+    """Reserve the right of this process to judge a handoff by itself, and yield whether the right was free."""
     reserved = _here.acquire()
     try:
         yield reserved
@@ -65,7 +65,7 @@ def reserve_judging() -> Iterator[bool]:
 
 @shared_task(name="handoffaudit.handoffs.tasks.judge_one")  # type: ignore[untyped-decorator]
 def judge_one(pk: str) -> bool:
-    """Judge a handoff that was just stored; return False if it waits for a worker.
+    """Judge a handoff that was just stored; return False if the handoff still waits for a worker.
 
     Where a sender waits for the verdict, the web process calls this function, because a message to a worker takes
     longer than the judging (`docs/decisions/0063-judged-where-submitted.md`).
@@ -91,7 +91,7 @@ def try_drafts() -> None:
 
 @shared_task(name="handoffaudit.handoffs.tasks.try_prompts", ignore_result=True)  # type: ignore[untyped-decorator]
 def try_prompts() -> None:
-    """Run the waiting dry runs that ask the LLM one after another, to leave room for checks."""
+    """Run the waiting dry runs that ask the LLM, one after another, to leave room for checks."""
     if _one_prompt_trial.acquire(blocking=False):
         try:
             dry_runs.run_waiting(with_model=True)
@@ -202,7 +202,7 @@ def _make(one_pass: Callable[[], None]) -> None:
 
 @celeryd_after_setup.connect  # type: ignore[untyped-decorator]
 def start(instance: Any = None, **_: Any) -> None:
-    """Start the periodic work. Celery calls this function before it connects to the broker, which may be away."""
+    """Start the periodic work. Celery calls this function before the connection to the broker, which may fail."""
     # Load the tokenizer now, so that the first handoff does not wait for it.
     default_counter()
     freeze_startup_objects()

@@ -1,4 +1,4 @@
-"""Tool results of a trace: reading what is sent, storing it, and loading it as the evidence of a handoff."""
+"""Tool results of a trace: their parsing and storage, and their use as evidence of handoffs."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -28,15 +28,15 @@ from handoffaudit.validation.tool_results import EVIDENCE, Grade, capture, label
 
 MOST_RESULTS: Final = 200
 MOST_OF_A_TRACE: Final = 1024 * 1024
-# Counted for each result, so that many small results are limited, too.
+# This allowance is counted for each result, so that many small results are limited, too.
 _ROW_BYTES: Final = 256
 # The first key of the advisory locks of traces.
 _LOCKS: Final = 0x48415452
 _TRACES_IN_MEMORY: Final = 8
 _MOST_ERRORS: Final = 5
-# A burst of late results leads to one new judging.
+# With this pause, a burst of late results leads to only one new judging.
 _PAUSE: Final = timedelta(seconds=2)
-# The sender's time of a handoff may be rounded, and its clock may differ from that of the collector.
+# The sender may round the time of a handoff, and the sender's clock may differ from the collector's clock.
 _LATE_CLOCK: Final = timedelta(seconds=5)
 # Handoffs that may have a verdict without the late results. A handoff in the state `received` has none.
 _MAY_BE_JUDGED: Final = (State.VALIDATING, State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
@@ -170,14 +170,14 @@ def store_all(rows: Iterable[ToolResult], sender: str, grade: Grade) -> None:
 def store(rows: Sequence[ToolResult], sender: str, grade: Grade, now: datetime) -> list[Storage]:
     """Store the results of one trace; call inside a transaction.
 
-    The first result of a call stays. Only a result of a better grade replaces it, so that no sender can say first what
-    a collector captures later. Handoffs that were judged without the new evidence are queued to be judged again. Under
-    a legal hold, earlier results stay: see `_make_room_beside`.
+    The first result of a call stays. Only a result of a better grade replaces the first result, so that a sender cannot
+    keep out the result that a collector captures later. Handoffs that were judged without the new evidence are queued
+    to be judged again. Under a legal hold, earlier results stay: see `_make_room_beside`.
     """
     if not rows:
         return []
     tenant_id, trace_id = rows[0].tenant_id, rows[0].trace_id
-    # Otherwise two senders of one call could both be told that their result is stored.
+    # Without the lock, two senders of one call could both be told that their result is stored.
     db.take_lock(_LOCKS, crc32(f"{tenant_id} {trace_id}".encode()) - 2**31)
     of_trace = ToolResult.objects.filter(tenant=tenant_id, trace_id=trace_id)
     known = {row.call_id: row for row in of_trace.filter(call_id__in=[row.call_id for row in rows])}
@@ -216,7 +216,7 @@ def _compare(row: ToolResult, before: ToolResult | None) -> Storage:
 
 
 def _write(taken: dict[str, ToolResult], replaced: dict[str, ToolResult]) -> None:
-    """Write the rows, some of them in the place of others, by the ids of their calls."""
+    """Write the rows of `taken`. A row takes the place of the row with the same call id in `replaced`."""
     ToolResult.objects.bulk_create([row for call_id, row in taken.items() if call_id not in replaced])
     for call_id, before in replaced.items():
         taken[call_id].pk = before.pk
@@ -233,9 +233,10 @@ def _is_held(tenant_id: int, trace_id: str) -> bool:
 def _make_room_beside(
     of_trace: "QuerySet[ToolResult]", taken: dict[str, ToolResult], replaced: dict[str, ToolResult], grade: Grade
 ) -> set[str]:
-    """Rename replaced rows so that they stay, and drop rows that do not fit from `taken`. Return the dropped calls.
+    """Rename replaced rows so that they stay, and remove rows without room from `taken`; return the removed calls.
 
-    Results that are only said take no room from evidence. Otherwise senders could fill a held trace with them.
+    Results of the grade `said` take no room from evidence. Otherwise, senders could fill a held trace with such
+    results.
     """
     size = _size_of(of_trace.filter(grade__in=EVIDENCE) if grade.is_evidence else of_trace)
     refused = set()
@@ -248,7 +249,7 @@ def _make_room_beside(
             if call_id in replaced:
                 before = replaced[call_id]
                 name = f"{call_id[:130]} (replaced {before.grade} {row.pk.hex})"
-                # It is kept, and is no longer evidence beside the better result.
+                # The earlier result stays, but is no longer evidence beside the better result.
                 of_trace.filter(pk=before.pk).update(call_id=name, grade=Grade.SAID)
     replaced.clear()
     return refused
@@ -263,7 +264,7 @@ def _sum(rows: dict[str, ToolResult]) -> int:
 
 
 def _trim(of_trace: "QuerySet[ToolResult]") -> None:
-    """Delete the oldest results of a trace that has more than 1 MiB. What senders say goes before evidence."""
+    """Delete the oldest results of a trace that has more than 1 MiB. Results that are no evidence go first."""
     over = _size_of(of_trace) - MOST_OF_A_TRACE
     found = of_trace.values_list("grade", "at", "id", "size")
     gone: list[UUID] = []

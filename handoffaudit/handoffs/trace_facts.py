@@ -1,4 +1,4 @@
-"""Facts of a trace, which its agents brought into it, and roles of sources, for the judging of later handoffs."""
+"""Facts that agents brought into a trace, and roles of source agents, both for the judging of later handoffs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,17 @@ from handoffaudit.validation.layers.grounding.reported import MOST_KEYS_OF_TRACE
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean
 
-# A handoff knows at most this many facts of its trace, the newest first, with so many characters in all. The facts that
-# it knows must not depend on the other handoffs of its batch.
+# A handoff knows only the newest facts of its trace: at most `MOST_FACTS` facts with at most `MOST_TEXT` characters
+# together. The known facts must not depend on the other handoffs of the batch.
 MOST_FACTS: Final = 500
 MOST_TEXT: Final = 2 * 1024 * 1024
+# The facts of a batch with more characters are read for one handoff at a time.
+MOST_LOADED: Final = 32 * 1024 * 1024
 _TRACES_AT_ONCE: Final = 50
 LONGEST_EVIDENCE: Final = 16 * 1024
 _LONGEST_LABEL: Final = 80
 _BEHAVIOUR: Final = "behaviour"
-# These signs have a meaning in the path of a source.
+# These characters have a meaning in the path of a source.
 _NO_LABEL: Final = re.compile(r"[\[\].:\s]+")
 
 
@@ -42,7 +44,7 @@ class Known(NamedTuple):
 class Snapshot(NamedTuple):
     """The behaviour of a source, and the facts of a trace before one of its handoffs, oldest first.
 
-    A fact has its kind, label and content.
+    `facts` has the kind, label and content of each fact.
     """
 
     behaviour: str = ""
@@ -64,6 +66,8 @@ class TraceFacts:
     _new: dict[UUID, TraceFact] = field(default_factory=dict)
     # The keys of a fact, split once for all later handoffs of its trace.
     _keys: dict[UUID, list[str]] = field(default_factory=dict)
+    # Whether the stored facts were too many to be loaded together. `_facts` then has only the facts of this batch.
+    _loads_each: bool = False
 
     def known_to(self, handoff: Handoff, record: Record, declared: Mapping[str, AgentRole]) -> Known:
         """Return the role and the facts for the judging of a handoff. Facts of later handoffs do not count.
@@ -75,6 +79,9 @@ class TraceFacts:
         role = self._role_of(record, declared.get(record.source_agent_id))
         keys: set[str] = set()
         evidence = []
+        if self._loads_each:
+            self._known.clear()
+            self._keys.clear()
         for one in self._list_earlier(handoff):
             if one.kind == FactKind.EVIDENCE:
                 evidence.append(Source(one.label, one.content))
@@ -93,6 +100,10 @@ class TraceFacts:
     def _list_earlier(self, handoff: Handoff) -> list[TraceFact]:
         """Return the facts of the trace before a handoff, within the limits, the newest first."""
         facts = self._facts.get(handoff.trace_id, {})
+        if self._loads_each and handoff.trace_id:
+            rows = _read_rows(self.tenant_id, [handoff])
+            stored = [_make_fact(*row) for row in rows if row[0] != _BEHAVIOUR]
+            facts = {fact.handoff_id: fact for fact in stored} | facts
         newest = [facts[pk] for pk in sorted((pk for pk in facts if pk < handoff.pk), reverse=True)[:MOST_FACTS]]
         sizes = accumulate(len(one.content) for one in newest)
         return [one for one, size in zip(newest, sizes, strict=True) if size <= MOST_TEXT]
@@ -123,7 +134,7 @@ class TraceFacts:
         return role
 
     def learn(self, handoff: Handoff, record: Record, known: Known, claims: Iterable[Claim]) -> None:
-        """Keep the facts that a judged handoff brought into its trace, once."""
+        """Keep the facts that a judged handoff brought into its trace, unless they are kept already."""
         if not handoff.trace_id or handoff.pk in self._new:
             return
         if known.role.is_evidence:
@@ -147,7 +158,7 @@ class TraceFacts:
         return self._new.get(handoff)
 
     def store_behaviour(self) -> None:
-        """Store the behaviour of agents that changed. An agent that always writes alike changes nothing."""
+        """Store the changed behaviour of agents. An agent that always writes in the same form needs no write."""
         rows = [
             AgentBehaviour(tenant_id=self.tenant_id, agent=agent, forms=self._behaviour[agent])
             for agent in sorted(self._changed)
@@ -176,21 +187,30 @@ def load_facts(handoffs: Sequence[Handoff]) -> TraceFacts:
 
     PostgreSQL reads all of them with one query. All handoffs must be of one tenant.
     """
-    found = TraceFacts(handoffs[0].tenant_id)
-    for kind, name, label, content, handoff in _read_rows(found.tenant_id, handoffs):
+    behaviour: dict[str, str] = {}
+    facts: dict[str, dict[UUID, TraceFact]] = {}
+    size = 0
+    for kind, name, label, content, handoff in _read_rows(handoffs[0].tenant_id, handoffs):
         if kind == _BEHAVIOUR:
-            found._behaviour[name] = content  # noqa: SLF001 -- this function makes the object
+            behaviour[name] = content
             continue
-        pk = UUID(handoff)
-        fact = TraceFact(handoff_id=pk, trace_id=name, kind=kind, label=label, content=content)
-        found._facts.setdefault(name, {})[pk] = fact  # noqa: SLF001
-    return found
+        size += len(content)
+        if size > MOST_LOADED:
+            return TraceFacts(handoffs[0].tenant_id, _behaviour=behaviour, _loads_each=True)
+        fact = _make_fact(kind, name, label, content, handoff)
+        facts.setdefault(name, {})[fact.handoff_id] = fact
+    return TraceFacts(handoffs[0].tenant_id, facts, behaviour)
+
+
+def _make_fact(kind: str, trace: str, label: str, content: str, handoff: str) -> TraceFact:
+    return TraceFact(handoff_id=UUID(handoff), trace_id=trace, kind=kind, label=label, content=content)
 
 
 def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield the kind, name, label, content and handoff of each fact and behaviour.
+    """Yield the kind, name, label, content and handoff of each behaviour, and then of each fact.
 
-    SQLite has no LATERAL, and reads the facts of 50 handoffs in one statement.
+    SQLite has no LATERAL, and reads the facts of 50 handoffs in one statement. PostgreSQL reads all rows at once, so it
+    returns no facts after the first one beyond `MOST_LOADED`.
     """
     by_agents, agents = db.among(sorted({handoff.source_agent_id for handoff in handoffs}))
     behaviour = _BEHAVIOURS.format(agents=by_agents)
@@ -198,8 +218,8 @@ def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[st
     with connection.cursor() as cursor:
         if db.is_postgresql():
             arrays = [list(column) for column in zip(*wanted, strict=True)] or [[], [], []]
-            values = [*arrays, tenant_id, MOST_FACTS, MOST_TEXT, tenant_id, *agents]
-            cursor.execute(f"{_OF_TRACES} UNION ALL {behaviour}", values)
+            values = [tenant_id, *agents, *arrays, tenant_id, MOST_FACTS, MOST_TEXT, MOST_LOADED]
+            cursor.execute(f"{behaviour} UNION ALL {_OF_TRACES}", values)
             yield from cursor.fetchall()
             return
         for start in range(0, max(len(wanted), 1), _TRACES_AT_ONCE):
@@ -211,16 +231,16 @@ def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[st
             ]
             statements = [_OF_TRACE] * len(some)
             if not start:
-                statements, values = [*statements, behaviour], [*values, tenant_id, *agents]
+                statements, values = [behaviour, *statements], [tenant_id, *agents, *values]
             cursor.execute(" UNION ALL ".join(statements), values)
-            yield from cursor.fetchall()
+            yield from cursor
 
 
 def _list_wanted(handoffs: Sequence[Handoff]) -> list[tuple[str, UUID, UUID]]:
     """Return the ranges of handoffs whose newest facts the handoffs know, so that no fact is read twice.
 
-    For each handoff, the range has the trace, the id of the handoff before it in the batch and the trace, or the least
-    id, and the id of the handoff itself.
+    A range has the trace, the id where the range begins, and the id of the handoff before which the range ends. The
+    first range of a trace begins at the least id, and each further range begins at the previous handoff of the batch.
     """
     wanted: list[tuple[str, UUID, UUID]] = []
     for trace, pk in sorted({(handoff.trace_id, handoff.pk) for handoff in handoffs if handoff.trace_id}):
@@ -233,7 +253,7 @@ _LEAST: Final = UUID(int=0)
 
 
 def _select_facts(trace: str, after: str, before: str) -> str:
-    """Return the SQL of the newest facts of a range of handoffs of a trace, with the first one beyond `MOST_TEXT`."""
+    """Return the SQL of the newest facts of a range of handoffs of a trace, and the first fact beyond `MOST_TEXT`."""
     table = TraceFact._meta.db_table  # noqa: SLF001 -- documented API
     return f"""
         SELECT kind, trace_id, label, content, CAST(handoff_id AS text) AS pk FROM (
@@ -247,8 +267,11 @@ def _select_facts(trace: str, after: str, before: str) -> str:
 
 _OF_TRACE: Final = f"SELECT * FROM ({_select_facts('%s', '%s', '%s')}) AS found"  # noqa: S608
 _OF_TRACES: Final = f"""
-    SELECT found.* FROM unnest(%s::text[], %s::uuid[], %s::uuid[]) AS wanted(trace, after, before)
-    CROSS JOIN LATERAL ({_select_facts("wanted.trace", "wanted.after", "wanted.before")}) AS found
+    SELECT kind, trace_id, label, content, pk FROM (
+        SELECT found.*, SUM(LENGTH(content)) OVER (ROWS UNBOUNDED PRECEDING) AS loaded
+        FROM unnest(%s::text[], %s::uuid[], %s::uuid[]) AS wanted(trace, after, before)
+        CROSS JOIN LATERAL ({_select_facts("wanted.trace", "wanted.after", "wanted.before")}) AS found
+    ) AS counted WHERE loaded - LENGTH(content) <= %s
 """  # noqa: S608
 _BEHAVIOURS: Final = f"""
     SELECT '{_BEHAVIOUR}', agent, '', forms, '' FROM "{AgentBehaviour._meta.db_table}"

@@ -62,7 +62,7 @@ class VersionConflict(Exception):
 
 
 def change_state(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object) -> None:
-    """Change the state of a handoff, if it still has the version that the caller read; call inside a transaction.
+    """Change the state of a handoff that still has the version that the caller read; call inside a transaction.
 
     Raise `VersionConflict` if the version differs, and `ValueError` if the state change is not allowed.
     """

@@ -182,7 +182,7 @@ class RootedFiles:
 
 
 def _local_path(path: str) -> str | None:
-    """Return the local path that a path or a `file:` URI names, or None if it names a place elsewhere."""
+    """Return the local path that a path or a `file:` URI names, or None for a place elsewhere."""
     scheme, colon, rest = path.partition(":")
     if not colon or not _SCHEME.fullmatch(scheme):
         return None if _SENDERS_PLACE.match(path) else path

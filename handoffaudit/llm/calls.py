@@ -240,7 +240,7 @@ def read_complete(reply: Reply) -> str:
 
 
 def _add_correction(malformed: MalformedAnswer, reply: Reply, state: _CallState) -> None:
-    """Add the unusable answer and its error to the conversation. Raises `Unavailable` for the second such answer."""
+    """Add an unusable answer and its error to the conversation. Raises `Unavailable` for a second unusable answer."""
     state.malformed += 1
     if state.malformed > 1:
         raise Unavailable(
@@ -268,13 +268,13 @@ _OUTAGES = frozenset(
         Reason.REFUSED,
     }
 )
-# With these statuses, the service refuses a request for its content. It may answer the next request.
+# With these statuses, the service refuses a request because of its content. The next request may succeed.
 _CONTENT_STATUSES = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The state of the breaker. The breaker admits no call before `open_until`, and one call at a time after it."""
+    """The state of the breaker. The breaker admits no call before `open_until`, and then one call at a time."""
 
     failures: int = 0
     open_until: datetime | None = None

@@ -1,6 +1,6 @@
-"""Client for Claude. A hundred calls in flight share one event loop and one connection pool in each process.
+"""Client for Claude. All calls share one event loop, and all calls of a client share one connection pool.
 
-Importing the SDK takes a second, so this module imports it only when a call needs it.
+Importing the SDK takes a second, so this module imports the SDK only when a call needs it.
 """
 
 import asyncio
@@ -132,7 +132,7 @@ class Background:
                 await close()
 
     def _forget(self) -> None:
-        """Reset the state in a forked process, which has no such thread and may have inherited a locked lock."""
+        """Reset the state in a forked process, which has no such thread and where the old lock may stay locked."""
         self._inherited += [self._loop, self._thread, self._closers]
         self._lock = threading.Lock()
         self._loop = self._thread = None
@@ -160,7 +160,7 @@ def _raise_unavailable(seconds: float) -> Iterator[None]:
 
 
 async def read_bounded(response: Any) -> None:
-    """Read the body of an SDK response, decompressed. Raises `Unavailable` if it exceeds `LONGEST_BODY`."""
+    """Read the body of an SDK response, decompressed. Raises `Unavailable` if the body exceeds `LONGEST_BODY`."""
     parts: list[bytes] = []
     size = 0
     async for part in response.aiter_bytes():
@@ -168,7 +168,7 @@ async def read_bounded(response: Any) -> None:
         if size > LONGEST_BODY:
             raise errors.too_long_error(LONGEST_BODY)
         parts.append(part)
-    # The HTTP client looks for the body in this attribute. Otherwise it would read the stream again and find nothing.
+    # The HTTP client looks for the body in this attribute, and without it would read the stream, which is now empty.
     response._content = b"".join(parts)  # noqa: SLF001
 
 
@@ -179,18 +179,19 @@ _CLIENTS: Final = {
 }
 PROVIDERS: Final = tuple(_CLIENTS)
 
-# No context is this long. A larger count is a mistake: it must not use up a budget or overflow a database column.
+# No context is this long. A larger count is a mistake of the service, and must not use up a budget or overflow a
+# database column.
 _LARGEST_COUNT = 10_000_000
 
-# LLMs of these generations think before they answer and accept the parameter `effort`. Older LLMs reject it.
+# LLMs of these generations think before they answer and accept the parameter `effort`. Older LLMs reject `effort`.
 _EFFORT: Final = re.compile(r"(?:haiku|sonnet|opus|fable|mythos)-(?:[5-9]|\d\d)(?!\d)")
 
 
 class ClaudeClient:
     """A thread-safe `calls.Client` for Claude.
 
-    Without `base_url`, the client uses the provider's own address. Bedrock and Vertex
-    look for their credentials in the same places as their own tools.
+    Without `base_url`, the client uses the provider's own address. The clients for Bedrock and Vertex look for
+    credentials in the same places as the command line tools of AWS and Google Cloud.
     """
 
     def __init__(
@@ -311,7 +312,7 @@ class ClaudeClient:
             raise self._sdk_error(error) from None
 
     def _sdk_error(self, error: Exception) -> Unavailable:
-        """Return the error for a failure before anything was sent, such as missing credentials of Bedrock or Vertex."""
+        """Return the error for an unexpected failure of the SDK. With Bedrock and Vertex, blame the client's setup."""
         return errors.sdk_error(error) if self._provider == "anthropic" else errors.setup_error(self._provider, error)
 
     def _status_error(self, error: "anthropic.APIStatusError") -> Unavailable:

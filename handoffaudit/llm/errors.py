@@ -121,7 +121,7 @@ def invalid_key_error() -> Unavailable:
 
 
 def setup_error(provider: str, error: Exception) -> Unavailable:
-    """Return the error for a client that could not be created or has no credentials: nothing was sent."""
+    """Return the error for a client of Bedrock or Vertex that could not be created or has no credentials."""
     return Unavailable(
         Reason.REFUSED,
         f"The client for {provider} is not set up ({type(error).__name__}): install handoffaudit[{provider}], and set "
@@ -130,7 +130,7 @@ def setup_error(provider: str, error: Exception) -> Unavailable:
 
 
 def sdk_error(error: Exception) -> Unavailable:
-    """Return the error for an unknown failure of the SDK. Leave out its text, which may hold the request."""
+    """Return the error for an unknown failure of the SDK. Leave out the text of `error`, which may hold the request."""
     return Unavailable(Reason.CONNECTION, f"The SDK of the LLM failed ({type(error).__name__}).")
 
 

@@ -40,7 +40,7 @@ def build_caller(
 def load_prices() -> Mapping[str, Price]:
     """Return the default prices, updated with `HANDOFFAUDIT_MODEL_PRICES`.
 
-    Raises ValueError with the name of the variable.
+    Raises ValueError, with the name of the variable, if its value is invalid.
     """
     try:
         return read_prices(os.environ.get("HANDOFFAUDIT_MODEL_PRICES", ""))
@@ -52,7 +52,7 @@ FAST: Final = "claude-haiku-5-5"
 
 CAREFUL: Final = "claude-sonnet-5-5"
 
-# The service enforces these schemas on the answers.
+# The schemas that the service enforces on answers, by the `purpose` in the metadata of a request.
 _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {"handoff_semantic_validation": layer_questions.GROUNDING_SCHEMA}
 )

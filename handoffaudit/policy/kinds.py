@@ -92,7 +92,7 @@ roles: Versions[DeclaredRole] = Versions(
     plain=to_plain,
     compared=policy_agents.role_to_comparable,
 )
-# The kinds below are not in KINDS: their rows always exist, and no handoff is judged by them.
+# The kinds below are not in KINDS. Their rows always exist, and the configuration for judging does not contain them.
 file_policy: Versions[HandoffFilesPolicy] = Versions(
     kind=Kind.HANDOFF_FILES,
     listed="rows",
@@ -180,7 +180,7 @@ def shipped_config() -> ValidationConfig:
 
 
 def replace_rows(config: ValidationConfig, rows: Mapping[Kind, Iterable[Any]]) -> ValidationConfig:
-    """Return the configuration with the rows of some kinds in place of its own. The database is not read."""
+    """Return the configuration with the rows of some kinds in place of its rows. The database is not read."""
     parts: dict[str, Any] = {}
     for kind, part in _PARTS.items():
         if kind in rows:
@@ -257,8 +257,8 @@ def _load_roles(rows: Iterable[DeclaredRole], version: str) -> dict[str, Any]:
     return {"roles": MappingProxyType({row.agent: row.role for row in rows})}
 
 
-# One function for each kind of policy that handoffs are judged by: from rows and the name of their version, it makes
-# fields of the configuration.
+# One function for each kind of policy that handoffs are judged by. The function makes fields of the configuration from
+# rows and the name of their version.
 _PARTS: dict[Kind, Callable[[Any, str], dict[str, Any]]] = {
     Kind.STRICTNESS: _load_strictness,
     Kind.RULES: _load_rules,

@@ -18,7 +18,7 @@ class Kind(models.TextChoices):
 
 
 class PolicyVersion(models.Model):
-    """A saved state of one kind of policy. Versions are only added; the newest one applies.
+    """A saved state of one kind of policy. Versions are only added; the newest version applies.
 
     `content` is JSON as text, because a JSON column of PostgreSQL does not keep the order of a schema's keys.
     """

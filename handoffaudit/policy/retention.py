@@ -137,10 +137,11 @@ class Retention:
 # handoffs of their trace, and traces are short. Other data is removed only if somebody sets a rule.
 _DAYS: Final = {Data.DELIVERIES: 14, Data.TOOL_RESULTS: 30}
 AS_SHIPPED: Final = tuple(Retention(data, _DAYS.get(data)) for data in Data)
-# LLM calls are kept for a day more than the longest period over which Diagnostics counts them. Deliveries are kept
-# longer than the time for which alerts are checked again, or an alert would be delivered a second time.
-# Pages read the hours of this last period, and whole days before it. It has room for 30 days and the 30 days before.
+# For this last period, pages read hourly counts; for earlier times, daily counts. The period has room for 30 days and
+# the 30 days before.
 HOURS_KEPT: Final = timedelta(days=70)
+# LLM calls must be kept for a day more than the longest period over which Diagnostics counts them. Deliveries must be
+# kept for longer than the dispatch looks back at changes of alerts, or a change would be delivered a second time.
 LEAST: Final[dict[Data, int]] = dict.fromkeys(Data, 1) | {
     Data.MODEL_CALLS: 8,
     Data.DELIVERIES: 8,

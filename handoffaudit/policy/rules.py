@@ -33,7 +33,7 @@ def to_comparable(rules: BusinessRuleSet) -> dict[str, Any]:
 
 
 def number_version(rules: BusinessRuleSet, in_force: BusinessRuleSet | None) -> BusinessRuleSet:
-    """Return a changed set with the number after that of the current set; a new set keeps its own number."""
+    """Return a changed set with the next version number after the current set; a new set keeps its own number."""
     return rules if in_force is None else rules.model_copy(update={"version": in_force.version + 1})
 
 

@@ -162,8 +162,8 @@ class Versions(Generic[R]):
 
     `listed` is the name of the list of rows in the plain content. `parse` turns plain rows into rows. `checked` sorts
     rows and refuses rows that contradict each other. Both raise `InvalidPolicy`. `plain` returns a row as JSON values;
-    `compared` returns the parts of a row that differ between versions. `renewed` returns the row to save for a changed
-    row and the current row. `stays` is the name of the row that cannot be deleted.
+    `compared` returns the parts of a row that differ between versions. `renewed` takes a changed row and the current
+    row, and returns the row to save. `stays` is the name of the row that cannot be deleted.
     """
 
     kind: Kind
@@ -282,7 +282,7 @@ class Versions(Generic[R]):
         return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=message)
 
     def to_plain(self, rows: Iterable[R]) -> dict[str, Any]:
-        """Return the rows as the object with one list that is stored and shown."""
+        """Return the rows in the form in which versions are stored and shown: an object with one list."""
         return {self.listed: [self.plain(row) for row in rows]}
 
     def from_plain(self, content: Mapping[str, Any]) -> tuple[R, ...]:

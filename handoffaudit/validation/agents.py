@@ -1,4 +1,4 @@
-"""Agents: the registry of known agents, which are the names of the skills in a folder, and the roles of agents."""
+"""Agents: the registry of known agents, which is filled from a folder of skills, and the roles of agents."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -101,7 +101,7 @@ def closest_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def listed_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return at most `MOST_LISTED` known names: those most similar to `target`, then the others in sorted order."""
+    """Return at most `MOST_LISTED` known names: names similar to `target`, then other names in sorted order."""
     near = closest_agents(target, known)
     return (*near, *nsmallest(MOST_LISTED - len(near), known.difference(near)))
 
@@ -152,7 +152,7 @@ def _scalar(value: str) -> str:
 
 
 class AgentRole(StrEnum):
-    """A role: a worker writes claims, an observer reports what it ran or read, a person states new facts."""
+    """The role of an agent: a worker writes claims, an observer returns outputs of tools, a person states new facts."""
 
     WORKER = "worker"
     OBSERVER = "observer"
@@ -160,7 +160,7 @@ class AgentRole(StrEnum):
 
 
 class SourceRole(NamedTuple):
-    """The role of the source of a handoff. `why` says what a guess rests on, and is empty for a declared role."""
+    """The role of the source of a handoff. `why` is the reason for a guessed role, and empty for any other role."""
 
     role: AgentRole
     is_declared: bool = False
@@ -172,7 +172,7 @@ class SourceRole(NamedTuple):
 
     @property
     def is_guess(self) -> bool:
-        """Return whether nobody declared that the source brings facts of its own."""
+        """Return whether the role was guessed, from signs that the source brings new facts."""
         return not self.is_declared and not self.is_worker
 
     @property
@@ -191,7 +191,7 @@ PROGRAMS: Final = frozenset(
 
 _SEPARATORS = str.maketrans("", "", "-_. ")
 
-# The behaviour of an agent is the form of its newest handoffs: one sign for each, the newest last.
+# The behaviour of an agent is a text with one sign for the form of each of its newest handoffs, the newest last.
 OBSERVED: Final = "1"
 WRITTEN: Final = "0"
 MOST_REMEMBERED: Final = 8
@@ -199,7 +199,7 @@ _SHARE_OBSERVED: Final = 0.6
 
 
 class Guess(NamedTuple):
-    """A guessed role, and the behaviour of the agent with this handoff."""
+    """A guessed role, and the behaviour of the agent, including this handoff."""
 
     role: SourceRole
     behaviour: str
@@ -208,9 +208,10 @@ class Guess(NamedTuple):
 def guess_role(record: Record, behaviour: str = "") -> Guess:
     """Return the role that the name, the form and the earlier handoffs of the source suggest.
 
-    `behaviour` holds the forms of the source's newest handoffs before this one. An agent that mostly writes texts of
-    its own stays a worker even in a handoff that looks like the output of a program. A handoff that does not look like
-    the output of a program is a worker's, because many agents with a browser also write answers of their own.
+    `behaviour` holds the forms of the source's newest handoffs before this handoff. The name of a person or a tool
+    decides the role, and an answer to a tool call comes from an observer. Else, the source is an observer if this
+    handoff and most of the earlier handoffs look like the output of a program. Any other source is a worker, because
+    many agents with a browser also write answers of their own.
     """
     was_called = record.data.get("role") == "tool" or _was_called(record)
     has_form = was_called or looks_observed(record)
@@ -269,7 +270,7 @@ _PLACE = re.compile(
 
 _ADDRESS_LINE = re.compile(r"\W{0,5}(?:\w{1,12}: {0,2})?https?://\S+\W{0,3}$")
 
-# A line of a listing: permissions, a numbered line of a file, a place in a file, or a moment.
+# A line of a listing begins with permissions, a line number, a place in a file, or a date and time.
 _LISTED = re.compile(
     r"[-dlcbps][rwxsStT-]{9}[.+@]?\s| {0,8}\d{1,6}(?:\t| ?\u2192)|[\w./-]{1,200}:\d{1,6}:"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
@@ -280,8 +281,8 @@ def looks_observed(record: Record) -> bool:
     """Return whether the longest text of the data has the form of a program's output.
 
     Such forms are an exit code or a traceback at the beginning, a page with its address and the visible part, a list of
-    search results, and listings of folders, files and logs. JSON is no such form, because many LLMs answer in JSON. A
-    text with fenced code before it is none either, because an LLM wrote it.
+    search results, and listings of folders, files and logs. JSON is no such form, because many LLMs answer in JSON. An
+    exit code, a traceback or a page inside or after fenced code does not count, because LLMs write fenced code.
     """
     texts = (value for value in islice(record.data.values(), _MOST_TEXTS) if isinstance(value, str))
     text = max(texts, key=len, default="")[:_LONGEST_READ].lstrip()

@@ -17,10 +17,10 @@ MOST_SENTENCES: Final = 50
 
 _MOST_TEXTS = 2_000
 
-# The longest part of a sentence that is read, before and after the word.
+# The search reads at most this many characters of a sentence before the word for an assumption, and after the word.
 _LONGEST_PART = 150
 
-# Data under such a key is declared as assumed.
+# Data under this key is declared as assumed.
 _DECLARED: Final = "assumptions"
 
 # The search for these stems is many times faster than the search for the pattern. Both read a text in lower case.
@@ -118,10 +118,10 @@ def _sentence_around(text: str, word: re.Match[str]) -> tuple[int, int]:
 
 
 def first_assumption(record: Record) -> Assumption | None:
-    """Return the sentence in which the data says that it is assumed, if nothing before the handoff speaks of it.
+    """Return the first sentence in which the source agent says that its data is assumed, or None.
 
-    Returns None if the context speaks of anything assumed: then the task asks to assume it, or an earlier handoff of
-    the trace already said so. What the data declares under `assumptions` does not count.
+    Returns None, too, if the context mentions assumed data: then the task asks for the assumption, or an earlier
+    handoff of the trace stated the assumption. Texts of the data under the key `assumptions` do not count.
     """
     texts = list(_bounded_texts(record.data))
     # One search of all texts is faster than a search of each, and most handoffs have none of the words.

@@ -1,4 +1,4 @@
-"""The models of a business rule, its conditions and a set of rules, and the sets that are shipped as examples."""
+"""Business rules: the models of a rule, its conditions and a set of rules, two example sets, and the comparisons."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ MOST_CONDITIONS = 10
 
 
 class Condition(BaseModel):
-    """A comparison of a field of the data with `threshold`, or with the value at `compare_field` if it is set."""
+    """A comparison of a field with the value at `compare_field`, or, if `compare_field` is None, with `threshold`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -74,16 +74,16 @@ When = Annotated[
     Annotated[Condition, Tag("one")] | Annotated[AllConditions, Tag("all")] | Annotated[AnyCondition, Tag("any")],
     Discriminator(_kind),
 ]
-"""The condition of a rule. Lists hold plain conditions, so that the form of the page can show every `when`."""
+"""The condition of a rule. A list holds only plain conditions, so that the dashboard's form can show every `when`."""
 
 
 class BusinessRule(BaseModel):
     """A rule for the data of a handoff type.
 
     `field` and `compare_field` are dotted paths into the data. Every value at `field` must satisfy the rule: the value
-    is compared with the value at `compare_field` if it is set, or else with `threshold`. `operator` is ignored if the
-    type of the rule is `required`. The rule applies to the types in `output_types`, or to all types if `output_types`
-    is None, and only if `when` is met or None.
+    is compared with the value at `compare_field`, or, if `compare_field` is None, with `threshold`. `operator` is
+    ignored if the type of the rule is `required`. The rule applies to the types in `output_types`, or to all types if
+    `output_types` is None, and only if `when` is met or None.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -201,7 +201,7 @@ RELATIONS: Final[dict[Operator, str]] = {
 
 
 class CannotCompareError(Exception):
-    """An error for types that do not allow a comparison; the text of the error ends a sentence."""
+    """An error for types that do not allow a comparison. Its text continues a sentence that begins with the field."""
 
 
 def holds(operator: Operator | None, value: Any, against: Any, effort: StepBudget) -> bool:
@@ -350,7 +350,7 @@ def _compares(
 def compared_values(
     one: BusinessRule | Condition, data: dict[str, Any], path: Path, place: Location, effort: StepBudget
 ) -> Iterator[tuple[str, Any]]:
-    """Yield each value that the value at `place` is compared with, and its path, for a rule or condition.
+    """Yield the values that a rule or condition compares the value at `place` with, as pairs of dotted path and value.
 
     The path of a threshold is empty. A missing field yields nothing. Raises PathError for a path that cannot be read.
     """
@@ -365,7 +365,7 @@ def compared_values(
 def bound(other: Path, path: Path, place: Location) -> Path:
     """Return `other` with each `*` that it shares with `path` replaced by the item of `place`.
 
-    Beside `layers.*.high`, `layers.*.low` therefore means the low of the same layer.
+    In a rule for `layers.*.high`, `layers.*.low` therefore means the low of the same layer.
     """
     parts = list(other)
     for index, (mine, theirs) in enumerate(zip(path, other, strict=False)):

@@ -30,10 +30,10 @@ Status = Literal["grounded", "derived", "reported", "ungrounded"]
 class Source(NamedTuple):
     """One text that claims may rest on.
 
-    `name` is shown to people (`context.page`, `evidence[2].content`). A value of structured data is a source of its
-    own, named by its path (`context.order.total`); a text that is itself JSON, CSV or `key: value` lines stays whole.
-    `keys` is the part of that path inside the supplied value (`.total` of `context.order`): these keys count as content
-    like the text, while the name of the value itself is only the sender's label.
+    `name` is shown to people (`context.page`, `evidence[2].content`). Each value of structured data is a separate
+    source, named by its path (`context.order.total`). A text that is itself JSON, CSV or `key: value` lines is one
+    source. `keys` is the part of the path below the supplied value: `.total`, if the sender supplied `context.order`.
+    The keys count as content, like the text. The name of the supplied value does not: the sender chose the name.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Mark(NamedTuple):
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
     value, and for a derived value the calculation (`3 + 4`, `rounded from 54.0267`). `closest` is the source value most
-    similar to an ungrounded one, or an empty text if none is similar; for a wrong calculation it is the right result.
-    `counts` is False for an ungrounded value that is information only, such as a number in a plan or in code. A
-    `reported` value is in no evidence: an agent that looks like an observer or a person brought it into the trace, and
-    nobody declared the role of this agent.
+    similar to an ungrounded value, or an empty text if none is similar; for a wrong calculation, `closest` is the right
+    result. `counts` is False for an ungrounded value whose finding is only a note (severity `info`), such as a number
+    in a plan or in code. A `reported` value is in no evidence: an agent that looks like an observer or a person brought
+    the value into the trace, and nobody declared the role of this agent.
     """
 
     kind: Kind
@@ -113,10 +113,10 @@ WITHOUT_SOURCE: Final = frozenset({ClaimKind.UNCITED, ClaimKind.CITES_UNKNOWN})
 class Claim(msgspec.Struct, frozen=True):
     """A statement in the data that can be checked.
 
-    `location` is the path from the root of the data, `place` the path from the root of the document. `text` is whole; a
-    stored verdict cuts it at 500 characters. `is_whole` is True if the data is this text, and has no fields. `marks`
-    say which values of the text are grounded, by character offsets; `validator_confidence`, from 0.0 to 1.0, is the
-    share of them that is grounded or derived.
+    `location` is the path from the root of the data, `place` the path from the root of the document. `text` is not cut;
+    a stored verdict holds only its first 500 characters. `is_whole` is True if the data is this text instead of an
+    object. `marks` say which values of the text are grounded. `validator_confidence`, from 0.0 to 1.0, is the share of
+    the marks that are grounded or derived.
     """
 
     claim_id: str
@@ -132,7 +132,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Return the path from the root of the data, or the name of the data if the claim is all of it."""
+        """Return the path from the root of the data, or the name of the data if the claim is the whole data."""
         return dotted_path(self.place[-1:] if self.is_whole else self.location)
 
 
@@ -164,8 +164,9 @@ def _ids(value: object) -> tuple[str, ...]:
 class Extraction(msgspec.Struct, frozen=True):
     """The claims of one handoff, at most 500.
 
-    `total` counts all claims that were read, `uncited` the ones among them without a supplied source. `unread` are the
-    claim fields that point at too many values to be read.
+    `total` counts all claims that were read, including claims past the first 500. `uncited` counts the claims without a
+    supplied source among all these. `unread` are the claim fields that were not read, because the fields point at too
+    many values.
     """
 
     claims: tuple[Claim, ...]
@@ -186,12 +187,12 @@ def extract(
 ) -> Extraction:
     """Return the claims of `data`.
 
-    Claims are the texts and numbers at `fields`; without fields, every text and number at the top of the object at
-    `within`, which also holds `evidence_refs` and `assumptions`. `supplied` holds the names of the sources that can be
-    cited; `place_of` maps a location in the data to its place in the document; `is_text` is True if the document has a
-    text in place of the data. All fields together may take 300,000
-    steps; a field that does not fit into them is unread as a whole, so that the result does not depend on the order of
-    keys.
+    Claims are the texts and numbers at `fields`. Without fields, claims are the texts and numbers at the top of the
+    object at `within`, which also holds `evidence_refs` and `assumptions`. `supplied` holds the names of the sources
+    that can be cited. `place_of` maps a location in the data to its place in the document. `is_text` is True if the
+    document has a text in place of the data. All fields together may take 300,000 steps. A field that exceeds this
+    budget is not read at all, and neither are the fields after it, so that the result does not depend on the order of
+    keys in the data.
     """
     stating: Any = data
     for key in within:
@@ -238,7 +239,7 @@ def _at_fields(data: dict[str, Any], fields: Sequence[str]) -> tuple[list[_State
 
 
 def _items(location: Location, value: Any, effort: StepBudget) -> Iterator[_Statement]:
-    """Yield the value if it is a text or number, or the texts and numbers in the list."""
+    """Yield the value if it is a text or number. Of a list, yield the texts and numbers in it and in nested lists."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             effort.spend()
@@ -272,8 +273,8 @@ def _classify(
 def _paths(location: Location, within: Location) -> list[str]:
     """Return the ways in which a sender may name the location.
 
-    A sender may write the path from the root of the data or of its stating part, the path of the list that contains the
-    value, or, for a field at the top, its bare key with any characters in it.
+    A sender may write the path from the root of the data or from the object at `within`, the path of the list that
+    contains the value, or, for a field at the top of the object, the plain key, which may contain dots and brackets.
     """
     paths = [dotted_path(location)]
     if within and location[: len(within)] == within:
@@ -287,7 +288,7 @@ def _paths(location: Location, within: Location) -> list[str]:
 
 
 def plain_key(location: Location, within: Location) -> str:
-    """Return the key of a field at the top of the stating part; empty for a deeper field."""
+    """Return the key of a field at the top of the object at `within`, or an empty text for a deeper field."""
     key = location[-1] if location and location[:-1] == within else ""
     return key if isinstance(key, str) else ""
 

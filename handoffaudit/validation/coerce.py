@@ -25,7 +25,10 @@ _DIGEST = re.compile(r"(?:sha-?256[:=]\s*)?([0-9a-f]{64})", re.IGNORECASE)
 
 
 def convert(value: object, types: Collection[str]) -> Any:
-    """Convert `value` to the first of the JSON types that represents it without loss, or return None."""
+    """Convert `value` to one of the JSON `types` without loss. Return None if the value cannot be converted.
+
+    Of several types, a number takes precedence over a boolean, and a boolean over an array.
+    """
     match value:
         case bool():
             return None

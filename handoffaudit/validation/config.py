@@ -306,9 +306,9 @@ class Requirements:
 class Prompts:
     """Prompts of users, which replace the shipped prompts.
 
-    A prompt for a workflow takes precedence over a prompt for a type, which takes precedence over a prompt for all.
-    `by_workflow` lists name, use and prompt, with the prompts of higher precedence last. A `*` in a name matches any
-    text.
+    Prompts for a workflow take precedence over prompts for a type, and prompts for a type over prompts for all types.
+    `by_workflow` lists tuples of workflow name, use and prompt, with the prompts of higher precedence last. A `*` in a
+    name matches any text.
     """
 
     for_all: Mapping[Use, Prompt] = field(default_factory=dict)
@@ -354,7 +354,7 @@ class ValidationConfig:
     def demands_for(self, handoff_type: str, workflow: str = "") -> Requirements:
         """Return the requirements on a handoff of this type.
 
-        `workflow` is the workflow that the handoff belongs to, or an empty text if its sender names none.
+        `workflow` is the workflow that the handoff belongs to, or an empty text if its sender names no workflow.
         """
         return Requirements(
             self.rules,

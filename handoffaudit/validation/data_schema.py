@@ -24,7 +24,7 @@ FORMAT_ASSERTION = "https://json-schema.org/draft/2020-12/vocab/format-assertion
 LARGEST = 256 * 1024
 
 MOST_STEPS = 100_000_000
-"""A step takes some 10 ns, so a check takes a second at most."""
+"""A step takes about 10 ns, so a check takes at most a second."""
 
 MOST_STEPS_OF_A_VALUE = 1_000_000
 
@@ -33,15 +33,17 @@ LARGEST_PATTERN = 256 * 1024
 _FORMAT_STEPS = 600
 """The slowest formats, `idn-hostname` and `regex`, took 6 microseconds for 16 characters in a measurement."""
 
-# Maps the compiled size of a pattern to the most steps that the pattern was measured to cost for 16 characters.
+# Pairs of a compiled size in bytes, and the most steps that patterns up to this size cost for 16 characters in a
+# measurement.
 _PATTERN_STEPS = ((4 * 1024, 300), (16 * 1024, 3_200), (LARGEST_PATTERN, 16_000))
 
-# Each error holds a copy of the value that it is about.
+# The limit in bytes for the values in all errors together: each error holds a copy of its value.
 _MOST_COPIED = 10_000_000
 
 _MOST_ERRORS = 100_000
 
-# Each error also holds all allowed values, as Python objects ten times as large as their text.
+# The limit in bytes for the allowed values in all errors together: each error also holds a copy of all allowed values,
+# as Python objects that are ten times as large as their text.
 _MOST_CARRIED = 5_000_000
 
 _MOST_ENTRIES = 100
@@ -74,7 +76,7 @@ class DataSchema:
         return cls(found.source, assert_formats)
 
     def check(self, data: Any) -> list[Issue]:
-        """Return every error of the data in the order of places; if there are very many errors, return the first.
+        """Return the errors of the data, sorted by place; if there are very many errors, return only the first errors.
 
         A flaw of the schema itself is returned as one `schema.invalid_schema` warning. Nothing is raised.
         """
@@ -116,7 +118,7 @@ def _compile(source: object, *, assert_formats: bool) -> "_Compiled | tuple[Conf
 def _compile_text(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
     try:
         source = orjson.loads(text)
-    # The schema holds a lone surrogate.
+    # orjson refuses lone surrogates.
     except orjson.JSONDecodeError:
         return (config_error("", None, "The schema contains invalid characters.", "Write it in UTF-8."),)
     try:
@@ -165,7 +167,8 @@ def _for_this_draft(source: Schema) -> None:
 def _validator(
     source: Schema, pattern_size: int, *, checks_formats: bool = False
 ) -> jsonschema_rs.Draft202012Validator:
-    # The linear regular expression engine is used, so that no pattern runs forever, and nothing is fetched.
+    # The default regular expression engine takes linear time, so no pattern runs forever. `offline` prevents the
+    # validator from fetching other documents.
     options = jsonschema_rs.RegexOptions(size_limit=pattern_size)
     return jsonschema_rs.Draft202012Validator(
         source, pattern_options=options, validate_formats=checks_formats, offline=True
@@ -229,7 +232,7 @@ def _check(schema: _Compiled, data: Any) -> list[Issue]:
         ValueError,
         OverflowError,
     ):
-        # Lone surrogates and numbers without end come from other parsers; our own reader refuses them.
+        # Lone surrogates and infinite numbers come from other parsers: the product's own reader refuses such data.
         return _check(schema, _readable(text))
     return _sort_issues(issues, whole=whole)
 
@@ -239,9 +242,9 @@ def _errors(
 ) -> tuple[list[jsonschema_rs.ValidationError], bool]:
     """Return the errors of the data, and whether these are all errors.
 
-    If the list of all errors could fill the memory, return the errors in the first entries of each list and object, or
-    else only the first error. Return no errors if the schema has alternatives, because even one error would describe
-    every form that was tried.
+    If the list of all errors could fill the memory, return the errors in the first entries of each list and object; if
+    there are none, return only the first error. In this case, return no error at all if the schema has alternatives,
+    because even one error would describe every alternative that was tried.
     """
     level_sizes = level_sizes or levels(data)
     if _can_be_listed(schema, size, level_sizes):

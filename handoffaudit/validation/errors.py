@@ -52,7 +52,7 @@ class ConfigError:
 
 
 def config_error(place: str, value: Any, message: str, remedy: str) -> ConfigError:
-    """Return a flaw with a shortened and storable value and texts."""
+    """Return a flaw. Its value and texts are shortened and contain only characters that can be stored."""
     return ConfigError(clean(place), brief(value), clean(message, 400), clean(remedy, 400))
 
 

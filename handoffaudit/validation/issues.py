@@ -1,6 +1,6 @@
 """Issues, the findings of a layer about a sender's document, and the rule codes that issues are made from.
 
-The layers and formats declare the codes beside their checks, and `catalogue` collects the declared codes.
+The layers and formats declare the codes beside their checks, and `layers.CATALOGUE` collects the declared codes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,8 @@ _COUNTED: Final = frozenset({Severity.WARNING, Severity.ERROR, Severity.CRITICAL
 def is_counted(severity: str) -> bool:
     """Return whether findings of this severity count in lists, numbers, rates, groups and alerts.
 
-    The others are notes: a verdict keeps them, and the page of the handoff shows them apart.
+    Findings of other severities are notes: the verdict contains notes, and the page of the handoff lists them below the
+    findings.
     """
     return severity in _COUNTED
 
@@ -39,7 +40,7 @@ class Issue(msgspec.Struct, frozen=True):
     """One finding: the defect, its place in the document, and a hint how to fix the document.
 
     `location` holds the keys and list positions from the root of the document. `holds` is True if the handoff waits for
-    the decision of a person; this follows from the code, so it is not stored.
+    the decision of a person. The code decides this, so `holds` is not stored.
     """
 
     layer: str
@@ -69,7 +70,6 @@ class Issue(msgspec.Struct, frozen=True):
 
     def numbered(self, number: int) -> "Issue":
         """Return a copy with an issue id for its position in the verdict, counted from 1."""
-        # `dataclasses.replace` would take three times as long, because it inspects the definition of every field.
         return Issue(
             self.layer,
             self.code,
@@ -118,7 +118,7 @@ _MAX_SENTENCE = 600
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A rule code, or a family of generated codes that begin with it: `schema` of `schema.minimum`.
+    """A rule code, or a family of generated codes that begin with `code`: `schema` is the family of `schema.minimum`.
 
     `what` describes the defect, `why` says why it matters, and `hint` what to do. A finding may have a more specific
     hint. `layer` defaults to the part of `code` before the first dot. `holds` is True if the handoff waits for the

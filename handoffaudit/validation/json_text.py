@@ -1,4 +1,4 @@
-"""JSON text: the parsing of bytes, the conversion of Python values, and their writing for counts, hashes, comparisons.
+"""JSON text: functions that parse JSON, convert Python values to JSON types, and write JSON for hashes and counts.
 
 >>> compact({"b": 1, "a": "é"}).decode()
 '{"b":1,"a":"é"}'
@@ -47,9 +47,9 @@ _NESTING = (dict, list)
 def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None, tuple[Issue, ...]]:
     """Return the parsed value, or None and a `structure.json_parse` issue.
 
-    A byte order mark is skipped. If a key occurs twice, the last one counts. An integer beyond 64 bits becomes a float,
-    as in JavaScript. NaN, lone surrogates, bytes that are not UTF-8, and more than `max_depth` levels of lists and
-    objects are errors.
+    A byte order mark is skipped. If a key occurs twice, its last value counts. An integer beyond 64 bits becomes a
+    float, as in JavaScript. NaN, lone surrogates, bytes that are not UTF-8, and more than `max_depth` levels of lists
+    and objects are errors.
     """
     body = raw.removeprefix(_BOM)
     try:
@@ -64,8 +64,8 @@ def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None
 def split_array(raw: bytes, most: int) -> list[bytes]:
     """Return the raw bytes of the items of a JSON array, at most `most + 1` of them.
 
-    The limit bounds memory, because millions of items would take a hundred times the memory of the text. Raise one of
-    msgspec's or Python's own errors of decoding.
+    The limit bounds memory, because millions of items would take a hundred times the memory of the text. Raises
+    `msgspec.DecodeError`, `UnicodeDecodeError` or `RecursionError` if the bytes are not a JSON array.
     """
     items = msgspec.structs.astuple(_array_decoder(most + 1).decode(raw))
     return [bytes(item) for item in takewhile(len, items)]
@@ -297,7 +297,7 @@ def _unwrap(value: Any) -> Any:
         return value
     if isinstance(value, tuple | set | frozenset):
         return list(value)
-    # A model of pydantic, told without an import: the commands that need no model start sooner.
+    # The attribute identifies a pydantic model. Importing pydantic would delay commands that need no model.
     if hasattr(type(value), "__pydantic_extra__"):
         return {**value.__dict__, **(value.__pydantic_extra__ or {})}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

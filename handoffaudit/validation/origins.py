@@ -26,7 +26,7 @@ _FAILURE = re.compile(
     r"|\b(?:not|nothing|no \w+) found\b|\bno results?\b|\b(?:http|status)\D{0,9}[45]\d\d\b|\btim(?:ed|e) ?out\b",
     re.IGNORECASE,
 )
-# An agent has no hands. It says this where a tool failed, and then often goes on without a source.
+# An agent cannot do anything by hand. Agents write this after a tool failed, and often continue without a source.
 _BY_HAND = re.compile(r"(?:manually|by hand)\b")
 _NOTHING = re.compile(r"\b(?:output|results?):\s*(?:\[\]|\{\}|None|null|\"\")?\s*$", re.IGNORECASE)
 
@@ -36,7 +36,7 @@ class Origin:
     """One wrong value. All steps are indexes into the trace.
 
     `step` is the first step that contains the value, `flagged` are the steps with a finding about the value, and
-    `carriers` the steps after `step` that contain it.
+    `carriers` the steps after `step` that contain the value.
     """
 
     value: str
@@ -62,10 +62,14 @@ class Share:
 
 def origins(attributed: Iterable[Attributed]) -> list[Origin]:
     """Return the wrong values in the order of their first steps; within one step, in the order of the findings."""
+    # A trace can have 100,000 findings about a few values, and reading the forms of a value takes long.
+    forms: dict[str, frozenset[Form]] = {}
     alike: dict[tuple[int, frozenset[Form]], list[Attributed]] = {}
     for one in attributed:
-        if one.flaw.value:
-            alike.setdefault((one.origin, forms_of(one.flaw.value)), []).append(one)
+        if value := one.flaw.value:
+            if value not in forms:
+                forms[value] = forms_of(value)
+            alike.setdefault((one.origin, forms[value]), []).append(one)
     found = [
         Origin(
             value=same[0].flaw.value,
@@ -89,7 +93,7 @@ def shares(steps: Sequence[Step], attributed: Iterable[Attributed]) -> list[Shar
 
 
 def first_wrong(attributed: Sequence[Attributed]) -> Attributed | None:
-    """Return the finding that may have caused the others, or None if there are no findings.
+    """Return the finding that may have caused the other findings, or None if there are no findings.
 
     Values that did not come from outside take precedence over all other findings. Among these values, the earliest
     origin wins. Within one origin, numbers come first, then values with the most carriers. Wording ranks after all
@@ -107,10 +111,10 @@ def _weight(one: Attributed) -> tuple[int, ...]:
 class Sign(StrEnum):
     """The signs that speak against a handoff.
 
-    `VALUE`: a value that no source has came in, even if its finding is only information. `WARNED`: the finding about
-    the value is a warning or worse. `FAILED`: the handoff that answers it reports an error or an empty result.
-    `ASSUMED`: the first handoff of the trace that says that its data is assumed. `BY_HAND`: the first handoff of the
-    trace that says that something is done by hand.
+    `VALUE`: the handoff introduced a value without a source, even if the finding about the value is only a note.
+    `WARNED`: the finding about the value is a warning or worse. `FAILED`: the answer to the handoff reports an error or
+    an empty result. `ASSUMED`: the handoff is the first in the trace whose data is said to be assumed. `BY_HAND`: the
+    handoff is the first in the trace that says that something is done by hand.
     """
 
     VALUE = "value"
@@ -135,7 +139,7 @@ class Suspect:
 def suspects(
     steps: Sequence[Step], attributed: Sequence[Attributed], signs: Iterable[Sign] = tuple(Sign)
 ) -> list[Suspect]:
-    """Return the handoffs with any of `signs`, those with the most signs first, and earlier ones before later ones.
+    """Return the handoffs with any of `signs`: the most signs first, and equal numbers in the order of the trace.
 
     The ranking is not a verdict: it neither holds nor rejects a handoff.
     """
@@ -179,8 +183,8 @@ def _reports_failure(answer: str) -> bool:
 
 
 def notes_values(issues: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether findings of severity information name a value that is in no source.
+    """Return whether a finding of the severity `info` names a value that is in no source.
 
-    `issues` are those of a verdict, as the API shows them. A quotation or a wording is no such value.
+    `issues` are the findings of a verdict, in the form of the API. Quotations and wordings do not count.
     """
     return any(issue.get("severity") == Severity.INFO and issue.get("code") in _HARD for issue in issues)

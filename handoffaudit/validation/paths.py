@@ -66,7 +66,7 @@ def shape(field_path: str) -> str:
 
 
 def _shape_part(part: re.Match[str]) -> str:
-    """Return the shape of one part. It is never longer than the part, and its own shape is the same."""
+    """Return the shape of one part. The shape is never longer than the part, and shaping it again changes nothing."""
     text, quoted = part[0], part[1]
     if quoted is None and text.startswith("["):
         return "[*]"
@@ -90,7 +90,7 @@ def at(document: Any, location: Location, default: Any = None) -> Any:
 
 
 MOST_STEPS = 300_000
-"""The most steps that the rules, or the claim fields, of one handoff may take. They take at most a second.
+"""The most steps that the rules, or the claim fields, of one handoff may take. So many steps take at most a second.
 
 An ordinary handoff takes some hundreds of steps.
 """
@@ -217,7 +217,7 @@ def _select_all(
 
 
 def _key(document: Any, part: str | int | _Mark) -> str | int | None:
-    """Return `part` as a key of the document, or None if it is absent. `targets.0` is read as `targets[0]`."""
+    """Return `part` as a key of the document, or None if there is no such key. `targets.0` is read as `targets[0]`."""
     if isinstance(document, dict):
         return part if isinstance(part, str) and part in document else None
     if isinstance(document, list):

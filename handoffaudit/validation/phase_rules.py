@@ -114,7 +114,7 @@ def overall(rules: Sequence[PhaseRule], results: Iterable[RuleResult]) -> Overal
 
     The status is failed if any rule of severity error failed. Otherwise, the status is pending before the first result,
     in progress while a rule has no result, and passed when every rule has a result. If a rule has several results, the
-    last one counts. A skipped rule did not fail. An empty list of rules has passed.
+    last result counts. A skipped rule did not fail. An empty list of rules has passed.
     """
     status = {result.rule_id: result.status for result in results}
     has_result = [rule.rule_id in status for rule in rules]

@@ -29,7 +29,7 @@ _STRUCTURE = "structure"
 
 
 def layers_with_model() -> tuple[Layer, ...]:
-    """Return all layers: first the shipped layers, then the installed ones, then the layers that ask an LLM."""
+    """Return all layers: first the shipped layers, then the installed layers, then the layers that ask an LLM."""
     return (*LAYERS, *installed_layers(), *MODEL_LAYERS)
 
 
@@ -44,10 +44,10 @@ def run(
 ) -> Verdict:
     """Run the layers in order and return the verdict. Errors of the structure layer skip all other layers.
 
-    `layers` defaults to the shipped layers followed by the installed ones. `new_id` returns the id of the remediation
+    `layers` defaults to the shipped layers followed by the installed layers. `new_id` returns the id of the remediation
     record that a first attempt opens. Without `new_id`, the record has the id of the verdict. A `CouldNotRunError`
-    reports an external failure and sets the status of the layer to `error`. Any other exception is a bug of ours: it
-    propagates, and there is no verdict.
+    reports an external failure and sets the status of the layer to `error`. Any other exception is a bug of the
+    product: the exception propagates, and there is no verdict.
     """
     started = monotonic()
     issues = subject.findings.issues = []

@@ -45,8 +45,8 @@ Name = Annotated[str, Field(min_length=1)]
 class _PayloadStructure:
     """The structure layer with additional demands: a tenant, a chain, and data that is an object.
 
-    The server does not demand them: it takes the tenant from the key, derives the chain from the trace, and accepts a
-    text as data.
+    The server does not make these demands: it takes the tenant from the API key, derives the chain from the trace, and
+    accepts a text as data.
     """
 
     name = structure.name
@@ -215,7 +215,8 @@ class SemanticValidator:
 
     The validator makes one call per payload: model `fast`, temperature 0.0, at most 1,024 answer tokens, 60 seconds.
     Data is cut at 10,000 characters. A longer context is reduced to the parts that share the most words and numbers
-    with the data. Secrets in both are masked. If the service is unavailable, the payload passes, and an issue says so.
+    with the data. Secrets in data and context are masked. If the service is unavailable, the payload passes with an
+    issue that says so.
     """
 
     def __init__(self, llm_service: CompletionService) -> None:

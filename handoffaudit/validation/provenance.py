@@ -1,6 +1,7 @@
 """Provenance of findings along a trace: the agent that introduced each value, found by a search of all steps."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,7 +25,7 @@ _VALUES: Final = ("text", "quote")
 
 _CUT: Final = "…"
 
-# An agent does not cause this finding.
+# No agent causes this finding.
 _NOT_ASKED: Final = semantic.UNAVAILABLE.code
 
 
@@ -45,10 +46,10 @@ class Flaw:
 class Step:
     """One handoff of a trace.
 
-    `data` and `context` hold all texts and numbers of its data, and of its context and evidence, one per line.
-    `brings_facts` is true if the values come from outside: the source is a person or a tool, or the whole text is the
-    output of a program. `is_noted` is true if a finding of severity information names a value that is in no
-    source.
+    `data` holds all texts and numbers of the handoff's data, one per line, and `context` the texts and numbers of the
+    handoff's context and evidence. `brings_facts` is true if the values come from outside: the source is a person or a
+    tool, or the whole text is the output of a program. `is_noted` is true if a finding of the severity `info` names a
+    value that is in no source.
     """
 
     key: str
@@ -157,14 +158,16 @@ def attribute(steps: Sequence[Step]) -> list[Attributed]:
     """
     steps = steps[:MOST_STEPS]
     values = _Values(steps)
-    alike: dict[tuple[str, str], list[int]] = {}
+    places_of: dict[tuple[str, str], list[int]] = {}
     for at, step in enumerate(steps):
         for flaw in step.flaws:
-            places = alike.setdefault(_likeness(flaw), [])
+            places = places_of.setdefault(_likeness(flaw), [])
             if not places or places[-1] != at:
                 places.append(at)
+    # Equal findings share their steps. A trace can have 100,000 findings, each with 1,000 steps.
+    alike = {likeness: (places[0], tuple(places[1:])) for likeness, places in places_of.items()}
     return [
-        values.attributed(at, flaw) or _by_likeness(steps, at, flaw, alike[_likeness(flaw)])
+        values.attributed(at, flaw) or _by_likeness(steps, at, flaw, *alike[_likeness(flaw)])
         for at, step in enumerate(steps)
         for flaw in step.flaws
     ]
@@ -176,10 +179,14 @@ def tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int
     The values are spelled as they were first found, in the order of the findings. Values from outside are excluded.
     """
     found: dict[int, dict[str, None]] = {}
+    # Many findings of a long trace have the same value with the same carriers.
+    seen: set[tuple[str, int]] = set()
     for one in attributed:
-        if one.flaw.value and not one.from_outside:
+        value = one.flaw.value
+        if value and not one.from_outside and (value, one.origin) not in seen:
+            seen.add((value, one.origin))
             for at in one.carriers:
-                found.setdefault(at, {})[one.flaw.value] = None
+                found.setdefault(at, {})[value] = None
     return {at: tuple(found[at]) for at in sorted(found) if at < len(steps)}
 
 
@@ -187,9 +194,9 @@ def _likeness(flaw: Flaw) -> tuple[str, str]:
     return flaw.code, _INDEX.sub("[]", flaw.path)
 
 
-def _by_likeness(steps: Sequence[Step], at: int, flaw: Flaw, places: Sequence[int]) -> Attributed:
-    caused = _causes(steps, at, places[0], from_outside=False)
-    return Attributed(at, flaw, caused=caused, origin=places[0], carriers=tuple(places[1:]))
+def _by_likeness(steps: Sequence[Step], at: int, flaw: Flaw, origin: int, carriers: tuple[int, ...]) -> Attributed:
+    caused = _causes(steps, at, origin, from_outside=False)
+    return Attributed(at, flaw, caused=caused, origin=origin, carriers=carriers)
 
 
 def _causes(steps: Sequence[Step], at: int, origin: int, *, from_outside: bool) -> bool:
@@ -216,12 +223,13 @@ class _Values:
                 self._places.setdefault(form, []).append(at)
             for forms in {self._forms.get(flaw.value, frozenset()) for flaw in step.flaws}:
                 self._flagged.add((at, forms))
-                # A layer found the value in this step, even if this module reads the value differently: a date with its
-                # year does not match a date without one.
+                # A layer found the value in this step, even if this module reads the value differently: a date with a
+                # year does not match a date without a year.
                 for form in forms:
                     if form[0] != YEARLESS:
                         self._places.setdefault(form, []).append(at)
         self._of_forms: dict[frozenset[Form], tuple[int, ...]] = {}
+        self._later: dict[tuple[frozenset[Form], int], tuple[int, ...]] = {}
         self._given: dict[int, frozenset[Form]] = {}
 
     def attributed(self, at: int, flaw: Flaw) -> Attributed | None:
@@ -237,8 +245,14 @@ class _Values:
             caused=_causes(self._steps, at, origin, from_outside=from_outside),
             origin=origin,
             from_outside=from_outside,
-            carriers=tuple(place for place in places if place > origin),
+            carriers=self._carriers_of(forms, origin),
         )
+
+    def _carriers_of(self, forms: frozenset[Form], origin: int) -> tuple[int, ...]:
+        if (forms, origin) not in self._later:
+            places = self._places_of(forms)
+            self._later[forms, origin] = places[bisect_right(places, origin) :]
+        return self._later[forms, origin]
 
     def _places_of(self, forms: frozenset[Form]) -> tuple[int, ...]:
         if forms not in self._of_forms:
@@ -248,7 +262,7 @@ class _Values:
     def _is_given(self, at: int, forms: frozenset[Form]) -> bool:
         """Return whether the step received the value instead of introducing it.
 
-        A value that a layer flagged in the step was not in its context, so the step did not receive it.
+        A value that a layer flagged in the step was not in the step's context, so the step did not receive the value.
         """
         if (at, forms) in self._flagged:
             return False

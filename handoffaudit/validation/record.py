@@ -1,4 +1,4 @@
-"""The record, which represents documents of every format, its places in a document, and the envelope beside it."""
+"""The record, which is the common form of documents in all formats, the envelope, and places in a document."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,9 +15,9 @@ from handoffaudit.validation.text import trace_name
 class Envelope(msgspec.Struct, frozen=True):
     """The fields that a submission sends beside its document. A field that was not sent is None.
 
-    `agent` is the source of a document that names no source. `sent_at` is the time of the handoff in UTC, from senders
-    that send late. `reason` is the reason of a handoff whose document gives none. `adapt` requests that a document of
-    an older version is converted to the supported version.
+    `agent` is the source of a document that names no source. `sent_at` is the time of the handoff in UTC, given by
+    senders that submit handoffs later. `reason` is the reason of a handoff whose document gives no reason. `adapt`
+    requests that a document of an older version is converted to the supported version.
     """
 
     context: dict[str, Any] | None = None
@@ -115,7 +115,7 @@ def placer(record: Record) -> Callable[[Location], Location]:
 def hands_over(record: Record) -> bool:
     """Return whether the document has an object, a text or null as its data.
 
-    If not, for example because the data is a list, the record's data is an empty object in place of the data.
+    Otherwise, for example if the data is a list, the record has an empty object in place of the data.
     """
     return (
         bool(record.data) or record.data_place is not None or _find(record.document, record.data, _DEEPEST) is not None
@@ -153,7 +153,7 @@ _LONGEST_FIELD = 1000
 
 _LONGEST_INTEGER = 190
 
-# A quotation that a text does not have exactly as written is searched for in this many characters of the text.
+# The inexact search for a quotation reads only this many characters of a text.
 _MOST_COMPARED = 100_000
 
 _ROOTS = frozenset({"data", "payload", "output", "document", "deliverable", "root", "$", "#", ""})
@@ -179,7 +179,7 @@ def place_of(field: str, quote: str, data: Any) -> Location:
 
 
 def span_of(quote: str, location: Location, document: Any) -> list[int] | None:
-    """Return start and end of the quotation in the text at `location`, or None if the text does not contain it."""
+    """Return start and end of the quotation in the text at `location`, or None if the text lacks the quotation."""
     text = at(document, location)
     found = _match_quote(quote, text) if isinstance(text, str) else None
     return list(found) if found else None
@@ -228,7 +228,7 @@ def _follow(steps: list[str], data: Any) -> Location | None:
 def _find_quote(quote: str, data: Any) -> Location | None:
     """Return the place of the first value that contains the quotation.
 
-    The search goes level by level, so that a deep document costs no more than a flat one. Return None if no value
+    The search goes level by level, so that a deep document costs no more than a flat document. Return None if no value
     contains the quotation, or if the quotation is empty.
     """
     level: list[tuple[Location, Any]] = [((), data)] if _bare(quote) else []
@@ -264,8 +264,8 @@ def _holds(value: Any, quote: str) -> bool:
 def _match_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return start and end of the quotation in a text, or None.
 
-    The first search is for the quotation as written. The second search ignores enclosing quotation marks, a mark of a
-    cut, case, and differences in white space.
+    The first search is for the quotation as written. The second search ignores enclosing quotation marks, an ellipsis
+    at the end, case, and differences in white space.
     """
     if quote and (start := text.find(quote)) >= 0:
         return start, start + len(quote)

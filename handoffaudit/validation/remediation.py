@@ -89,8 +89,8 @@ class RemediationLog(msgspec.Struct, frozen=True):
 class Facts(msgspec.Struct, frozen=True):
     """The facts of a verdict that the decision needs.
 
-    `severities` are the severities of its issues. `is_clean` is true if no finding is a warning or worse. The library
-    never sets `is_clean`.
+    `severities` are the severities of the verdict's issues. `is_clean` is true if the handoff was accepted and no
+    finding is a warning or worse. The library never sets `is_clean`.
     """
 
     validation_id: str
@@ -168,7 +168,7 @@ def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:
 
 
 def _passes(facts: Facts, policy: Limits) -> bool:
-    """Return whether no finding has the policy's severity or a higher one.
+    """Return whether no finding has the policy's severity or a higher severity.
 
     A verdict that failed without an error has not passed.
     """

@@ -38,7 +38,7 @@ _MOST_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A broken rule. `places` holds the first places that break the rule, and `location` the very first."""
+    """A broken rule. `places` holds the first places that break the rule, and `location` is the first of these."""
 
     rule: BusinessRule
     set_id: str
@@ -54,8 +54,8 @@ class Broken:
 class _Failure:
     """A value that breaks a rule.
 
-    `why` follows the name of the value in a sentence: the reason why the value could not be compared. It is empty if
-    the value was compared.
+    `why` is the reason why the value could not be compared: the rest of a sentence that begins with the place of the
+    value. `why` is empty if the value was compared.
     """
 
     place: Location

@@ -227,7 +227,7 @@ def _form(rule: dict[str, Any]) -> str:
 
 
 def _nearest(kind: Any) -> str:
-    """Return a hint about what the value lacks to fit the nearest form."""
+    """Return a hint that names the place to change so that the value matches the nearest form."""
     branches = [branch for branch in kind.context if branch]
     if not branches:
         return "Give the value one of the forms that the schema allows."

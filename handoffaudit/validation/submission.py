@@ -1,4 +1,4 @@
-"""The submission, split into its document, whose bytes stay unchanged, and the fields beside it."""
+"""The submission, split into its document, whose bytes stay unchanged, and its envelope."""
 
 from collections.abc import Container, Iterator, Mapping
 from itertools import islice
@@ -56,7 +56,7 @@ _IN_THE_DATA: Final = frozenset({"assumptions", "evidence_refs"})
 
 
 def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
-    """Yield the issues of the fields that cannot be read or have a wrong type, then those of unknown fields.
+    """Yield the issues of fields that cannot be read or have a wrong type, then the issues of unknown fields.
 
     Known fields come in their documented order. Only the first 20 unknown fields are reported.
     """
@@ -90,7 +90,7 @@ def _field_issue(name: str, raw: bytes) -> Issue | None:
 
 
 def _is(value: Any, wanted: str) -> bool:
-    """Return whether a value has a type. Null counts as not given, except for a boolean.
+    """Return whether a value has the type `wanted`. Null counts as an absent field, but not for a boolean.
 
     An integer may be written as 3.0.
     """
@@ -165,9 +165,9 @@ _ENVELOPE = msgspec.json.Decoder(_Wrapped)
 class Submission(msgspec.Struct, frozen=True):
     """One document with the exact bytes in which it arrived, and its envelope.
 
-    `tool_results` are the bytes of the field, because the grade of their sender decides what they are worth. With
-    `repair`, a rejected document is repaired. `issues` describe the parts of the envelope that cannot be read. If there
-    are issues, `document` holds all bytes that were sent.
+    `tool_results` are the unparsed bytes of the field, because the grade of the sender decides whether tool results are
+    evidence. With `repair`, a rejected document is repaired. `issues` describe the parts of the envelope that cannot be
+    read. If there are issues, `document` holds all bytes that were sent.
     """
 
     document: bytes

@@ -28,13 +28,14 @@ _WORDS = {None: "null", True: "true", False: "false"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-# Invisible letters and signs: the blank Braille sign, and characters that Unicode ignores apart from format characters.
+# Invisible letters and signs: the blank Braille sign, and the default-ignorable characters of Unicode that are not
+# format characters.
 _FORMLESS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
 
 
-# Format characters and formless signs, which split a value without showing. U+FE0F also follows signs such as ©.
+# Format characters and formless signs, which can split a value invisibly. U+FE0F also follows signs such as ©.
 _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -82,7 +83,8 @@ class PlainText(NamedTuple):
 
 
 def _is_suspect(text: str) -> bool:
-    # Few characters are left without the ASCII ones, and the search takes several times as long as their removal.
+    # Few characters are left without the ASCII characters, and for each character, the search takes several times as
+    # long as the removal.
     rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     return _SUSPECT.search(rest.decode("utf-8", "replace")) is not None
 
@@ -121,7 +123,7 @@ def clean_or_empty(value: object, limit: int = MAX_TEXT) -> str:
     """Return the cleaned text of a field, or an empty text if the field holds anything but a text."""
     if not isinstance(value, str):
         return ""
-    # Each document has ten names and ids, so most of them save the call.
+    # Repeat the first check of `clean`: each document has about ten names and ids, and most of them need no call.
     return value if len(value) <= limit and value.isprintable() else clean(value, limit)
 
 
@@ -231,7 +233,7 @@ def misspelt_field(field: str, names: Iterable[str]) -> str | None:
     return plain[near] if near else None
 
 
-# The documents of a sender have the same fields.
+# Cached, because the documents of a sender have the same fields.
 @lru_cache(maxsize=512)
 def _most_alike(wanted: str, names: tuple[str, ...]) -> str:
     return next(iter(get_close_matches(wanted, names, n=1, cutoff=_ALIKE)), "")

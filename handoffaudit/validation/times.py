@@ -16,7 +16,7 @@ _RFC3339 = re.compile(
 class Moment(msgspec.Struct, frozen=True):
     """A time in UTC, with the offset that the sender wrote.
 
-    `offset` is, for example, `Z` or `+01:00`. It is empty if the sender wrote no offset.
+    `offset` is, for example, `Z` or `+01:00`, and empty if the sender wrote no offset.
     """
 
     at: datetime

@@ -7,7 +7,7 @@ ENCODING = "o200k_base"
 
 CHARACTERS_PER_TOKEN: Final = 4
 
-# How findings and repair notes name the estimate.
+# The name of the estimate in findings and repair notes.
 ESTIMATE_FORMULA: Final = f"characters / {CHARACTERS_PER_TOKEN}"
 
 # Every special token of the encoding begins with these characters.

@@ -23,26 +23,27 @@ from handoffaudit.validation.layers.grounding.values import (
     readings_of,
     values_in,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import Day, days_of, minutes_of
+from handoffaudit.validation.layers.grounding.vocabulary import NOT_NAMES, Day, days_of, minutes_of
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
 
 MOST_TEXT: Final = 16 * 1024
-# The characters of a result from which values are taken. What follows them is only part of the hash. A call with more
-# characters in its arguments gives no evidence, and neither does a call with `MAX_LEAVES` texts and numbers.
+# Values are taken from at most this many characters of a result. Later characters count only for the hash. A call gives
+# no evidence if its arguments have more characters, or at least `MAX_LEAVES` texts and numbers.
 MOST_READ: Final = 64 * 1024
 
 # Stands for the arguments of a call that are too long to be read.
 TOO_LONG: Final = object()
 
 _MOST_VALUES: Final = 2_000
-# Every value of a text of `MOST_READ` characters, so that no value hides behind others.
+# A text of `MOST_READ` characters never has more values, so that no value can hide behind other values.
 _ALL_VALUES: Final = MOST_READ
 _ECHOED: Final = "…"
-_QUOTED_WORDS: Final = 3
-_MOST_QUOTED: Final = 50
+# A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row.
+_MOST_WORDS: Final = 5
+_WORD: Final = re.compile(r"[^\W_]+")
 _LONGEST_LABEL: Final = 60
-# Images and other files in base64. They have no values, and a few of them would fill the space of a trace.
+# Images and other files in base64. Files have no values, and a few files would fill the space of a trace.
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1000,}={0,2}")
 _FILE: Final = "…"
 _NO_LABEL: Final = re.compile(r"[^\w@/+-]+")
@@ -51,7 +52,7 @@ _FIELD: Final = re.compile(r"[a-z_][A-Za-z_]*")
 
 
 class Grade(StrEnum):
-    """Where a result was captured: outside the sender's process, inside it, or nowhere, because a sender says so."""
+    """The origin of a result: captured outside or inside the sender's process, or only stated by a sender."""
 
     OUTSIDE = "outside"
     IN_PROCESS = "in_process"
@@ -68,12 +69,12 @@ class Grade(StrEnum):
 
     @property
     def as_good(self) -> "tuple[Grade, ...]":
-        """Return this grade and all better ones."""
+        """Return this grade and all better grades."""
         return _GRADES[: self.rank + 1]
 
 
 _GRADES: Final = tuple(Grade)
-# The best grade first.
+# The grades that count as evidence, the best grade first.
 EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
 
 
@@ -81,9 +82,9 @@ EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
 class Capture:
     """The part of a result that is stored.
 
-    `content` is the masked result with `…` for each file in base64 or, if this is longer than 16 KiB (`is_cut`), the
-    beginning of its text. `evidence` is the same without the values that the call's own arguments contain. `values` are
-    the values of the text after the cut. `sha256` is the hash of the whole result.
+    `content` is the masked result, with `…` in place of each base64 file. A content of more than 16 KiB (`is_cut`) is
+    replaced by the beginning of its text. `evidence` is the content without the values in the arguments of the call.
+    `values` are the values of the text after the cut. `sha256` is the hash of the whole result.
     """
 
     sha256: str
@@ -96,13 +97,13 @@ class Capture:
 def capture(result: Any, arguments: Any = None) -> Capture:
     """Return the parts of a result to store. The result is any JSON value.
 
-    The arguments of the call, or `TOO_LONG`, are not stored.
+    `arguments` are the arguments of the call, or `TOO_LONG`. They are not stored.
     """
     content, rest = _mask(_drop_files(result))
     echo = _Echo(arguments)
     digest = sha256(canonical(result)).hexdigest()
     if echo.is_cut:
-        # A value after the part that was read would pass as evidence.
+        # A value of the arguments after the part that was read would pass as evidence.
         return Capture(digest, content, _ECHOED, bool(rest), ())
     found = (value.text for value in values_in(echo.blank_text(rest), quotes=False, most=_MOST_VALUES))
     values = tuple(dict.fromkeys(text for text in found if text != _ECHOED))
@@ -175,15 +176,15 @@ class _Echo:
 
     def __init__(self, arguments: Any) -> None:
         found = leaves(arguments, "")
-        # A list or a dictionary often repeats a text, which is read once.
+        # Lists and objects often repeat a text, so repeated texts are read only once.
         texts = list(dict.fromkeys([*(source.text for source in found), *_keys_with_values(arguments)]))
         self.numbers: set[float] = set()
         self.days: set[Day] = set()
         self.minutes: set[int | None] = set()
         self.texts = {text.casefold() for text in texts if len(text) > 1}
         self.words: set[str] = set()
-        quoted = {text.casefold() for text in texts if len(text.split(maxsplit=_QUOTED_WORDS)) >= _QUOTED_WORDS}
-        self.quoted = sorted(quoted, key=len, reverse=True)[:_MOST_QUOTED]
+        # The words of names, and runs of words joined by blanks.
+        self.runs: set[str] = set()
         read = 0
         for text in texts:
             self._add(text[: max(MOST_READ - read, 0)])
@@ -191,7 +192,10 @@ class _Echo:
         self.is_cut = arguments is TOO_LONG or read > MOST_READ or len(found) >= MAX_LEAVES
 
     def _add(self, text: str) -> None:
-        self.words.update(plain_words(text))
+        words = plain_words(text)
+        self.words.update(words)
+        if words and len(text) > 1 and not NOT_NAMES.issuperset(words):
+            self.runs.update(_runs_of(words, min(len(words), _MOST_WORDS)))
         for value in values_in(text, quotes=False, most=_ALL_VALUES):
             match value.kind:
                 case "number":
@@ -202,6 +206,8 @@ class _Echo:
                     self.minutes.add(minutes_of(value.text))
                 case "identifier":
                     self.texts.add(_identifier(value))
+                case "name":
+                    self.runs.update(fold_case(word) for _, word in name_words(value.text))
 
     def blank(self, value: Any) -> Any:
         """Return a JSON value with `…` for each value that the arguments contain."""
@@ -220,7 +226,7 @@ class _Echo:
                 return value
 
     def blank_key(self, key: str, at: int) -> str:
-        """Return the key; two keys that are equal without their values stay apart."""
+        """Return the key without values of the arguments. `at` distinguishes keys that become equal."""
         blank = self.blank_text(key) if key.casefold() in self.texts or not key.isidentifier() else key
         return key if blank == key else f"{blank}{at}"
 
@@ -236,14 +242,12 @@ class _Echo:
         return "".join([*parts, text[done:]]) if spans else text
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        if self.quoted:
-            # The letter İ becomes longer in lower case and would shift all positions after it.
-            folded = text.casefold() if len(text.casefold()) == len(text) else text
-            for quoted in self.quoted:
-                at = folded.find(quoted)
-                while at >= 0:
-                    yield at, at + len(quoted)
-                    at = folded.find(quoted, at + len(quoted))
+        found = list(_WORD.finditer(text)) if self.runs else []
+        words = [fold_case(match.group()) for match in found]
+        for size in range(1, _MOST_WORDS + 1):
+            for at, run in enumerate(_runs_of(words, size)):
+                if run in self.runs:
+                    yield found[at].start(), found[at + size - 1].end()
         for value in values_in(text, quotes=False, most=_ALL_VALUES):
             if value.kind == "name":
                 for offset, word in name_words(value.text):
@@ -262,6 +266,10 @@ class _Echo:
                 return minutes_of(value.text) in self.minutes
             case _:
                 return _identifier(value) in self.texts
+
+
+def _runs_of(words: list[str], size: int) -> Iterator[str]:
+    return (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))
 
 
 def _keys_with_values(arguments: Any) -> Iterator[str]:

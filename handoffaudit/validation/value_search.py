@@ -116,7 +116,7 @@ class ValueSearch:
 
 
 def _numbers(text: str) -> Iterator[Form]:
-    # Cache the forms, because most figures occur several times.
+    # The set removes repetitions, because most figures occur several times.
     for figure, unit in set(_FIGURES.findall(_DATES_AND_VERSIONS.sub(r"\1\2 ", text))):
         if len(figure) > _LONGEST_FIGURE:
             continue

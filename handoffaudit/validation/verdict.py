@@ -83,7 +83,7 @@ class LayerStatus(StrEnum):
 class LayerResult(msgspec.Struct, frozen=True):
     """The result of one layer in one run.
 
-    `why` is the reason if the layer was skipped or could not run. Otherwise, it is the note of the layer, if any.
+    `why` is the reason if the layer was skipped or could not run. Otherwise, `why` is the note of the layer, or empty.
     """
 
     name: str

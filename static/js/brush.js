@@ -1,5 +1,5 @@
-// A range of a chart leads to the handoffs of the range: dragged over the bars, or chosen with Shift and the arrow keys. Each
-// bar is a link to the handoffs of its own part of the period, with `since` and `until`.
+// Opens the handoffs of a range of a chart. People drag over the bars, or press Shift and the arrow keys, and then
+// Enter. Each bar links to the handoffs of its own part of the period, with `since` and `until`.
 "use strict";
 
 (() => {
@@ -63,7 +63,7 @@
     from = null;
   });
 
-  // The end of a drag is not a click on the bar below the pointer.
+  // After a drag, the browser sends a click to the bar below the pointer, which must not open that bar.
   document.addEventListener(
     "click",
     (event) => {

@@ -1,4 +1,5 @@
-// The document's tree: ways to its places also where they were not sent yet, and what can be copied of each.
+// The document tree: opens the place that the address names, even if the page lacks that part, and copies paths,
+// pointers and links.
 "use strict";
 
 const PLACE = "at-";
@@ -14,7 +15,7 @@ async function copy(text, what) {
     say(`${what} copied`);
     return true;
   } catch {
-    // No clipboard without HTTPS: it is shown, marked, so that one key copies it.
+    // Without HTTPS there is no clipboard. The text is shown selected, so that one key copies it.
     const field = Object.assign(document.createElement("input"), { value: text, readOnly: true, className: "copy-field" });
     field.setAttribute("aria-label", `${what}: press Ctrl C`);
     const dialog = document.createElement("dialog");
@@ -27,7 +28,7 @@ async function copy(text, what) {
   }
 }
 
-// As the server writes the id of a place: everything but slashes and what never needs it is escaped.
+// The server writes ids of places in the same way: escaped, except for slashes and characters that need no escape.
 function idOf(pointer) {
   const escaped = encodeURIComponent(pointer).replace(/%2F/g, "/");
   return PLACE + escaped.replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
@@ -41,7 +42,7 @@ function pointerOf(id) {
   }
 }
 
-// A field that is taller than the window is shown from its name on.
+// An element that is taller than the window is aligned at its top, so that its name is visible.
 function intoView(element) {
   const fits = element.getBoundingClientRect().height < innerHeight;
   element.scrollIntoView({ block: fits ? "center" : "start" });
@@ -68,7 +69,7 @@ async function fetchPlace(pointer) {
   else say("The document has no such place.");
 }
 
-// #at-/data/items/3 is the id of a place; #at=/data/items/3 is what people write.
+// #at-/data/items/3 is the id of an element; #at=/data/items/3 is the form that people write.
 function go() {
   const hash = location.hash.slice(1);
   if (hash.startsWith("at=")) {
@@ -89,7 +90,7 @@ addEventListener("hashchange", go);
 const wanted = document.querySelector("[data-tree] .entry--wanted");
 if (wanted) {
   intoView(wanted);
-  // The browser goes to the fragment of the address once all is loaded.
+  // After loading, the browser scrolls to the fragment of the address, so the place is shown again.
   addEventListener("load", () => intoView(wanted));
 }
 go();
@@ -105,12 +106,12 @@ document.addEventListener("click", (event) => {
   }
   const link = event.target.closest("[data-copy-link]");
   if (link) copy(link.href, "Link");
-  // The same place twice is not a change of the address.
+  // A click on a link to the current fragment causes no `hashchange` event.
   const place = event.target.closest(`a[href^="#${PLACE}"]`);
   if (place && place.hash === location.hash) go();
 });
 
-// One set of buttons for the whole tree; it goes to the entry that is pointed at or has the focus.
+// One set of buttons for the whole tree. It moves to the entry under the pointer, or with the focus.
 const tools = document.createElement("span");
 tools.className = "entry-tools";
 for (const [name, label] of [["path", "Copy path"], ["pointer", "Copy pointer"], ["link", "Copy link"]]) {
@@ -143,7 +144,7 @@ function offer(event) {
   place(entry);
 }
 
-// Right after what has the focus: a folded part has nothing in between, of an open one they come first.
+// Put the buttons next in the tab order: at the end of a folded entry, but before the children of an open entry.
 function place(entry) {
   if (tools.closest(".entry") === entry) return;
   const summary = entry.querySelector(":scope > details[open] > summary");
@@ -163,7 +164,7 @@ document.addEventListener(
 );
 
 document.addEventListener("pointerover", (event) => {
-  // Who has the focus in it keeps it.
+  // While a button has the focus, the buttons must not move.
   if (!tools.contains(document.activeElement)) offer(event);
 });
 document.addEventListener("focusin", (event) => {
@@ -182,7 +183,7 @@ tools.addEventListener("click", (event) => {
   }
 });
 
-// Which part of the page is read now.
+// Mark the link of the section that the reader is at.
 const links = new Map([...document.querySelectorAll(".sections a[href^='#']")].map((link) => [link.hash.slice(1), link]));
 const watcher = new IntersectionObserver(
   (entries) => {
@@ -200,7 +201,7 @@ function watchSections() {
   watcher.disconnect();
   for (const name of links.keys()) {
     const section = document.getElementById(name);
-    // What stands beside the others is read with them.
+    // On wide screens, the sections at the side are visible beside the others, and would confuse the mark.
     const isBeside = section?.closest(".handoff-side") && matchMedia("(min-width: 70rem)").matches;
     if (section && !isBeside) watcher.observe(section);
   }

@@ -1,5 +1,5 @@
-// Filters of lists: sent once, by keys too. `/` goes to the search, `f` to the filters, `j` and `k` from row to row, and `x`
-// selects the row.
+// Filters of lists: each filter is sent once. Keys: `/` goes to the search, `f` to the filters, `j` and `k` from row to
+// row, and `x` selects the row.
 "use strict";
 
 (() => {
@@ -7,7 +7,7 @@
   const FIELDS = "input:not([type=checkbox]), select, textarea, [contenteditable]";
   const sent = new WeakMap();
 
-  // Enter in a field that was changed is a change and a submit, one right after the other: the same filters, sent once.
+  // Enter in a changed field triggers a change and a submit right after each other, so the second request is stopped.
   document.addEventListener("htmx:confirm", (event) => {
     const form = event.detail.elt;
     if (!(form instanceof HTMLFormElement) || form.method !== "get") return;
@@ -18,7 +18,7 @@
     else sent.set(form, { query, at: now });
   });
 
-  // A period and a first day say the same thing: the one chosen last counts.
+  // A period and a first day are alternatives: choosing one of them clears the other.
   document.addEventListener(
     "change",
     (event) => {
@@ -31,7 +31,7 @@
 
   const boxes = () => [...document.querySelectorAll(".row-select")];
 
-  // With Shift, from the row that was selected last to this one.
+  // With Shift, a click changes all rows from the last clicked row to this row.
   let picked = null;
   document.addEventListener("click", (event) => {
     const box = event.target.closest(".row-select");

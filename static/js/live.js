@@ -1,13 +1,16 @@
-// Asks whether something on the page is out of date, and puts what is newer in its place, by its id: every 4 s while
-// somebody is there, so that two people see within 5 s what the other does; 5 minutes after the last sign of a person
-// more and more slowly, down to once a minute, while nothing happens; and not at all in a tab that nobody looks at,
-// without a network, or after signing out. A page with data-live-steady asks every 4 s as long as it is looked at.
+// Asks the server whether something on the page is out of date, and replaces each changed element by its id.
 //
-// data-live="address" is what is asked: the page about itself, and the item in the panel beside a list about itself. A page
-// without it asks data-live-menu. What is there already goes along: each data-live-seen="name=value", and each
-// data-live-row in `rows`, at most a hundred. 204: nothing is newer. What is newer keeps the height of what it replaces, if
-// it has data-live-still.
-// What hears `live:changed` finds in its `detail` the rows that were asked about.
+// The script asks every 4 s while a person is active, so that two people see each other's changes within 5 s. 5 minutes
+// after the last action of the person, it asks more and more rarely, down to once a minute, until something changes. It
+// does not ask in a hidden tab, without a network, or after the person was signed out. A page with data-live-steady
+// asks every 4 s as long as the tab is visible.
+//
+// data-live="address" is the address to ask. The page and the item in the panel beside a list each ask their own
+// address. A page without data-live asks data-live-menu. A request says what the page shows: each
+// data-live-seen="name=value", and each data-live-row in `rows`, at most a hundred. The status 204 means that nothing
+// has changed. An element with data-live-still keeps the height of the element that it replaces.
+//
+// The event `live:changed` has the rows of the request in its `detail`.
 "use strict";
 
 (() => {
@@ -35,7 +38,7 @@
     return menu ? [menu, ...found] : found;
   }
 
-  // What the page shows, or the panel.
+  // Return the matching elements of the panel if `place` is in the panel, and otherwise those outside of the panel.
   function shownBy(place, selector) {
     return [...document.querySelectorAll(selector)].filter((each) => panelOf(each) === panelOf(place));
   }
@@ -44,7 +47,8 @@
     return performance.now() - present < PRESENT || document.querySelector("[data-live-steady]") !== null;
   }
 
-  // From the open one on, for what comes next is opened next; those known to be gone last.
+  // The open row and the rows below it come first, because they are opened next. Rows that are known to be gone come
+  // last.
   function rowsOf(place) {
     const all = shownBy(place, "[data-live-row]");
     const at = Math.max(0, all.findIndex((row) => row.querySelector('[aria-current="true"]')));
@@ -83,7 +87,7 @@
     plan();
   }
 
-  // Returns how many elements were replaced.
+  // Return the number of replaced elements.
   async function askOf(place) {
     if (over || !place.isConnected) return 0;
     const base = baseOf(place);
@@ -99,7 +103,7 @@
     }
     if (!answer.ok) throw new Error(`answered ${answer.status}`);
     const text = answer.status === 204 ? "" : await answer.text();
-    // Another filter may have been set meanwhile: then this is about rows that are not there any more.
+    // If another filter was set meanwhile, the answer is about rows that the page no longer shows.
     return text && place.isConnected && baseOf(place) === base ? put(text, about, panelOf(place) ?? document) : 0;
   }
 
@@ -107,7 +111,8 @@
     const holder = document.createElement("template");
     holder.innerHTML = text;
     const parts = [...holder.content.children].map((fresh) => [scope.querySelector(`#${CSS.escape(fresh.id)}`), fresh]);
-    // What somebody has in hand stays, with all of its row: it is asked for again the next time.
+    // An element that the person is using is not replaced, nor is the rest of its row. The next request asks about it
+    // again.
     const inHand = new Set(parts.filter(([old]) => old && isInHand(old)).map(([, fresh]) => fresh.dataset.liveOf ?? fresh.id));
     let changed = 0;
     for (const [old, fresh] of parts) {
@@ -126,7 +131,7 @@
     return changed;
   }
 
-  // Nothing moves in a list that is empty, so its first rows need no click.
+  // An empty list has no rows that could move, so the first new rows are shown without a click.
   function showFirst() {
     const isIdle = document.activeElement === document.body;
     if (isIdle && document.querySelector("main .empty") && !document.querySelector("main tbody tr")) {
@@ -143,7 +148,7 @@
     );
   }
 
-  // Show the new entries on a click. An entry that somebody has in hand, such as an open form, stays.
+  // Show the new entries after a click. An entry that the person is using, such as an open form, stays.
   function show(button) {
     const holder = button.parentElement;
     const fresh = holder.querySelector("template").content.firstElementChild;
@@ -167,7 +172,7 @@
     if (place) place.textContent = words;
   }
 
-  // What comes too soon after other words takes them away, and is said later if it is still so then.
+  // A message soon after another one would interrupt it. The message is said later, if it still holds then.
   function sayOf(element) {
     if (over || !element.isConnected) return;
     const rest = spoke + BETWEEN_WORDS - performance.now();
@@ -186,7 +191,7 @@
     if (words) say(words);
   }
 
-  // Somebody is there again: what was put off is asked for now.
+  // The person is active again, so a request that is overdue is sent now.
   function wake() {
     present = performance.now();
     if (over || document.hidden) return;

@@ -1,13 +1,15 @@
-// The panel beside a list. On a wide screen, a click on a row shows the page of its item there, Space peeks at the row with
-// the focus, and Escape closes. While the panel is open, it follows the row with the focus. `open` in the address of the
-// list names the open item, so that a link shows others the same. Enter opens the page itself, as on a narrow screen.
+// The panel beside a list. On a wide screen, a click on a row shows the page of its item in the panel. Space opens or
+// closes the panel for the row with the focus, and Escape closes the panel. While the panel is open, it follows the row
+// with the focus. `open` in the address of the list names the open item, so that a copied link shows the same item.
+// Enter opens the page itself, as on a narrow screen.
+//
 // In a trace, the handoffs of a value are such rows, and their pages name the place of the value in the document.
 "use strict";
 
 (() => {
   const place = document.getElementById("panel");
   if (!place) return;
-  // static/css/panel.css has the same width.
+  // static/css/panel.css uses the same width.
   const wide = matchMedia("(min-width: 84rem)");
   const FIELDS = "input, select, textarea, [contenteditable]";
   const FOLLOWS_AFTER = 150;
@@ -39,7 +41,7 @@
     wanted = item;
     mark(item);
     place.hidden = false;
-    // htmx would scroll the window to the fragment.
+    // With a fragment in the address, htmx would scroll the window.
     [place.dataset.href] = href.split("#");
     place.setAttribute("aria-busy", "true");
     htmx.ajax("GET", place.dataset.href, { target: place, swap: "innerHTML" });
@@ -50,7 +52,7 @@
     if (item === wanted) return;
     if (wanted) history.replaceState(history.state, "", addressWith(item));
     else {
-      // Going back to an entry of htmx would load the page anew.
+      // When the person goes back to a history entry of htmx, htmx reloads the page, so the entry is replaced.
       history.replaceState({ list: true }, "", location.href);
       history.pushState({ panel: true }, "", addressWith(item));
     }
@@ -79,7 +81,7 @@
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-panel-close]")) return close();
     const link = event.target.closest("[data-row][data-item]");
-    // A click by the keyboard has no detail: Enter opens the page.
+    // A click by the Enter key has the detail 0, and opens the page.
     if (!link || !wide.matches || !event.detail || event.button) return;
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
@@ -100,7 +102,7 @@
     else show(event.target);
   });
 
-  // j, k and Tab move the focus, and the panel follows once it rests.
+  // j, k and Tab move the focus. The panel follows when the focus stays on a row.
   document.addEventListener("focusin", (event) => {
     if (!wanted || !wide.matches || !event.target.matches("[data-row][data-item]")) return;
     clearTimeout(timer);
@@ -116,11 +118,11 @@
     const { target, xhr } = event.detail;
     if (!place.contains(target)) return;
     if (target === place) {
-      // The answer for a row that has lost the focus meanwhile comes too late.
+      // The answer comes too late if another row has been opened, or the panel closed, since the request.
       if (!wanted || !isOpenPage(event.detail)) return void (event.detail.shouldSwap = false);
       if (xhr.status === 404) Object.assign(event.detail, { shouldSwap: true, isError: false });
     }
-    // Addresses of a page are relative to that page, not to the list.
+    // Relative addresses in the item's page are relative to that page, and not to the list.
     const { pathname } = new URL(place.dataset.href, location.href);
     const path = pathname.replaceAll("&", "&amp;").replaceAll('"', "%22");
     event.detail.serverResponse = event.detail.serverResponse
@@ -129,7 +131,7 @@
       .replace(/\shx-push-url="true"/g, "");
   });
 
-  // The address of the item may name a place in its document.
+  // The address of the item may name a place in its document, to which the panel scrolls.
   function showPlace() {
     const wanted = place.querySelector(".entry--wanted");
     const from = wanted && wanted.getBoundingClientRect().top - place.getBoundingClientRect().top + place.scrollTop;

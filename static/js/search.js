@@ -31,7 +31,7 @@
     htmx.trigger(field, "open-search");
   }
 
-  // The text without what the server leaves out, too: results count as results of what is typed only if they match it.
+  // Results count as current only if they are for the typed text. The server ignores spaces around the text.
   const typed = () => field.value.trim();
   const areCurrent = () => results.querySelector(".search-hits")?.dataset.typed === typed();
 
@@ -60,7 +60,7 @@
       event.preventDefault();
       choose(found[(next + found.length) % found.length]);
     } else if (event.key === "Enter") {
-      // Without results of this text, the form asks the server, which goes straight to the only match.
+      // Without current results, the form is sent, and the server redirects to the only match.
       const option = areCurrent() && chosen();
       if (!option && typed()) return;
       event.preventDefault();
@@ -92,7 +92,7 @@
     true,
   );
 
-  // A page without a search box of its own searches everything.
+  // On a page without its own search box, `/` opens the command menu.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.closest?.("input, select, textarea, [contenteditable]")) return;

@@ -1,7 +1,8 @@
-// What every page needs: the time zone, copy buttons, print buttons, menus that close when one clicks beside them, keys that lead from page to page.
+// Behaviour of every page: the time zone, copy buttons, print buttons, menus that close on a click outside, and keys
+// that open pages.
 "use strict";
 
-// The server shows times in the time zone of the browser, unless the reader chose another one.
+// The server shows times in the browser's time zone, unless the reader chose another time zone.
 {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const secure = location.protocol === "https:" ? "; secure" : "";
@@ -16,7 +17,7 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(source.textContent.trim());
     button.textContent = "Copied";
   } catch {
-    // No clipboard without HTTPS: mark the text, so that one key copies it.
+    // Without HTTPS there is no clipboard. The text is selected, so that one key copies it.
     getSelection().selectAllChildren(source);
     button.textContent = "Press Ctrl C";
   }
@@ -47,12 +48,13 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-dialog]");
   if (!opener) return;
-  // A page with keys of its own shows those, and the others below them.
+  // A page with its own keys shows its own dialog, which also lists the keys of every page.
   const own = opener.dataset.dialog === "page-keys" ? document.getElementById("keys") : null;
   (own ?? document.getElementById(opener.dataset.dialog)).showModal();
 });
 
-// `g` and a letter lead to a page, `?` shows which. Heard before the keys of a page, for which the letter is not meant.
+// `g` and a letter open a page, and `?` shows the keys. The listener captures the event, so that the letter does not
+// also trigger a key of the page.
 (() => {
   const TOGETHER = 1500;
   let begun = -TOGETHER;

@@ -1,5 +1,5 @@
-// Asks before what was typed into an editor of a policy is lost: when another editor is opened in its place, and when the
-// page is left. Cancel and Discard mean it, and are not asked about.
+// Asks for confirmation before typed text in a policy editor is lost: when another editor is opened in its place, and
+// when the person leaves the page. Cancel and Discard ask nothing.
 "use strict";
 
 const QUESTION = "Leave without saving? What you typed is lost.";
@@ -40,7 +40,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.detail.requestConfig.verb === "post") sending = true;
 });
 
-// What was refused comes back as an editor that says so itself.
+// After a refused save, the page gets an editor that is marked as unsaved by the server.
 document.addEventListener("htmx:afterRequest", (event) => {
   if (event.detail.requestConfig.verb !== "post") return;
   const goesElsewhere = event.detail.xhr?.getResponseHeader("HX-Redirect");

@@ -1,4 +1,5 @@
-// Logs by dropping them, with the progress of sending; without this the form is a form that a browser sends by itself.
+// Uploads logs that are dropped on the form, and shows the progress. Without this script, the browser sends the form by
+// itself.
 "use strict";
 
 const form = document.getElementById("log-form");
@@ -38,7 +39,7 @@ function progress(loaded, total) {
   }
   bar.value = 100 * share;
   sent.textContent = `${megabytes(loaded)} of ${megabytes(total)} sent (${Math.floor(100 * share)} %)${left(loaded, total)}`;
-  // Read out a few times, not with every piece.
+  // Screen readers get the progress only at each quarter.
   const quarter = Math.floor(share * 4);
   if (quarter > toldQuarter) told.textContent = `${quarter * 25} % sent`;
   toldQuarter = quarter;
@@ -58,13 +59,13 @@ form.addEventListener("htmx:beforeRequest", (event) => {
   show(true);
 });
 
-// The answer's own progress comes by the same event; it is smaller than what was sent.
+// The progress of the answer triggers the same event, and its total is smaller than the sent files.
 form.addEventListener("htmx:xhr:progress", (event) => {
   const { lengthComputable, loaded, total } = event.detail;
   if (underWay && lengthComputable && total >= chosen()) progress(loaded, total);
 });
 
-// The page of the import may follow without a question.
+// From here on, the page may change to the import without a confirmation.
 form.addEventListener("htmx:beforeOnLoad", () => {
   underWay = false;
 });
@@ -73,7 +74,8 @@ form.addEventListener("htmx:beforeSwap", (event) => {
   const { xhr } = event.detail;
   if (xhr.status < 400) return;
   event.detail.isError = false;
-  // Our own refusal says why, in a few lines; what a proxy answers is a page of its own.
+  // A refusal of the product is a short fragment with the reason. An error of a proxy is a whole page, which is not
+  // shown.
   event.detail.shouldSwap = xhr.getResponseHeader("Content-Type")?.startsWith("text/html") && !/<html/i.test(xhr.responseText);
   if (event.detail.shouldSwap) return;
   if (xhr.status === 413) tooLarge.hidden = false;

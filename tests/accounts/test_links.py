@@ -87,6 +87,18 @@ def test_a_second_start_gives_a_new_link_to_the_same_person() -> None:
 
 
 @pytest.mark.django_db
+def test_a_disabled_person_keeps_the_name_of_the_first_administrator() -> None:
+    for name in ("Admin", "admin2"):
+        Person.objects.create(username=name, is_active=False)
+    path = people.make_first_link()
+    assert path is not None
+    person = used(path)
+    assert person is not None
+    assert person.username == "admin3"
+    assert not Membership.objects.exclude(person=person).exists()
+
+
+@pytest.mark.django_db
 def test_once_an_administrator_has_a_password_there_is_no_link() -> None:
     path = people.make_first_link()
     assert path is not None

@@ -24,8 +24,10 @@ def api(key: str) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def gate(api: httpx.Client, model: MessagesServer) -> Iterator[httpx.Client]:
+def gate(api: httpx.Client, model: MessagesServer, settings) -> Iterator[httpx.Client]:
     """Yield the API with workers and an LLM that finds every objective met."""
+    # On a busy machine, a verdict takes long, and a worker that loses its connection leaves its lease for a minute.
+    settings.MAX_HOOK_SECONDS = 120
     with worker():
         yield api
 

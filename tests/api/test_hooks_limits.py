@@ -28,8 +28,7 @@ ALLOWED = ("NOT_APPLICABLE", False, 0)
 
 
 @pytest.mark.parametrize("timeout", ["nan", "inf", "-1", "x", "1e99", "", "²"])
-def test_a_time_that_is_none(timeout: str, gate: httpx.Client, settings) -> None:
-    settings.MAX_HOOK_SECONDS = 5
+def test_a_time_that_is_none(timeout: str, gate: httpx.Client) -> None:
     response = gate.post(f"/hooks/post-tool-use?timeout={timeout}", json=after(), timeout=30)
     assert response.status_code == 200
     assert response.json()["status"] == ("UNKNOWN" if timeout == "-1" else "PASSED")

@@ -218,7 +218,7 @@ def test_two_reviewers_see_each_others_decisions_everywhere_within_5_seconds(
     one.keyboard.press("a")
     sender.wait_state(first, "approved")
     decided = time.monotonic()
-    expect(other.locator(f'[data-row="{first}"]')).to_contain_text("waits no more", timeout=5000)
+    expect(other.locator(f'[data-row="{first}"]')).to_contain_text("no longer waiting", timeout=5000)
     expect(badge).to_contain_text("1", timeout=5000)
     expect(other.locator("#progress")).to_contain_text("1 left", timeout=5000)
     assert time.monotonic() - decided <= 5

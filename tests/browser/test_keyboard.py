@@ -88,7 +88,7 @@ def test_a_rejected_circular_chain_is_approved_with_two_keys_and_a_note(open_pag
 def test_a_key_pressed_while_the_next_one_loads_decides_nothing_and_says_so(queue, sender):
     page, sent = queue
     release = held_back(page, re.compile(f"/review/{sent[1]}/"))
-    not_yet = page.get_by_role("status").filter(has_text="The next one was not shown yet, so d did nothing to it.")
+    not_yet = page.get_by_role("status").filter(has_text="The next handoff was not shown yet, so d did nothing.")
     page.keyboard.press("j")
     open_one(page, sent[0])
     page.keyboard.press("a")

@@ -200,12 +200,20 @@ def test_views_and_files_need_no_javascript(open_page: OpenPage, default: Sender
 
 def test_a_long_name_without_a_space_fits_a_narrow_window(open_page: OpenPage, default: Sender) -> None:
     name = "n" * 200
-    handoff = sent(default, source_agent_id=name)
+    handoff = sent(default, source_agent_id=name, handoff_type=name, call_chain=["writer", name])
     page = open_page("rui", width=390)
-    for address in (f"handoffs/{handoff}/", f"handoffs/?source={name}"):
+    for address in (
+        f"handoffs/{handoff}/",
+        f"review/{handoff}/",
+        f"agents/{name}/",
+        "agents/",
+        f"handoffs/?source={name}",
+    ):
         page.goto(f"{default.pages}{address}")
         settled(page)
         assert overflow(page) == 0, address
+    # A long type leaves room for the state.
+    assert page.locator(".col-state .tag").first.bounding_box()["width"] > 60
 
 
 @pytest.mark.parametrize(("path", "label"), [("handoffs", "Type"), ("traces", "Order"), ("groups", "Order")])

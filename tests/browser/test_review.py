@@ -213,13 +213,13 @@ def test_what_another_decides_is_crossed_out_and_passed_over(open_page, sender):
     page = open_page("rui")
     page.goto(f"{sender.pages}review/")
     sender.decide(first, "decline")
-    expect(row(page, first)).to_contain_text("waits no more")
+    expect(row(page, first)).to_contain_text("no longer waiting")
     page.keyboard.press("j")
     shown(page, second)
     page.keyboard.press("k")
     expect(row(page, second).locator("[aria-current]")).to_be_visible()
     sender.decide(first, "reopen")
-    expect(row(page, first)).not_to_contain_text("waits no more")
+    expect(row(page, first)).not_to_contain_text("no longer waiting")
     page.keyboard.press("k")
     shown(page, first)
 
@@ -240,12 +240,12 @@ def test_where_more_are_listed_than_are_asked_about_the_next_ones_and_all_that_a
         }""",
         [first, MORE_THAN_ASKED],
     )
-    crossed_out = page.get_by_text("waits no more")
+    crossed_out = page.get_by_text("no longer waiting")
     sender.decide(second, "decline")
-    expect(row(page, second)).to_contain_text("waits no more")
+    expect(row(page, second)).to_contain_text("no longer waiting")
     expect(crossed_out).to_have_count(MORE_THAN_ASKED + 1)
     sender.decide(second, "reopen")
-    expect(row(page, second)).not_to_contain_text("waits no more")
+    expect(row(page, second)).not_to_contain_text("no longer waiting")
     expect(crossed_out).to_have_count(MORE_THAN_ASKED)
     page.keyboard.press("j")
     shown(page, second)
@@ -267,7 +267,7 @@ def test_where_another_decides_all_that_is_listed_the_next_key_goes_on_with_what
     (unlisted,) = submitted(sender, 1)
     for reference in sent:
         sender.decide(reference, "decline")
-    expect(page.get_by_text("waits no more")).to_have_count(MANY)
+    expect(page.get_by_text("no longer waiting")).to_have_count(MANY)
     expect(page.get_by_text("1+ more wait.")).to_be_visible()
     page.keyboard.press("j")
     shown(page, unlisted)
@@ -280,7 +280,7 @@ def test_a_key_to_decide_says_what_is_so_where_nothing_is_to_be_decided(open_pag
     for key in "adpo":
         page.keyboard.press(key)
         expect(page.locator("#not-done")).to_have_text(
-            "This one does not wait for a person: there is nothing to decide."
+            "This handoff does not wait for a person: there is nothing to decide."
         )
         page.keyboard.press("k")
         expect(page.locator("#not-done")).to_be_empty()

@@ -111,7 +111,7 @@ def test_the_theme_is_kept_from_page_to_page(open_page, default, javascript):
     page.goto(default.pages)
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     expect(page.get_by_role("button", name="Dark theme")).to_have_attribute("aria-pressed", "true")
-    page.get_by_role("button", name="Theme as the system").click()
+    page.get_by_role("button", name="System theme").click()
     expect(page.locator("html")).not_to_have_attribute("data-theme", "dark")
 
 

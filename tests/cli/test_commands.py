@@ -129,14 +129,14 @@ def test_recount_finds_and_mends_a_wrong_count(filled):
     found = run("recount", "--check", "--json", folder=filled)
     assert found.returncode == 1
     assert json.loads(found.stdout)["wrong"] > 0
-    assert "they are right now" in run("recount", folder=filled).stdout
+    assert "were wrong and are corrected" in run("recount", folder=filled).stdout
     assert run("recount", "--check", folder=filled).returncode == 0
 
 
 def test_recount_works_out_anew_who_caused_each_finding(filled):
     asked = json.loads(run("recount", "--agents", "--json", folder=filled).stdout)
     assert asked == {"rows": asked["rows"], "wrong": 0, "repaired": False, "gone_over": 2}
-    assert "The findings of 2 handoffs were gone over." in run("recount", "--agents", folder=filled).stdout
+    assert "The findings of 2 handoffs were attributed again." in run("recount", "--agents", folder=filled).stdout
     refused = run("recount", "--agents", "--check", folder=filled)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 

@@ -153,11 +153,37 @@ def test_a_part_for_a_server_is_not_refused_however_alike_its_lines_are() -> Non
 
 
 def test_blocks_before_an_error_are_sent_as_a_part() -> None:
+    one = Block(b"one\n", ended=True, first_line=1, lines=1)
+
     def broken() -> Iterator[Block]:
-        yield Block(b"one\n", ended=True, first_line=1, lines=1)
+        yield one
         raise Stop("damaged")
 
     found = import_log._join_blocks(broken())
-    assert next(found) == (1, b"one\n")
+    assert next(found) == [one]
     with pytest.raises(Stop, match="damaged"):
         next(found)
+
+
+def test_a_part_that_is_too_large_for_a_server_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, bytes]] = []
+
+    def post(_: import_log.ServerLogReceiver, path: str, body: bytes, *kind: str, **headers: str) -> tuple[int, Any]:
+        text = gzip.decompress(body)
+        if len(text) > most:
+            return 413, {}
+        sent.append((path, text))
+        return 202, {"id": path, "lines": text.count(b"\n"), "known": 0}
+
+    monkeypatch.setattr(import_log.ServerLogReceiver, "post", post)
+    log, most = gate_lines(1, 20_000), LONGEST_BLOCK
+    arguments = ("--url", "http://127.0.0.1:9", "--key", "k", "--source", "app", "-", "--json")
+    done = CliRunner().invoke(command, arguments, input=log)
+    (told,) = json.loads(done.stdout)["logs"]
+    assert (told["lines"], len(told["imports"]) > 1) == (20_000, True)
+    assert b"".join(text for _, text in sent) == log
+    firsts = [1 + log[: log.index(text)].count(b"\n") for _, text in sent]
+    assert [path for path, _ in sent] == [f"/logs?source=app&first_line={first}" for first in firsts]
+    most = 1
+    with pytest.raises(Stop, match=r"refused the log \(413\)"):
+        CliRunner().invoke(command, arguments, input=log, catch_exceptions=False)

@@ -1,7 +1,9 @@
 """Tests of the spool: its bounds, its files, and who adopts them."""
 
 import os
+import threading
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -218,6 +220,32 @@ def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
         Spool(tmp_path).append(b"x")
     make_private(tmp_path / "new")
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("closes", [1, 2])
+def test_a_child_of_a_fork_closes_nothing_that_its_parent_has_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closes: int
+) -> None:
+    """The fork happens while the parent closes its file, and while it closes its lock."""
+    spool = Spool(tmp_path / "spool")
+    spool.append(b"{}")
+    closed: list[int] = []
+    in_child: list[int] = []
+
+    def close(descriptor: int) -> None:
+        really_close(descriptor)
+        closed.append(descriptor)
+        if len(closed) == closes:
+            child = deepcopy(spool, {id(spool._lock): threading.RLock()})
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "close", in_child.append)
+                child.start_in_child()
+
+    really_close = os.close
+    monkeypatch.setattr(os, "close", close)
+    spool.close()
+    assert (len(closed), len(in_child)) == (2, 2 - closes)
+    assert not {*closed[:closes]} & {*in_child}
 
 
 def test_old_drafts_are_removed(tmp_path: Path) -> None:

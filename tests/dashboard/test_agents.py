@@ -17,6 +17,7 @@ from handoffaudit.handoffs import counts, recount
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, parse_routes_text, routes_to_text
+from tests.dashboard.conftest import Submit
 from tests.diagnostics.test_attribution import RIGHT, WRONG, step
 from tests.handoffs.support import judged
 from tests.pages import Element, links, only, raw_text, select, text_of, texts
@@ -89,6 +90,16 @@ def test_each_tab_has_one_part_and_keeps_it_in_another_period(
     following = f"&show={show}" if show else ""
     assert links(page, ".period a")[1].startswith(f"?period=7d{following}")
     assert len(select(page, ".period-form [name=show]")) == bool(show)
+
+
+def test_a_name_with_blanks_at_its_ends_leads_to_its_handoffs(as_viewer: Client, submit: Submit) -> None:
+    handoff = submit(source_agent_id=" planner\n", call_chain=[" planner\n"])
+    page = as_viewer.get("/t/acme/agents/?period=24h").text
+    (address,) = [link for link in links(page) if "/handoffs/?source=" in link]
+    answer = as_viewer.get(address)
+    assert answer.context["handoffs"] == [handoff]
+    # The filter in force keeps the blanks, as the address of a saved view does.
+    assert "source=%22+planner%0A%22" in answer.context["query"]
 
 
 def test_the_most_blocked_route_leads_to_its_handoffs_from_the_first_on(tenant: Tenant, as_viewer: Client) -> None:

@@ -9,6 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.diagnostics import codes
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import first_id_at
@@ -203,6 +204,15 @@ def test_a_noisy_code_is_told_with_its_notes_and_the_row_that_changes_it(
     )
     assert len(client_of_viewer.get(line.handoffs).context["handoffs"]) == 3
     assert "chain.circular" in text_of(client_of_viewer.get("/t/acme/"), "section[aria-labelledby=overturned]")
+
+
+def test_an_overturned_code_beyond_the_cards_is_in_the_table(
+    client_of_viewer: Client, tenant: Tenant, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codes, "MOST_CARDS", 0)
+    approved(tenant, submit, 3)
+    [line] = client_of_viewer.get(f"{BASE}noise/").context["quiet"]
+    assert (line.decided.code, line.decided.noisy) == ("chain.circular", True)
 
 
 def test_an_overturned_code_leads_to_approved_handoffs_from_before_the_period(

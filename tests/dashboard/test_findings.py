@@ -11,7 +11,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.templatetags.page_data import group_link
 from handoffaudit.diagnostics import attribution
-from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.diagnostics.models import FindingGroup, FindingGroupRoute
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.validation.layers.chain import CIRCULAR
@@ -115,6 +115,17 @@ def test_a_group_lists_its_routes_with_links_to_their_handoffs(browser: Client, 
     ]
     assert browser.get(links[0]).context["handoffs"] == critic[::-1]
     assert text_of(browser.get(LIST).text, ".group-where > span:last-child") == "1 other route"
+
+
+def test_a_route_without_a_target_has_a_number_and_no_link(browser: Client, tenant: Tenant) -> None:
+    found(tenant)
+    found(tenant, 2, source_agent_id="critic", call_chain=["planner", "critic"])
+    FindingGroupRoute.objects.filter(source_agent_id="critic").update(target_agent_id="")
+    page = browser.get(f"{LIST}{group(tenant).pk}/").text
+    assert [text.split()[0] for text in texts(page, ".group-routes td")] == ["2", "1"]
+    # A list cannot be filtered by an empty name.
+    (link,) = attributes(page, ".group-routes a", "href")
+    assert link.endswith("&source=researcher&target=planner")
 
 
 def test_a_group_that_is_not_there_has_no_handoffs_and_a_chip_of_its_number(browser: Client, tenant: Tenant) -> None:

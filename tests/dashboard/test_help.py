@@ -36,6 +36,14 @@ def client_of_viewer(sign_in: SignIn, viewer: Person) -> Client:
     return sign_in(viewer)
 
 
+def test_each_guide_that_a_template_names_exists() -> None:
+    link = re.compile(r'help_guide" who\.tenant\.slug "([^"]+)"')
+    templates = (DOCS.parent / "templates").rglob("*.html")
+    named = {name for one in templates for name in link.findall(one.read_text(encoding="utf-8"))}
+    assert named
+    assert named <= {*GUIDES, *LOOKED_UP}
+
+
 @pytest.mark.parametrize("code", [*CATALOGUE, *FAMILIES])
 def test_every_code_has_a_page_with_its_example(code: str, client_of_viewer: Client) -> None:
     page = client_of_viewer.get(f"/t/acme/diagnostics/codes/{code}/")

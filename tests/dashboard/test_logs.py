@@ -251,6 +251,16 @@ def test_lines_of_another_tenant_are_never_shown(
     assert "theirs alone" not in sign_in(viewer).get(ADDRESS).text
 
 
+def test_a_line_with_long_names_links_to_lists_that_take_them(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
+    take(tenant, trace(moment(), trace_id="t" * 300), health(moment(), agent="a" * 300))
+    client = sign_in(viewer)
+    for row in client.get(ADDRESS).context["rows"]:
+        for address in [*(f"{ADDRESS}?{fact.narrow}" for fact in row.facts), *(link.address for link in row.links)]:
+            assert client.get(address).status_code == 200
+        for fact in row.facts:
+            assert row.text in [found.text for found in client.get(f"{ADDRESS}?{fact.narrow}").context["rows"]]
+
+
 def new(client: Client, **asked: str):
     return client.get(f"{ADDRESS}new/?{urlencode(asked)}")
 
@@ -287,7 +297,14 @@ def test_of_a_log_that_grew_only_the_new_lines_are_news(sign_in: SignIn, viewer:
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"after": "noon"}, {"after": "2026-02-15T09:30:00"}, {"after": "2026-02-30T00:00:00Z"}]
+    "asked",
+    [
+        {},
+        {"after": "noon"},
+        {"after": "2026-02-15T09:30:00"},
+        {"after": "2026-02-30T00:00:00Z"},
+        {"after": "0001-01-01T00:00:00+14:00"},
+    ],
 )
 def test_news_need_a_moment_to_count_from(sign_in: SignIn, viewer: Person, log: None, asked: dict[str, str]) -> None:
     answer = new(sign_in(viewer), **asked)

@@ -90,6 +90,8 @@ def test_traces_agents_types_and_codes_are_found(as_viewer: Client, submit: Subm
     Handoff.objects.update(trace_id="trace-2026-11")
     assert found(menu(as_viewer, "trace-20"))["Traces"] == ["trace-2026-11"]
     assert links(menu(as_viewer, "trace-20"), "a.search-hit") == ["/t/acme/traces/trace-2026-11/"]
+    Handoff.objects.update(trace_id="D53A8F7E-049D-4F0D-910F-824BA3BF6E11")
+    assert found(menu(as_viewer, "d53a8f7e"))["Traces"] == ["D53A8F7E-049D-4F0D-910F-824BA3BF6E11"]
     assert found(menu(as_viewer, "curat"))["Agents"] == ["Curator"]
     assert links(menu(as_viewer, "curat"), "a.search-hit") == ["/t/acme/agents/Curator/"]
     assert found(menu(as_viewer, "deal"))["Handoff types"] == ["deal_data"]

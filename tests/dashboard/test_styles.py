@@ -88,3 +88,11 @@ def test_no_template_line_is_long() -> None:
     lines = [(path.name, line) for path in paths for line in path.read_text().splitlines()]
     assert len(lines) > 5000
     assert [(name, line.strip()) for name, line in lines if len(line) > LONGEST_TEMPLATE_LINE] == []
+
+
+def test_a_long_word_breaks_on_every_page() -> None:
+    """A name of an agent, a type or a trace may be one word of 200 letters."""
+    (body,) = re.findall(r"^body \{(.*?)\}", rules(CSS / "base.css"), flags=re.MULTILINE | re.DOTALL)
+    assert "overflow-wrap: anywhere;" in body
+    undone = [path.name for path in SHEETS if re.search(r"overflow-wrap: (?!anywhere)|word-break: keep", rules(path))]
+    assert undone == []

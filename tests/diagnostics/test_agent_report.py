@@ -12,7 +12,9 @@ from handoffaudit.diagnostics import agent_report as agent_module
 from handoffaudit.diagnostics import attribution, file_stats
 from handoffaudit.diagnostics.agent_report import AgentReport, Findings, is_known, load_report, near_names
 from handoffaudit.diagnostics.file_stats import HealthKey
+from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.counts import HOURLY_SOURCES
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.policy import kinds
@@ -82,6 +84,22 @@ def test_the_hours_of_the_day_are_those_in_which_it_sent(tenant: Tenant) -> None
     assert sum(told(tenant, "editor").hours) == 0
     until = {"since": f"{moments[0]:%Y-%m-%d}", "until": f"{moments[0] + timedelta(hours=1):%Y-%m-%dT%H:00:00Z}"}
     assert sum(told(tenant, "writer", **until).hours) == 2
+
+
+def test_days_whose_hours_were_added_up_have_no_busiest_hour(tenant: Tenant) -> None:
+    midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    since, sent_at = midnight - timedelta(days=90), (midnight - timedelta(days=80), midnight - timedelta(hours=19))
+    HOURLY_SOURCES.add({(tenant.pk, hour, "writer"): (1,) for hour in sent_at})
+    asked = {"since": f"{since:%Y-%m-%d}"}
+    assert (told(tenant, "writer", **asked).hours[0], told(tenant, "writer", **asked).hours[5]) == (1, 1)
+    RetentionRun.objects.create(
+        tenant=tenant,
+        kind="hourly_counts",
+        before=since,
+        started_at=midnight,
+        removed_before=midnight - timedelta(days=70, hours=-9),
+    )
+    assert (told(tenant, "writer", **asked).hours[0], told(tenant, "writer", **asked).hours[5]) == (0, 1)
 
 
 def test_its_handoff_files_by_phase(tenant: Tenant) -> None:

@@ -8,7 +8,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import alert_rules
+from handoffaudit.diagnostics import alert_rules, removal
 from handoffaudit.diagnostics.alert_rules import measure
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import alerts
@@ -267,6 +267,15 @@ def test_no_handoffs_may_be_an_alert_of_its_own(tenant: Tenant, watch: Set) -> N
     assert of(tenant) == [("no_handoffs", "alert", 600.0, True)]
     alert_rules.evaluate(tenant, received + 2 * MINUTE)
     assert of(tenant) == [("no_handoffs", "alert", 600.0, False)]
+
+
+def test_the_alert_of_no_handoffs_stays_when_retention_removes_the_last_one(tenant: Tenant, watch: Set) -> None:
+    watch("rejection_rate", minimum=1, window_minutes=10, no_data="alert")
+    received = judged(tenant, payload()).received_at
+    alert_rules.evaluate(tenant, received + 10 * MINUTE)
+    removal.remove_handoffs(tenant, list(Handoff.objects.values_list("pk", flat=True)), received + MINUTE)
+    alert_rules.evaluate(tenant, received + 11 * MINUTE)
+    assert of(tenant) == [("no_handoffs", "alert", 600.0, True)]
 
 
 def test_alerts_of_events_are_told_again_each_day(tenant: Tenant, now: datetime) -> None:

@@ -15,7 +15,15 @@ from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.diagnostics import attribution, erasure, text_index
 from handoffaudit.diagnostics.erasure import MARKER, pattern_of, replace
-from handoffaudit.diagnostics.models import Attribution, CodeMute, Erasure, ErasureState, TracedHandoff, Watermark
+from handoffaudit.diagnostics.models import (
+    Attribution,
+    CodeMute,
+    Erasure,
+    ErasureState,
+    FindingGroup,
+    TracedHandoff,
+    Watermark,
+)
 from handoffaudit.handoffs import judge, legal_holds, queries, repairs
 from handoffaudit.handoffs.llm import jobs
 from handoffaudit.handoffs.models import (
@@ -463,3 +471,19 @@ def test_values_that_are_erased_while_they_are_attributed_stay_erased(
     assert not attribution.anything_due()
     assert Attribution.objects.filter(value__contains=MARKER).exists()
     assert not Attribution.objects.filter(value__contains="Zebedee").exists()
+
+
+def test_the_places_of_finding_groups_lose_the_value(tenant: Tenant) -> None:
+    document = payload(data={"Ada Lovelace": "It costs 999 EUR."})
+    judged(tenant, document, context={"prompt": "It costs 240 EUR."})
+    attribution.run()
+    (group,) = FindingGroup.objects.filter(path_shape__contains="Ada Lovelace")
+    receipt = erase(tenant, "Ada Lovelace")
+    assert receipt.erased["group_mutes"] == 1
+    erased = FindingGroup.objects.get(pk=group.pk)
+    assert (erased.path_shape, erased.key) == (group.path_shape.replace("Ada Lovelace", MARKER), group.key)
+    # A later handoff with the same finding joins the group.
+    judged(tenant, document, context={"prompt": "It costs 240 EUR."})
+    attribution.run()
+    assert not FindingGroup.objects.filter(path_shape__contains="Ada Lovelace").exists()
+    assert FindingGroup.objects.get(pk=group.pk).number == 2

@@ -119,3 +119,9 @@ def test_the_news_are_bounded(tenant: Tenant) -> None:
     news = load_news(tenant, NOW)
     assert [len(news.codes), len(news.routes), len(news.policies)] == [MOST_OF_A_KIND] * 3
     assert news.routes[0] == (("planner", "agent-7"), 8)
+
+
+def test_saved_policies_that_judge_nothing_push_out_no_other(tenant: Tenant) -> None:
+    for number, kind in enumerate(["strictness", *["thresholds"] * MOST_OF_A_KIND], 1):
+        PolicyVersion.objects.create(tenant=tenant, kind=kind, number=number, content="[]", changed_by="rui")
+    assert [one.kind for one in load_news(tenant, NOW).policies] == ["strictness"]

@@ -45,3 +45,19 @@ def test_reviews_are_labels():
     assert (figures["kind"], figures["faulty"], figures["sound"], figures["flagged"]) == ("reviews", 1, 1, 2)
     undecided = measured(declined | {"review": {"decision": "perhaps"}})
     assert undecided.unread == ["line 1 cannot be used: review.decision is 'perhaps', not one of declined, approved"]
+
+
+@pytest.mark.parametrize("field", [{"trace_id": [1]}, {"evidence": 7}, {"context": "text"}, {"step": "3"}])
+def test_a_review_with_a_field_of_another_type_is_left_out(field):
+    document = {"source_agent_id": "researcher", "target_agent_id": "writer", "data": {"text": "It costs 999 EUR."}}
+    (name,) = field
+    result = measured({"document": document, "review": {"decision": "declined"}, **field})
+    assert (result.unread_lines, result.tally.items) == (1, 0)
+    assert f"cannot be used: {name} is a" in result.unread[0]
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 10**12), (-1, 3), (5, 4)])
+def test_a_span_outside_of_the_text_is_refused(start, end):
+    result = measured(grounded("It costs 999 EUR.", hallucinated=True, spans=[(start, end)]))
+    assert (result.unread_lines, result.tally.items) == (1, 0)
+    assert "response has 17 characters" in result.unread[0]

@@ -32,6 +32,7 @@ def read(query: str) -> Filters:
         ("since=2026-02-15T09:30", Filters(since=datetime(2026, 2, 15, 9, 30, tzinfo=UTC))),
         ("quality_min=0.25&quality_max=1", Filters(quality_min=0.25, quality_max=1.0)),
         ("type=%20deal_data%20&unknown=1", Filters(handoff_type="deal_data")),
+        ("source=%22%20planner%0A%22&target=%22writer%22", Filters(source=" planner\n", target='"writer"')),
     ],
 )
 def test_an_address_is_read(query: str, expected: Filters) -> None:

@@ -47,6 +47,13 @@ def test_dates_count_whole_hours_and_until_is_not_included():
     assert window_of({"since": "2026-02-01"}, NOW).until == at(14, 16)
 
 
+def test_the_period_before_a_long_window_begins_in_1970_at_the_earliest():
+    far = window_of({"since": "1980-01-01", "until": "9000-01-01"}, NOW)
+    assert (far.before_since, far.before_until) == (datetime(1970, 1, 1, tzinfo=UTC), far.since)
+    earliest = window_of({"since": "1970-01-01T00:00:00+14:00"}, NOW)
+    assert earliest.before_since == earliest.since
+
+
 def test_what_an_address_says_is_read_back_as_the_same():
     for asked in ({"period": "30d"}, {"period": "monday"}, {"since": "2026-01-03T04:30:00Z", "until": "2026-02-03"}):
         window = window_of(asked, NOW)

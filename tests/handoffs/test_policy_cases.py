@@ -38,7 +38,7 @@ def test_a_case_names_what_differs_and_what_would_make_it_pass(tenant: Tenant) -
     failed = result_of(tenant, good, token_budget=10)
     assert (failed.status, failed.outcome) == ("failed", "rejected")
     assert failed.differs == [
-        "It is rejected, and should be accepted.",
+        "The handoff is rejected, and should be accepted.",
         "tokens.over_budget is found, and must not be.",
     ]
     assert failed.fixes[0] == (

@@ -152,6 +152,16 @@ def test_a_senders_id_that_looks_like_one_of_ours_is_found(tenant: Tenant) -> No
     assert str(queries.get(tenant, name).pk) == pk
 
 
+def test_an_old_handoff_in_upper_case_belongs_to_its_trace(tenant: Tenant) -> None:
+    name = "d53a8f7e-049d-4f0d-910f-824ba3bf6e11"
+    pk = submit(tenant, payload()).id
+    Handoff.objects.filter(pk=pk).update(trace_id=name.upper())
+    for asked in (name, name.upper(), name.title()):
+        assert [str(handoff.pk) for handoff in queries.trace(tenant, asked)] == [pk]
+        assert ids(queries.list_handoffs(tenant, Filters(trace=asked))) == [pk]
+    assert queries.trace(tenant, f"{name[:-1]}2") == []
+
+
 def test_nothing_of_another_tenant_is_seen(tenant: Tenant, other_tenant: Tenant) -> None:
     theirs = judged(other_tenant, held(handoff_id="h", tenant_id="globex"), trace_id="t")
     for reference in ("h", str(theirs.pk)):

@@ -13,7 +13,7 @@ from handoffaudit.handoffs.models import AgentBehaviour, Handoff, TraceFact, Ver
 from handoffaudit.handoffs.models.integrations import FactKind
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.policy import kinds
-from handoffaudit.validation.agents import AgentRole
+from handoffaudit.validation.agents import AgentRole, SourceRole
 from handoffaudit.validation.layers.grounding.reported import keys_of
 from tests.handoffs.support import judged, payload, submit
 
@@ -157,6 +157,32 @@ def test_the_facts_of_a_handoff_do_not_depend_on_its_batch(tenant: Tenant, monke
                 assert reported(batch, one) == reported([one], one)
                 snapshot = trace_facts.load_facts(batch).snapshot(one)
                 assert snapshot == trace_facts.load_facts([one]).snapshot(one)
+
+
+def test_facts_that_are_too_many_for_the_memory_are_read_for_one_handoff_at_a_time(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        handed(tenant, "terminal", f"exitcode: 0, {number}.5 rows", trace)
+        for trace in "123"
+        for number in range(13, 17)
+    ]
+    record = _record(rows[0])
+    new, later = (Handoff(tenant=tenant, trace_id="1") for _ in range(2))
+    together = trace_facts.load_facts([*rows, new, later])
+    monkeypatch.setattr(trace_facts, "MOST_LOADED", 5 * max(len(fact.content) for fact in TraceFact.objects.all()))
+    alone = trace_facts.load_facts([*rows, new, later])
+    assert not alone._facts
+    for one in rows:
+        snapshot = alone.snapshot(one)
+        known = alone.known_to(one, record, {})
+        assert alone.known_to(one, record, {}) is known
+        assert (snapshot, known) == (together.snapshot(one), together.known_to(one, record, {}))
+    observer = SourceRole(AgentRole.OBSERVER, is_declared=True)
+    for facts in (alone, together):
+        facts.learn(new, record, trace_facts.Known(observer), [])
+    assert alone.known_to(later, record, {}) == together.known_to(later, record, {})
+    assert alone.known_to(later, record, {}).evidence
 
 
 def test_the_text_of_the_facts_of_a_trace_is_bounded(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

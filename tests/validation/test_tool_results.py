@@ -139,6 +139,23 @@ def test_a_key_of_the_arguments_is_no_evidence(result: Any, key: str) -> None:
     assert key.casefold() not in orjson.dumps(found.evidence).decode().replace(",", "").casefold()
 
 
+@pytest.mark.parametrize(
+    ("result", "arguments", "kept"),
+    [
+        ("It was mia garcia of Rome.", {"by": "Paid by Mia Garcia"}, "It was … … of Rome."),
+        ("It was mia garcia of Rome.", {"name": "mia garcia"}, "It was … of Rome."),
+        ("It was garcia.", {"name": "García"}, "It was …."),
+        ("It was the last one.", {"mode": "the"}, "It was the last one."),
+        ("No: nothing was missing at all.", {"prompt": "Say that nothing was missing at all!"}, "No: …."),
+        ("It was lost in the post.", ["a long filler of words"] * 9 + ["lost in the post"], "It was …."),
+        ("It was lost.", {f"a long filler of words {n}": 0 for n in range(60)} | {"in the post": 0}, "It was lost."),
+        ("It is in the post.", {f"a long filler of words {n}": 0 for n in range(60)} | {"in the post": 0}, "It is …."),
+    ],
+)
+def test_words_of_the_arguments_are_no_evidence(result: str, arguments: Any, kept: str) -> None:
+    assert capture(result, arguments).evidence == kept
+
+
 def test_names_of_fields_stay_in_a_result() -> None:
     result = {"order_id": 7, "orderId": "status", "status": "The Status is new."}
     assert capture(result, {"order_id": None, "orderId": True, "status": False}).evidence == result

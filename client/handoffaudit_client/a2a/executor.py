@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from handoffaudit_client.client import Client
     from handoffaudit_client.verdict import Verdict
 
-_HELD = "handoffaudit"  # in the metadata of the message that answers a held handoff
+_HELD = "handoffaudit"  # the key of a held handoff in the metadata of the answer
 
 
 class GatedExecutor(AgentExecutor):
     """Gate around the executor of an agent, for JSON-RPC, REST and gRPC, in the spelling of 1.x and 0.3.
 
-    `target` is the agent. A rejected handoff ends its task with `TASK_STATE_REJECTED` and the reason. A held one is
-    answered `TASK_STATE_INPUT_REQUIRED`. A further message with the same `taskId` asks again, whatever it says: once a
-    person has approved, the agent gets the message that the person saw, in the same task. With `policy="block"`, the
-    request first waits at most `timeout` seconds for the person. `policy="observe"` only sends.
+    `target` is the agent. A rejected handoff ends its task with `TASK_STATE_REJECTED` and the reason. A held handoff is
+    answered with `TASK_STATE_INPUT_REQUIRED`. A further message with the same `taskId`, whatever its content, asks
+    again: after an approval, the agent gets the approved message, in the same task. With `policy="block"`, the request
+    first waits at most `timeout` seconds for the person. `policy="observe"` only sends.
 
     The source is the authenticated user, else `from` in the metadata of the message, else `source`.
     """
@@ -44,7 +44,7 @@ class GatedExecutor(AgentExecutor):
         source: str = "client",
         type: str | None = None,  # noqa: A002 (the word of the API)
     ) -> None:
-        """Wrap the executor of one agent. Raises `ValueError` for another policy, and as `Client`."""
+        """Wrap the executor of one agent. Raises `ValueError` for an unknown policy, or a wrong address or key."""
         self._gate = PluginGate(client, policy, timeout)
         self.client = self._gate.client
         self.executor = executor
@@ -75,7 +75,7 @@ class GatedExecutor(AgentExecutor):
 
 
 class _TaskQueue(EventQueue):
-    """Queue that ends the task with the agent's message, which the SDK refuses where the gate has made the task."""
+    """Queue that ends the task with the agent's message, because the SDK refuses a bare message in a task."""
 
     def __init__(self, context: RequestContext, queue: EventQueue) -> None:
         self._queue = queue
@@ -104,7 +104,7 @@ async def _answer(
 
 
 def _held_message(context: RequestContext) -> Message | None:
-    """Return the message for which the task waits for a person; None if it does not wait for one."""
+    """Return the message for which the task waits for a person; None if it waits for nobody."""
     task = context.current_task
     if task is None or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
         return None

@@ -30,8 +30,8 @@ class HandoffInterceptor(ClientCallInterceptor):
 
     `source` is the agent that sends; the target is the name on the card of the other agent. A blocked message is not
     sent: the answer is a task in the state `TASK_STATE_REJECTED` with the reason. If the handoff is held,
-    `policy="block"` waits at most `timeout` seconds for the decision of a person; then, and at once with
-    `policy="interrupt"`, the answer is a task in the state `TASK_STATE_INPUT_REQUIRED`, whose metadata have
+    `policy="block"` waits at most `timeout` seconds for the decision of a person; `policy="interrupt"` does not wait.
+    While the handoff is held, the answer is a task in the state `TASK_STATE_INPUT_REQUIRED`, whose metadata have
     `handoff_id`, `why` and `url`. Send the same message again after the decision. `policy="observe"` only sends.
     """
 
@@ -44,7 +44,7 @@ class HandoffInterceptor(ClientCallInterceptor):
         *,
         type: str | None = None,  # noqa: A002 (the word of the API)
     ) -> None:
-        """Create an interceptor for an agent. Raises `ValueError` for another policy, and as `Client`."""
+        """Create an interceptor for an agent. Raises `ValueError` for an unknown policy, or a wrong address or key."""
         self._gate = PluginGate(client, policy, timeout)
         self.client = self._gate.client
         self.source = source

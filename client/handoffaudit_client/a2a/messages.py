@@ -1,4 +1,4 @@
-"""Messages of A2A as JSON, in the spelling of 1.x or 0.3: the handoff that a message is."""
+"""Messages of A2A as JSON, in the spelling of 1.x or 0.3, read as handoffs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# The names under which a sender may stand in the metadata of a message.
+# The names of the sender in the metadata of a message.
 _SOURCES = ("from", "source", "source_agent_id")
 
 
@@ -23,8 +23,8 @@ def question_of(
 ) -> dict[str, Any]:
     """Return the parameters of `Client.gate` for a message.
 
-    The same message gives the same id again, so that a message that is sent once more asks about the handoff that was
-    held. `seam` keeps the ids of a client and a server apart, which may know the agents by other names.
+    The same message gives the same id, so that a repeated message asks about the held handoff. `seam` makes the ids of
+    a client and a server differ, because they may know the agents by different names.
     """
     message_id = str(message.get("messageId") or "")
     reason = metadata_of(message).get("reason")

@@ -24,8 +24,8 @@ _LONGEST_BODY = 1024 * 1024
 class HandoffMiddleware:
     """Sends each message to an agent as a handoff, and changes neither requests nor answers.
 
-    JSON-RPC and REST are read, in the spelling of 1.x and 0.3; bodies of more than 1 MiB are not. The source is the
-    user that an authentication outside has put into the scope, else `from` in the metadata of the message, else
+    JSON-RPC and REST are read, in the spelling of 1.x and 0.3, except bodies of more than 1 MiB. The source is the user
+    that an outer authentication middleware put into the scope, else `from` in the metadata of the message, else
     `source`. A gate needs `GatedExecutor`, because only the agent's own tasks can be resumed.
     """
 
@@ -38,7 +38,7 @@ class HandoffMiddleware:
         source: str = "client",
         type: str | None = None,  # noqa: A002 (the word of the API)
     ) -> None:
-        """Wrap the application of one agent, whose name is `target`. Raises `ValueError` as `Client`."""
+        """Wrap the application of one agent, whose name is `target`. Raises `ValueError` for a wrong address or key."""
         self.app = app
         self.target = target
         self.client = client_of(client)
@@ -46,7 +46,7 @@ class HandoffMiddleware:
         self.type = type
 
     async def __call__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
-        """Pass the request on, and read a copy of its body once the server has taken it."""
+        """Pass the request on, and read a copy of its body after the server has accepted it."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return

@@ -13,7 +13,7 @@ _FAILED = "Error executing tool"
 
 
 def role_of(agent: Any) -> str:
-    """Return the role of an agent, by which crews know it."""
+    """Return the role of an agent, which is its name in a crew."""
     return str(getattr(agent, "role", None) or "agent").strip()
 
 
@@ -26,12 +26,12 @@ def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
     coworker = str(given.get("coworker") or given.get("co_worker") or "").strip()
     data = {key: given[key] for key in (name, "context") if given.get(key)}
     roles = {_plain(role_of(agent)): role_of(agent) for agent in getattr(call.crew, "agents", None) or ()}
-    # A delegation to somebody else fails, and is not a handoff.
+    # A delegation to an agent outside of the crew fails, and is not a handoff.
     return roles.get(_plain(coworker)) if roles else coworker or None, data
 
 
 def inputs_of(task: Any, crew: Any) -> Iterator[Any]:
-    """Yield the tasks whose outputs a task gets: those of its `context`, else the task before it in a sequence."""
+    """Yield the tasks whose outputs a task gets: those of its `context`, else the previous task of the crew."""
     if isinstance(task.context, list):
         found = task.context
     else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
 
-# Why the tool call of this context was blocked, and the trace of the task that runs in it.
+# The reason why the tool call of this context was blocked, and the trace of the task of this context.
 _why: ContextVar[str] = ContextVar("handoffaudit_why", default="")
 _trace: ContextVar[str] = ContextVar("handoffaudit_crew_trace", default="")
 
@@ -45,13 +45,13 @@ class HandoffGate:
         type: str | None = None,  # noqa: A002 (the word of the API)
         reason: str | None = None,
     ) -> None:
-        """Register the hooks of the gate. Raises `ValueError` for another policy, and as `Client`."""
+        """Register the hooks of the gate. Raises `ValueError` for an unknown policy, or a wrong address or key."""
         self._gate = PluginGate(client, policy, timeout, ("block", "observe"))
         self.client = self._gate.client
         self.type = type
         self.reason = reason
         self._traces: Memory[str, str] = Memory()
-        # The outputs that a guardrail has judged, by their identity, because they have no hash.
+        # The outputs that a guardrail has judged, by identity, because outputs cannot be hashed.
         self._guarded: WeakValueDictionary[tuple[int, str], Any] = WeakValueDictionary()
         self._hooks = {
             InterceptionPoint.EXECUTION_START: self._start_run,
@@ -68,7 +68,7 @@ class HandoffGate:
             unregister_hook(point, hook)
 
     def guardrail(self, target: str) -> Callable[[Any], Any]:
-        """Return a guardrail for `Task(guardrail=...)`: the agent does a blocked task again, and reads the reason."""
+        """Return a guardrail for `Task(guardrail=...)`: the agent reads why a task was blocked, and repeats it."""
 
         def judge(output):  # type: ignore[no-untyped-def]  # CrewAI takes no annotation that is a text.
             source, self._guarded[id(output), target] = str(output.agent).strip(), output

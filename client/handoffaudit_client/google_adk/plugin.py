@@ -44,7 +44,7 @@ class HandoffPlugin(BasePlugin):
         declare_chain: bool = False,
         reason: str | None = None,
     ) -> None:
-        """Create a plug-in for one or more apps. Raises `ValueError` for another policy, and as `Client`."""
+        """Create a plug-in for apps. Raises `ValueError` for an unknown policy, or a wrong address or key."""
         super().__init__("handoffaudit")
         self._gate = PluginGate(client, policy, timeout, ("block", "observe"))
         self.client = self._gate.client
@@ -63,7 +63,7 @@ class HandoffPlugin(BasePlugin):
         return None if verdict else {"error": verdict.why}
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
-        """Send a transfer that no tool with the gate has asked for."""
+        """Send a transfer for which no gated tool has asked."""
         if target := event.actions.transfer_to_agent:
             session, calls = invocation_context.session, event.get_function_responses()
             question = self._question(session, event.author, target, lift(session), {})

@@ -14,7 +14,7 @@ _NOT_OF_THE_SESSION = ("temp:", "app:", "user:")
 
 
 def lift(session: Any) -> Any:
-    """Return the data of a transfer: the last text, and the changes of the state since the transfer before."""
+    """Return the data of a transfer: the last text, and the changes of the state since the previous transfer."""
     text = ""
     state: dict[str, Any] = {}
     for event in reversed(session.events):

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 class HandoffCallback(NodeObserver):
     """Sends each handoff after it happened, and each tool result. It never stops or slows a graph.
 
-    Give it in `config={"callbacks": [HandoffCallback()]}`. With `agents`, a `Command(goto=...)` counts only if it
-    goes to one of these nodes. A handoff that a gate has submitted is not sent again, and one that its tool refused
-    did not happen. The result of a tool that itself asks an LLM is not captured: what an LLM says is not evidence.
+    Give it in `config={"callbacks": [HandoffCallback()]}`. With `agents`, a `Command(goto=...)` counts only if it goes
+    to one of these nodes. A handoff that a gate has submitted is not sent again, and a handoff that its tool refused is
+    not sent. The result of a tool that itself asks an LLM is not captured: what an LLM says is not evidence.
     """
 
     def __init__(self, client: Client | AsyncClient | None = None, *, agents: Collection[str] | None = None) -> None:
-        """Create a callback that runs and threads may share. Raises `ValueError` as `Client`."""
+        """Create a callback that runs and threads may share. Raises `ValueError` for a wrong address or key."""
         super().__init__(client, agents=agents)
         self._tools: Memory[UUID, dict[str, Any]] = Memory()
 

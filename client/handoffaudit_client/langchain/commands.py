@@ -24,7 +24,7 @@ def source_of(metadata: Mapping[str, Any]) -> str:
 
 
 def trace_of(metadata: Mapping[str, Any]) -> str:
-    """Return the thread, else the surrounding trace, else ''."""
+    """Return the thread as the trace, else the surrounding trace, else ''."""
     return str(metadata.get("thread_id") or current_trace())
 
 
@@ -39,7 +39,7 @@ def destinations_of(output: Any) -> Iterator[tuple[str, Any]]:
 
 
 def hand_back_of(output: Any) -> tuple[str, str] | None:
-    """Return the supervisor to which a worker hands back, and the id of the call; None if it does not."""
+    """Return the supervisor to which a worker hands back, and the id of the call; None for another output."""
     last = messages_of(output)[-2:] if isinstance(output, dict) else ()
     if len(last) < 2 or not getattr(last[0], "tool_calls", None) or not last[0].response_metadata.get(HANDED_BACK):
         return None

@@ -46,17 +46,17 @@ class HandoffGate(AgentMiddleware):
     """Asks for a verdict before a handoff tool runs. A blocked handoff is answered with the reasons, as a failed call.
 
     If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
-    `policy="interrupt"` interrupts the graph, which needs a checkpointer; its value has `handoff_id`, `source`,
-    `target`, `why` and `url`. Resume with `Command(resume=True)`, or any other value: only the decision on the server
-    counts, and without one the graph is interrupted again. `policy="observe"` only sends. Tools that are not handoff
-    tools are not touched.
+    `policy="interrupt"` interrupts the graph, which needs a checkpointer; the value of the interrupt has `handoff_id`,
+    `source`, `target`, `why` and `url`. Resume with `Command(resume=True)`, or any other value: only the decision on
+    the server counts, and without one the graph is interrupted again. `policy="observe"` only sends. Tools that are not
+    handoff tools are not touched.
 
     With `declare_chain`, the handoff declares all agents that have worked so far, so that a return to one of them is a
     circular chain: rejected without a reason, and held for a person with one. The reason is the argument `reason` or
     `handoff_reason` of the tool, else the text in which the LLM announces the call, else `reason`. Without
     `declare_chain`, the server derives the chain, and a return with new data is not a defect.
 
-    A `ToolNode` takes the gate, too: `ToolNode(tools, wrap_tool_call=gate.wrap_tool_call)`; give this to
+    A `ToolNode` takes the gate, too: `ToolNode(tools, wrap_tool_call=gate.wrap_tool_call)`; give the node to
     `create_supervisor(tools=...)`. Under asyncio, `policy="interrupt"` needs Python 3.11.
     """
 
@@ -69,7 +69,7 @@ class HandoffGate(AgentMiddleware):
         declare_chain: bool = False,
         reason: str | None = None,
     ) -> None:
-        """Create a gate that agents may share. Raises `ValueError` if there is no such policy, and as `Client`."""
+        """Create a gate that agents may share. Raises `ValueError` for an unknown policy, or a wrong address or key."""
         super().__init__()
         self._gate = PluginGate(client, policy, timeout)
         self.client = self._gate.client

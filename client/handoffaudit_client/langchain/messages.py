@@ -21,8 +21,8 @@ _BOOKKEEPING = {"messages", "active_agent", "remaining_steps", "is_last_step", "
 def lift(arguments: Any, state: Any) -> Any:
     """Return the data of a handoff.
 
-    These are the arguments of its tool. If there are none: the last text of the messages, beside the other fields of
-    the state if there are any.
+    These are the arguments of its tool. Without arguments, these are the last text of the messages and the other fields
+    of the state.
     """
     if arguments:
         return arguments
@@ -55,7 +55,7 @@ def chain_of(messages: Iterable[Any], source: str) -> list[str]:
 
 
 def parent_of(messages: Sequence[Any], trace: str, call_id: str) -> str | None:
-    """Return the id of the last handoff that the messages tell of, but for the one of the call, or None."""
+    """Return the id of the last handoff in the messages, except the handoff of this call; None without any."""
     for message in reversed(messages):
         if trace and is_transfer(message) and message.tool_call_id != call_id:
             return handoff_id_of(trace, message.tool_call_id)
@@ -68,7 +68,7 @@ def is_transfer(message: Any) -> bool:
 
 
 def text_of(message: Any) -> str:
-    """Return the text of a message, without its other content; also of the short forms that a graph takes."""
+    """Return the text of a message, or of a short form of one: a text, a dict, or a tuple of role and text."""
     if isinstance(message, dict):
         content = message.get("content")
     elif isinstance(message, (tuple, list)):
@@ -89,7 +89,7 @@ def _fields(state: Any) -> dict[str, Any]:
 
 
 def _last_text(messages: Any) -> str:
-    """Return the last text of an agent, a tool or a person, but for those that only report on handoffs."""
+    """Return the last text of an agent, a tool or a person, except messages that only report on handoffs."""
     for message in reversed(messages if isinstance(messages, list) else [messages]):
         is_report = (
             is_transfer(message)

@@ -20,13 +20,13 @@ _END = "__end__"
 
 
 class NodeObserver(BaseCallbackHandler):
-    """Sends the handoffs between nodes. `HandoffCallback` adds those of tools."""
+    """Sends the handoffs between nodes. `HandoffCallback` adds the handoffs by tools."""
 
-    # Sending takes microseconds, less than the way to another thread.
+    # Sending takes microseconds, less than a switch to another thread.
     run_inline = True
 
     def __init__(self, client: Client | AsyncClient | None = None, *, agents: Collection[str] | None = None) -> None:
-        """Create an observer that runs and threads may share. Raises `ValueError` as `Client`."""
+        """Create an observer that runs and threads may share. Raises `ValueError` for a wrong address or key."""
         self.client = client_of(client)
         self.agents = agents
         self._parents: Memory[UUID, UUID] = Memory()
@@ -40,7 +40,7 @@ class NodeObserver(BaseCallbackHandler):
         return found or str(run_id)
 
     def remember(self, run_id: UUID, parent_run_id: UUID | None) -> None:
-        """Remember inside which other run a run is."""
+        """Remember the parent of a run."""
         if parent_run_id is not None:
             self._parents[run_id] = parent_run_id
 

@@ -46,7 +46,7 @@ def question_of(request: ToolCallRequest, *, declare_chain: bool, reason: str | 
 
 
 def _trace_of(config: Any) -> str:
-    """Return the trace; without a thread, the same one as that of a callback that observes the run."""
+    """Return the trace: that of a callback that observes the run, else the thread, else the surrounding trace."""
     manager = config.get("callbacks")
     run_id = getattr(manager, "parent_run_id", None)
     if run_id is not None:

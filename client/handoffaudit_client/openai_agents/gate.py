@@ -39,14 +39,14 @@ def gated(
     """Return a handoff that asks for a verdict first; give it to `Agent(handoffs=[gated(writer)])`.
 
     If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person. A handoff
-    that is rejected, declined or still held then goes back to its sender, whose LLM reads why. `policy="observe"`
-    only sends.
+    that is rejected, declined or still held then goes back to its sender, whose LLM reads why. `policy="observe"` only
+    sends.
 
     With `declare_chain`, the handoff declares all agents of the run so far, so that a return to one of them is a
     circular chain: rejected without a reason, and held for a person with one. The reason is `reason` or
-    `handoff_reason` among the arguments of the handoff, else the parameter. Without `declare_chain`, the server
-    derives the chain, and a return with new data is not a defect. Raises `ValueError` if there is no such policy, and
-    the errors of `Client`.
+    `handoff_reason` among the arguments of the handoff, else the parameter. Without `declare_chain`, the server derives
+    the chain, and a return with new data is not a defect. Raises `ValueError` for an unknown policy, or a wrong address
+    or key.
     """
     if policy not in ("block", "observe"):
         raise ValueError(f'policy is {policy!r}: give "block" or "observe"; the SDK can interrupt no handoff')

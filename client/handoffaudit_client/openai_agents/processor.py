@@ -25,7 +25,7 @@ class HandoffProcessor(TracingProcessor):
     """
 
     def __init__(self, client: Client | AsyncClient | None = None) -> None:
-        """Create a processor for all runs of the process. Raises `ValueError` as `Client`."""
+        """Create a processor for all runs of the process. Raises `ValueError` for a wrong address or key."""
         self.client = client_of(client)
         self._parents: Memory[str, str] = Memory()
         self._agents: Memory[str, str] = Memory()

@@ -1,4 +1,4 @@
-"""Senders of handoffs: the agent that works in each run, to which a blocked handoff returns, and why."""
+"""Senders of handoffs: the agent at work in each run, to which a blocked handoff returns with the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Run:
-    """The agent that works in a run, the agents so far, and a trace for the case that the SDK has none."""
+    """The agent that works in a run, the agents so far, and a trace in case the SDK has none."""
 
     agent: Any = None
     agents: list[str] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Run:
     handoffs: dict[str, str] = field(default_factory=dict)
 
 
-# The agent that works in each run, and those before it. A run ends with its context.
+# The runs by their contexts. A run is forgotten with its context.
 _runs: weakref.WeakKeyDictionary[Any, Run] = weakref.WeakKeyDictionary()
 
 # Why the handoff of the current task was blocked; '' if it was not.
@@ -54,7 +54,7 @@ def keep_sender(gate: Handoff[Any, Any], given: Handoff[Any, Any]) -> None:
         return BLOCKED + why.get() if why.get() else given.get_transfer_message(agent)
 
     def filter_input(data: HandoffInputData) -> Any:
-        # The sender goes on with all that it knows, and with the reason.
+        # A blocked handoff returns to its sender, which continues with its whole input and the reason.
         return data if why.get() or given.input_filter is None else given.input_filter(data)
 
     gate.is_enabled = is_enabled

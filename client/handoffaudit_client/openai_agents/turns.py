@@ -19,7 +19,7 @@ BLOCKED = "Handoff blocked. "
 
 @dataclass(frozen=True)
 class Turn:
-    """The last text that the LLM said or got, and the arguments of its calls by the names of the tools."""
+    """The last text that the LLM wrote or received, and the arguments of its calls by the names of the tools."""
 
     text: str = ""
     calls: dict[str, str] = field(default_factory=dict)
@@ -32,17 +32,17 @@ class Turn:
         return parse(self.calls[named[0]] if named else "") or self.text or {}
 
 
-# The last turn by the id of the span around it, which is also around the handoff of the turn.
+# The last turn by the id of its parent span, which is also the parent of the turn's handoff.
 turns: Memory[str, Turn] = Memory(most=500)
 
 
 def read_turn(span_data: Any) -> Turn:
-    """Return the turn that a generation span or a response span tells of."""
+    """Return the turn that a generation span or a response span records."""
     if span_data.type == "response":
         output = _plain(getattr(span_data.response, "output", None))
     else:
         output = _plain(span_data.output)
-        # A streamed chat completion is told of as a response.
+        # A streamed chat completion is recorded in the form of a response.
         output = [part for item in output for part in (_plain(item.get("output")) or [item])]
     calls: dict[str, str] = {}
     for item in output:

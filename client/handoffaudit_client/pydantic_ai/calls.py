@@ -34,7 +34,7 @@ def question_of(
 
 
 def _last_text(ctx: RunContext[Any]) -> str:
-    """Return the last text that the agent said or got; '' if there is none."""
+    """Return the last text that the agent wrote or received; '' if there is none."""
     for message in reversed(ctx.messages):
         if isinstance(message, ModelResponse):
             found = message.text or ""

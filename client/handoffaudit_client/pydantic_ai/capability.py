@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
 
-# The agents whose tools run around the current task, and the calls, which are marked once an agent runs inside.
+# The agents whose tools run around the current task, and the marks of their calls: whether an agent runs inside.
 _chain: ContextVar[tuple[str, ...]] = ContextVar("handoffaudit_chain", default=())
 _calls: ContextVar[tuple[dict[str, bool], ...]] = ContextVar("handoffaudit_calls", default=())
-# No result of a tool, and no failure.
+# These exceptions are neither a result nor a failure of a tool.
 _CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution, ToolRetryError)
 
 
@@ -38,7 +38,7 @@ class HandoffCapability(AbstractCapability[Any]):
     `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types; their
     `metadata` has `handoff_id`, `source`, `target`, `why` and `url`. Resume with the message history and
     `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on the server counts, and
-    without one the run ends in the same way again. `policy="observe"` only sends.
+    without a decision the run ends in the same way again. `policy="observe"` only sends.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents whose tools have led here. The
     reason is `reason` or `handoff_reason` among the arguments, else the parameter. The result of a tool inside which an
@@ -56,7 +56,7 @@ class HandoffCapability(AbstractCapability[Any]):
         declare_chain: bool = False,
         reason: str | None = None,
     ) -> None:
-        """Create a capability that agents may share. Raises `ValueError` for another policy, and as `Client`."""
+        """Create a capability for agents. Raises `ValueError` for an unknown policy, or a wrong address or key."""
         self._gate = PluginGate(client, policy, timeout)
         self.client = self._gate.client
         self.targets = dict(targets or {})

@@ -20,7 +20,7 @@ def read_handoff(event: Any, arguments: Mapping[str, Any]) -> tuple[str | None, 
 
 
 def read_result(result: Mapping[str, Any]) -> Any:
-    """Return the result of a tool: its single text or JSON, else the list of them."""
+    """Return the result of a tool: its single text or JSON value, else a list of its texts and JSON values."""
     parts = [part.get("json", part.get("text")) for part in result["content"]]
     found = parts[0] if len(parts) == 1 else parts
     return found if result["status"] == "success" else {"error": found}
@@ -29,5 +29,5 @@ def read_result(result: Mapping[str, Any]) -> Any:
 def is_resumed_call(event: Any, name: str) -> bool:
     """Return whether a call was interrupted under this name before, in this process or in another one."""
     state = getattr(event.agent, "_interrupt_state", None)
-    # Strands has no other way to ask for an interrupt without making one.
+    # Strands has no public way to look for an interrupt without raising one.
     return state is not None and event._interrupt_id(f"{name} 0") in state.interrupts  # noqa: SLF001

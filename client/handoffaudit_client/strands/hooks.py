@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
 
-# The key under which a run without another trace has one, for all agents that share its state.
+# The key of the trace in the state that all agents of a run share, for a run without another trace.
 _TRACE = "handoffaudit_trace"
 _INTERRUPT = "handoffaudit"
 
 
 class HandoffHooks(HookProvider):
-    """Sends or gates the handoffs of agents; give it to each one: `Agent(hooks=[hooks])`.
+    """Sends or gates the handoffs of agents; give them to each agent: `Agent(hooks=[hooks])`.
 
     A blocked handoff is answered with the reason, as a failed call. If the handoff is held, `policy="block"` waits at
     most `timeout` seconds for the decision of a person, while other tasks go on. `policy="interrupt"` interrupts the
     agent and its swarm; the `reason` of the interrupt has `handoff_id`, `source`, `target`, `why` and `url`. Resume
-    with any response: only the decision on the server counts, and without one the swarm is interrupted again. To
-    resume in another process, give the same `session_id` in the `invocation_state`. `policy="observe"` only sends.
+    with any response: only the decision on the server counts, and without one the swarm is interrupted again. To resume
+    in another process, give the same `session_id` in the `invocation_state`. `policy="observe"` only sends.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares the agents that have handed over in this run.
     The reason is `reason` or `handoff_reason` among the arguments, else the parameter.
@@ -48,7 +48,7 @@ class HandoffHooks(HookProvider):
         declare_chain: bool = False,
         reason: str | None = None,
     ) -> None:
-        """Create hooks that agents may share. Raises `ValueError` for another policy, and as `Client`."""
+        """Create hooks that agents may share. Raises `ValueError` for an unknown policy, or a wrong address or key."""
         self._gate = PluginGate(client, policy, timeout)
         self.client = self._gate.client
         self.type = type
@@ -67,7 +67,7 @@ class HandoffHooks(HookProvider):
             return
         verdict, number = await self._gate.ask_async(question), 0
         while self._gate.must_interrupt(verdict, is_resumed=is_resumed_call(event, _INTERRUPT)):
-            # An interrupt that has been answered returns at once, so the next one has a name of its own.
+            # An answered interrupt returns immediately, so the next interrupt needs another name.
             event.interrupt(f"{_INTERRUPT} {number}", show(question, verdict))
             number += 1
         if not verdict:
@@ -105,7 +105,7 @@ class HandoffHooks(HookProvider):
         }
 
     def _trace_of(self, event: BeforeToolCallEvent | AfterToolCallEvent) -> str:
-        """Return the trace of a call; a call that is repeated after an interrupt has the same one."""
+        """Return the trace of a call; a call that is repeated after an interrupt has the same trace."""
         call_id, state = event.tool_use["toolUseId"], event.invocation_state
         found = scope_trace() or state.get("session_id") or self._traces.get(call_id) or current_trace()
         trace = str(found or state.setdefault(_TRACE, new_id()))

@@ -34,7 +34,7 @@ START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 def list_stop_signals() -> list[signal.Signals]:
     """Return the signals that stop everything; without SIGHUP if `nohup` lets the process ignore the end of a session.
 
-    SIGINT counts even if it is ignored, as a shell without job control has it for a program in the background.
+    SIGINT is included even if it is ignored, because a shell without job control ignores it for background programs.
     """
     hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *hangup]
@@ -154,13 +154,13 @@ def load_modules() -> None:
     """Load the modules of the children before the fork, so that they share memory. Do not start a thread here."""
     if START_METHOD != "fork":
         return
-    # Nothing is garbage yet, and collecting it would take a quarter of the time.
+    # There is no garbage yet, and looking for garbage would take a quarter of the time.
     gc.disable()
     # The preparation reports wrong settings. Without it, the children fail with the same error.
     with contextlib.suppress(Exception):
         import django
 
-        from handoffaudit.celery import app  # names the settings
+        from handoffaudit.celery import app  # sets `DJANGO_SETTINGS_MODULE`
 
         django.setup(set_prefix=False)
         import granian.server  # noqa: F401

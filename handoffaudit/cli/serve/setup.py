@@ -111,7 +111,7 @@ def collect_static() -> None:
 
 
 def is_static_current() -> bool:
-    """Return whether the collected static files are those of this version. A folder without a stamp is not known."""
+    """Return whether the collected static files are those of this version; False for a folder without a stamp."""
     from django.conf import settings
 
     stamp = Path(settings.STATIC_ROOT) / STAMP

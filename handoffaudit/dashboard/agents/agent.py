@@ -44,7 +44,7 @@ _LONGEST: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """An agent that this agent hands off to or receives from; `handoffs` links to the handoffs between both."""
+    """An agent that this agent hands off to or receives from; `handoffs` links to the handoffs between the two."""
 
     name: str
     href: str
@@ -55,7 +55,7 @@ class Partner:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """An agent that introduced findings which this agent inherited; `share` is relative to the largest number."""
+    """An agent that introduced findings which this agent inherited; `share` is relative to the origin with the most."""
 
     name: str
     href: str

@@ -1,4 +1,4 @@
-"""Labels of the agent pages: durations, lists of names, and changes of declared routes."""
+"""Declared routes: their page and editor, and the labels of durations, names and changes on the agent pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ Rows = Table[DeclaredRoutes]
 
 
 class DeclaredPage(PolicyPage[DeclaredRoutes]):
-    """The page of declared routes, at an address outside of the agent pages, which accept any name."""
+    """The page of declared routes. Its address is not below `agents/`, where any name is the page of an agent."""
 
     @property
     def name(self) -> str:
@@ -113,7 +113,7 @@ PAGE = DeclaredPage(kinds.agents, "Declared routes", "A new tenant has no declar
 
 @dataclass(kw_only=True)
 class Editor(Draft[DeclaredRoutes]):
-    """The editor of all declared routes as one text; `filled` is how many seen routes were added to the text."""
+    """The editor of all declared routes as one text; `filled` is the number of seen routes that were added."""
 
     text: str
     filled: int | None = None
@@ -128,7 +128,7 @@ class Editor(Draft[DeclaredRoutes]):
     def text_field(self) -> Field:
         return Field(
             name="text",
-            label="Who may hand to whom",
+            label="Declared routes",
             help=_HELP,
             value=self.text,
             error=self.errors.get("text", ""),
@@ -192,7 +192,7 @@ def _filled(tenant: Tenant, now: Rows) -> Editor:
         targets.setdefault(source, set()).add(target)
     rows = [DeclaredRoutes(source, tuple(sorted(found))) for source, found in sorted(targets.items())]
     return Editor(
-        base_version=now.version, text=routes_to_text(rows), filled=len(new), note="All that was seen" if new else ""
+        base_version=now.version, text=routes_to_text(rows), filled=len(new), note="All seen routes" if new else ""
     )
 
 

@@ -35,7 +35,7 @@ from handoffaudit.diagnostics.agents import (
 )
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, draw_agent_map
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.rates import OutcomeCounts, Share
 from handoffaudit.validation.text import pluralize
@@ -45,7 +45,7 @@ MOST_DRAWN: Final = 60
 BLOCKED: Final = (State.REJECTED, State.HELD, State.DECLINED)
 
 
-# A new order of the table shows the same map. A drawing depends only on the arguments, and has about 50 kB.
+# Sorting the table loads the same map again. A drawing depends only on the arguments, and has about 50 kB.
 _draw_map = lru_cache(maxsize=32)(draw_agent_map)
 
 
@@ -147,7 +147,7 @@ class Matrix:
 
 
 def matrix(slug: str, found: Agents, links: Links) -> Matrix:
-    """Return the matrix of the agents with the most handoffs: at most `MOST` a side, and the others as one."""
+    """Return the matrix of the agents with the most handoffs: at most `MOST` a side, the last for all others."""
     sources = _most({agent.name: agent.handed_on for agent in found.agents})
     targets = _most({agent.name: agent.received for agent in found.agents})
     cells: dict[tuple[str, str], AgentRoute] = {}
@@ -323,8 +323,9 @@ def _most_blocked(who: TenantMembership, found: Agents) -> MostBlocked | None:
     route = max(found.edges.listed, key=lambda one: one.judged.stopped, default=None)
     if route is None or not route.judged.stopped:
         return None
-    # The period of the page would hide when it began.
-    filters = [("source", route.source), ("target", route.target), *(("state", state) for state in BLOCKED)]
+    # The link has no period, because a period would hide handoffs that have been blocked for longer.
+    names = [("source", quote_blanks(route.source)), ("target", quote_blanks(route.target))]
+    filters = [*names, *(("state", state) for state in BLOCKED)]
     query = urlencode([*filters, ("sort", "oldest")])
     return MostBlocked(route, f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?{query}")
 
@@ -333,7 +334,7 @@ def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> 
     """Return the markup of a row of the table of all agents. A template would be slow, because a page has 50 rows."""
     share, address = agent.judged.share, build_agent_url(who.tenant.slug, agent.name, links.window.query)
     raw, name, href = escape(agent.name), escape(cut(agent.name, _LONGEST)), escape(address)
-    # Only a name that can be part of a path opens beside the list.
+    # Only an agent whose name can be part of a path opens beside the list.
     item = "" if "?agent=" in address else f' data-item="{raw}"'
     sent = _linked(agent.handed_on, links.handoffs(source=agent.name), f"{_noun(agent.handed_on)} sent by {name}")
     received = _linked(agent.received, links.handoffs(target=agent.name), f"received by {name}")

@@ -95,11 +95,11 @@ def overturn_rate_page(request: HttpRequest, who: TenantMembership) -> HttpRespo
     window = choice.window
     found = overturn_rates(who.tenant, window.since, window.until)
     noisy = add_examples(who.tenant, found.noisy[:MOST_CARDS], window.since, window.until)
-    links = Links(who.tenant, window)
+    links, in_cards = Links(who.tenant, window), {one.code for one in noisy}
     context = choice.context | {
         "found": found,
         "noisy": [_overturn_row(who, one, links) for one in noisy],
-        "quiet": [_overturn_row(who, one, links) for one in found.codes if not one.noisy],
+        "quiet": [_overturn_row(who, one, links) for one in found.codes if one.code not in in_cards],
         "fewest": FEWEST_DECISIONS,
         "most_decisions": MOST_DECISIONS,
     }

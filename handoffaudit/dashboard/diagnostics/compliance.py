@@ -45,7 +45,7 @@ MOST_PAIRS = 200
 
 MOST_LINES = 15
 
-# The downloads have more agents.
+# The page shows this many agents; the downloads have more.
 MOST_WEEK_ROWS = 25
 
 _PARTS = {"accepted": "accepted", "approved": "decided", "blocked": "stopped"}
@@ -60,7 +60,7 @@ class FileLine:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The handoffs by one of `KINDS`; `rows` is markup, because the page has dozens of rows. `more` are not shown."""
+    """The outcomes of handoffs by one of `KINDS`. `rows` is markup; `more` is the number of lines left out."""
 
     kind: str
     title: str
@@ -103,7 +103,7 @@ def compliance_page(request: HttpRequest, who: TenantMembership) -> HttpResponse
 
 
 def _pair_row(pair: Pair, links: Links) -> str:
-    """Return the markup of a row of the table of files, because the page has dozens of rows."""
+    """Return the markup of a row of the table of files. A template would be slow for dozens of rows."""
     head = add_breaks(escape(f"{readable(pair.phase)}, {readable(pair.agent)}"))
     if pair.tally.total:
         head = f'<a href="{escape(links.reports(agent=pair.agent, phase=pair.phase))}">{head}</a>'
@@ -118,7 +118,7 @@ def _part(report: ComplianceReport, kind: str, links: Links) -> Part:
 
 
 def _line_row(kind: str, line: OutcomeLine, links: Links) -> str:
-    """Return a row of the table: its names and its share with links to the handoffs, and the other numbers."""
+    """Return the markup of a row: names and share with links to the handoffs, and the other numbers."""
     names, judged = line.names, line.judged
     href = escape(links.handoffs(**dict(zip(kind.split("_"), names, strict=True))))
     share = format_share(judged.share)

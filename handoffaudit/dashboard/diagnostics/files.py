@@ -241,7 +241,7 @@ def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
 
 
 def _form(asked: QueryDict, filters: FileFilters | None = None) -> forms.Form:
-    """Return the form of the filters, which offers fallbacks as reasons only where the address has one."""
+    """Return the form of the filters. Only an address that names a fallback as the reason gets fallbacks as choices."""
     form = FileFilters.form(asked, filters)
     offered = {*REASONS, asked.get("reason", "")}
     reason: Any = form.fields["reason"]

@@ -1,4 +1,4 @@
-"""LLM health, and the alerts: their texts, and the button that acknowledges one."""
+"""LLM health and alerts: the texts of alerts, and the button that acknowledges an alert."""
 
 from dataclasses import dataclass
 from typing import Any

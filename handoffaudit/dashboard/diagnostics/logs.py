@@ -23,9 +23,9 @@ from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.logs import search, store
-from handoffaudit.diagnostics.logs.filters import KINDS, LogQuery
+from handoffaudit.diagnostics.logs.filters import KINDS, LONGEST_VALUE, LogQuery
 from handoffaudit.diagnostics.logs.search import FoundLine
-from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 from handoffaudit.validation.logs.lines import (
     GATE_EVENTS,
@@ -41,6 +41,8 @@ from handoffaudit.validation.logs.lines import (
     level_of,
     phase_of,
 )
+from handoffaudit.validation.logs.reader import FIRST_YEAR, LAST_YEAR
+from handoffaudit.validation.text import clean
 from handoffaudit.validation.times import utc_text
 
 # A line may have up to 64 KB, so the page cuts its details.
@@ -128,14 +130,14 @@ def row_of(tenant: Tenant, found: FoundLine) -> LogRow:
 
 @singledispatch
 def glance(line: Line) -> Glance:
-    """Return the short form of a line. Forms without a function of their own show the names that are searchable."""
+    """Return the short form of a line. A format without a function of its own shows the searchable names."""
     tone = _GATE_TONES.get(level_of(line).upper(), "quiet")
     return Glance(", ".join(agents_of(line)), phase_of(line), ", ".join(events_of(line)), tone, "")
 
 
 @singledispatch
 def facts_of(line: Line) -> list[Fact]:
-    """Return the fields of a line. Forms without a function of their own show each known field under its name."""
+    """Return the fields of a line. A format without a function of its own shows each known field under its name."""
     return [_fact(name.replace("_", " "), _json(value)) for name, value in fields_of(line).items()]
 
 
@@ -152,7 +154,7 @@ def _(line: HealthLine) -> Glance:
 
 
 def _tone(line: HealthLine) -> str:
-    """Return the tone of an outcome: good for a used file, wait for the text in its place, bad otherwise."""
+    """Return the tone: `good` for a used file, `wait` if the response text was used instead, `bad` otherwise."""
     if line.source is Source.HANDOFF_JSON and line.reason is None and line.fallback is None:
         return "good"
     return "wait" if line.fallback is Fallback.OK else "bad"
@@ -222,7 +224,8 @@ def _(line: BadLine) -> list[Fact]:
 
 
 def _fact(name: str, value: str, parameter: str = "") -> Fact:
-    return Fact(readable(name), cut(value, MOST_TEXT), urlencode({parameter: value}) if parameter and value else "")
+    narrow = urlencode({parameter: quote_blanks(clean(value, LONGEST_VALUE))}) if parameter and value else ""
+    return Fact(readable(name), cut(value, MOST_TEXT), narrow)
 
 
 def _json(value: object) -> str:
@@ -234,14 +237,14 @@ def _json(value: object) -> str:
 def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
     handoffs = reverse("dashboard:handoffs", args=[tenant.slug])
     if isinstance(line, TraceLine):
-        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': line.trace_id})}")
+        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': clean(line.trace_id)})}")
     if isinstance(line, HealthLine):
         if line.run_id:
-            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': line.run_id})}")
+            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': clean(line.run_id)})}")
         around = {"since": utc_text(line.at - AROUND), "until": utc_text(line.at + AROUND)}
         yield Link(
             f"Handoffs of {readable(line.agent)} around this time",
-            f"{handoffs}?{urlencode({'source': line.agent} | around)}",
+            f"{handoffs}?{urlencode({'source': quote_blanks(clean(line.agent))} | around)}",
         )
         if line.reason:
             reports = reverse("dashboard:file_reports", args=[tenant.slug])
@@ -338,7 +341,7 @@ def _moment(name: str, text: str) -> datetime:
         moment = parse_datetime(text)
     except ValueError:
         moment = None
-    if moment is None or moment.tzinfo is None:
+    if moment is None or moment.tzinfo is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise FilterError(name, text[:40], "use a moment like 2026-02-15T09:30:00Z.")
     return moment
 

@@ -153,7 +153,7 @@ def _rows(matrix: Matrix, links: Links) -> list[Row]:
 def _cell(links: Links, row: diagnostics_reasons.Row, phase: str, tally: FileTally) -> str:
     """Return the markup of the results of an agent in a phase, with links to the main reason.
 
-    The cell is marked if the agent uses fewer handoff files here than in its other phases, beyond chance.
+    The cell is marked if the share of used files is significantly smaller than in the agent's other phases.
     """
     elsewhere = Share(row.tally.used - tally.used, row.tally.total - tally.total)
     is_low = tally.share.value < elsewhere.value and has_moved(elsewhere, tally.share)

@@ -68,7 +68,8 @@ class Activity:
 class _Cursor:
     """The last entry of a page: its moment, and the id of its event or comment.
 
-    At the same moment, events are listed before comments, so a page that ends with an event has none of the comments.
+    Events are listed before comments of the same moment. After an event, all comments of its moment are therefore still
+    to come.
     """
 
     at: datetime
@@ -123,7 +124,7 @@ def activity_context(
 ) -> dict[str, Any]:
     """Return the context of the timeline, the form for a comment, and the assignment."""
     may_review = who.may(Role.REVIEWER)
-    # The decision box assigns a handoff that waits.
+    # A waiting handoff is assigned in the decision box, so the activity needs no form for that.
     waits = handoff.state in REVIEWABLE
     return {
         "activity": activity_of(who, handoff, before, limit),

@@ -300,7 +300,7 @@ def _pieces(text: str, spans: Sequence[Mapping[str, Any]], values: Sequence[Valu
     at = 0
     for span, value in sorted(zip(spans, values, strict=True), key=lambda pair: pair[0]["start"]):
         start, end = span["start"], span["end"]
-        # Values may overlap, and the text may be cut: only the first of overlapping values is marked.
+        # Of overlapping values, only the first is marked. A value may lie beyond the end of a cut text.
         if start < at or end > len(text):
             continue
         if start > at:

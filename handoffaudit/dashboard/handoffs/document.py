@@ -104,8 +104,7 @@ _LONGEST_PATH = 160
 class Hit:
     """One search result: a place in the document, with the words around the match.
 
-    `is_key` is true if the name of the field matched. `pointer` is None if it is too long for an
-    address.
+    `is_key` is true if the name of the field matched. `pointer` is None if the pointer is too long for an address.
     """
 
     pointer: str | None
@@ -128,7 +127,7 @@ class Hits:
 def look_up(value: Any, wanted: str) -> Hits:
     """Search the document for `wanted`, ignoring case, and return the places in document order.
 
-    A place that is written as the page writes places (`data.items[3]`, `/data/items/3`) comes first.
+    If `wanted` is itself a path (`data.items[3]`) or a JSON Pointer (`/data/items/3`), its place comes first.
     """
     wanted = wanted.strip()[:MOST_WANTED]
     hits: list[Hit] = []
@@ -166,7 +165,7 @@ def location_of(value: Any, at: str) -> Location | None:
 def place_of_value(document: Any, value: str) -> str:
     """Return the JSON Pointer of the first text or number that contains a value of a trace; empty if none does.
 
-    A number is found however it is written, as in the search for its origin.
+    A number is found in any notation, such as `1,200` for 1200, as in the search for its origin.
     """
     search = ValueSearch(forms_of(value))
     for location, leaf in _walk(document):

@@ -234,7 +234,7 @@ def _issues(request: HttpRequest, shown: Handoff, found: Sequence[Finding]) -> d
 def _beside(
     who: TenantMembership, shown: Handoff, body: HandoffBody, document: ShownDocument, verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the context around the document: its claims, its context and evidence, its parent, and its file report."""
+    """Return the context of the sections beside the document: claims, sources, parent and file report."""
     has_claims = bool((verdict or {}).get("claims"))
     arrived = None if document.is_lifted else document.value
     sources = sections.sources_of(shown, body, arrived) if has_claims else sections.Sources()

@@ -43,7 +43,7 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if opening := redirect_to_default(request, who, "handoffs"):
         return opening
     cursor = request.GET.get("cursor", "")
-    # Only the whole page shows the form, and what it suggests.
+    # Only the whole page needs the known values, for the suggestions of its form.
     known: Any = SimpleLazyObject(lambda: stats.list_known_values(who.tenant))
     context: dict[str, Any] = {
         "asked": request.GET,
@@ -100,7 +100,10 @@ def _active_filters(who: TenantMembership, filters: Filters) -> Iterator[ActiveF
 
 
 def _live_address(who: TenantMembership, filters: Filters, shown: Sequence[Handoff], cursor: str) -> str:
-    """Return the address that reports newer handoffs; only the first page of the newest counts newer handoffs."""
+    """Return the address that reports newer handoffs.
+
+    Only the first page in the order newest first counts new handoffs.
+    """
     newest = shown[0].pk if shown else first_id_at(timezone.now())
     after = "" if cursor or filters.sort != NEWEST else f"after={newest}"
     return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), filters.to_query(), after)
@@ -158,9 +161,9 @@ _QUIET: Final = Neighbours(None, None)
 class ListContext:
     """The list that the reader came from: its previous and next handoff, and the way back.
 
-    `query` is the part of the address that carries the list, and `back` the address of the list; both are
-    empty if the address carries no list. `title` names the list and `description` its filters. `is_trace` is true
-    for the order of a trace, oldest first; lists show the newest first.
+    `query` is the part of the address that names the list, and `back` the address of the list; both are empty if the
+    address names no list. `title` names the list and `description` its filters. `is_trace` is true for the order of a
+    trace, oldest first; lists show the newest first.
     """
 
     before: Handoff | None

@@ -14,10 +14,10 @@ from handoffaudit.validation.issues import is_counted
 from handoffaudit.validation.layers import entry_of
 from handoffaudit.validation.text import clean
 
-# These rule codes expect a type or a format, not a value.
+# These rule codes expect a type or a format, which is shown without quotes.
 _IN_WORDS = frozenset({"structure.bad_format", "structure.empty", "structure.wrong_type", "schema.type"})
 
-# These rule codes expect a limit, not an exact value.
+# These rule codes expect a limit, which is shown with its direction.
 _LIMITS = {
     "chain.needs_approval": "at most",
     "chain.over_recommended": "at most",
@@ -333,7 +333,7 @@ def _texts(issue: Finding) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class IssueGroup:
-    """Findings of the same weight, folded; `number` counts the entries of the verdict on all pages of the list."""
+    """Findings of the same weight, folded; `number` counts the folded entries on all pages of the list."""
 
     name: str
     title: str

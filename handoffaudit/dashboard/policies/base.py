@@ -39,8 +39,8 @@ BELOW = ("compare", "revert", "save", "delete", "try", "cases")
 class PolicyPage(Generic[R]):
     """The pages of one kind of policy.
 
-    `begins` says what a new tenant starts with, and `lines` describes changes. `below` is the path of the
-    pages where it differs from the kind's name, and `least` the lowest role that may open the page.
+    `begins` says what a new tenant starts with, and `lines` describes changes. `below` is the path of the pages if it
+    differs from the kind's name, and `least` the lowest role that may open the page.
     """
 
     versions: Versions[R]
@@ -100,7 +100,7 @@ class PolicyPage(Generic[R]):
 
 
 def check_version(versions: Versions[R], who: TenantMembership, base_version: int) -> Table[R]:
-    """Return the current table; raise `Stale` if its version is not the one that the change was made on."""
+    """Return the current table; raise `Stale` if its version is no longer `base_version`."""
     now = versions.current(who.tenant)
     if now.version != base_version:
         raise Stale(now)
@@ -154,7 +154,7 @@ class CaseCounts:
 
 
 def judge_saved(tenant: Tenant, kind: Kind, types: Sequence[str] = ()) -> CaseCounts:
-    """Test the kept cases of these types, or of all, with the policies in force for about a second."""
+    """Test the kept cases of these types, or of all types, with the policies in force, for about a second."""
     if kind not in _CASE_KINDS:
         return CaseCounts(0)
     cases = policy_cases.of_types(tenant, types)
@@ -162,7 +162,7 @@ def judge_saved(tenant: Tenant, kind: Kind, types: Sequence[str] = ()) -> CaseCo
 
 
 def judge_draft(tenant: Tenant, kind: Kind, rows: Sequence[Any], types: Sequence[str]) -> CaseCounts:
-    """Test the kept cases of these types with a draft for about a second. Nothing is stored."""
+    """Test the kept cases of these types with a draft, for about a second. Nothing is stored."""
     cases = policy_cases.of_types(tenant, types)
     policy = policy_cases.CasePolicy.of_tenant(tenant, {kind: rows})
     return _count(cases, [result for _, result in policy_cases.judge_within(cases, policy)], types)
@@ -176,7 +176,7 @@ def _count(cases: "QuerySet[PolicyCase]", results: Sequence[CaseResult], types: 
 def say_saved(
     request: HttpRequest, message: str, cases: CaseCounts | None = None, level: int = messages.SUCCESS
 ) -> None:
-    """Add the message of a change; with the number of kept cases that fail now, and a link to them, if any is kept."""
+    """Add the message of a change. If there are kept cases, add how many fail now, and a link to them."""
     if cases is None or not cases.total:
         messages.add_message(request, level, message)
         return
@@ -192,7 +192,7 @@ def finish(
     level: int = messages.SUCCESS,
     cases: CaseCounts | None = None,
 ) -> HttpResponse:
-    """Answer a change with a message and the page at `address`; htmx gets the page at once from `show`."""
+    """Answer a change with a message and the page at `address`. An htmx request gets the page directly from `show`."""
     say_saved(request, message, cases, level)
     if not is_htmx(request):
         return redirect(address)
@@ -207,12 +207,12 @@ def conflict_message(now: Table[Any]) -> str:
 
 PAGE_SIZE: Final = 20
 
-# The pages of all kinds by the value of the kind; `urls` adds each.
+# The pages of each kind, by the value of the kind; `urls` fills this dictionary.
 _KIND_PAGES: Final[dict[str, PolicyPage[Any]]] = {}
 
 
 def urls(page: PolicyPage[Any]) -> list[URLPattern]:
-    """Return the URL patterns of a kind's versions; the former address of its history redirects."""
+    """Return the URL patterns of a kind's versions, and a redirect from the former address of its history."""
     _KIND_PAGES[page.versions.kind.value] = page
     below = page.below or page.name
     return [
@@ -281,7 +281,10 @@ def _difference(
     new: Table[Any],
     status: int = 200,
 ) -> HttpResponse:
-    """Render the difference between two versions; from the current version it shows what a revert would change."""
+    """Render the difference between two versions.
+
+    If `old` is the current version, the page shows what a revert to `new` would change.
+    """
     current = page.versions.current(who.tenant)
     context = {
         "kind": page,

@@ -66,7 +66,7 @@ def _describe(result: Mapping[str, Any]) -> str:
 @require_role(Role.VIEWER)
 @require_safe
 def cases(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """List the cases with their last results: those that fail first, and then the newest."""
+    """List the cases with their last results: failing cases first, then the newest."""
     fails = Case(When(result__status=Status.FAILED.value, then=0), default=1)
     rows = policy_cases.list_cases(who.tenant).order_by(fails, "-id").only(*_LISTED)
     page = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))

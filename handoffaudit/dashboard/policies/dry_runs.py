@@ -53,7 +53,7 @@ _ORDER = [Outcome.REJECTED.value, Outcome.HELD.value, Outcome.ACCEPTED.value]
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """The handoffs whose verdict changes from `before` to `after`, as `number` and as `share` of all judged."""
+    """The handoffs whose verdict changes from `before` to `after`; `share` is their share of all judged handoffs."""
 
     before: str
     after: str
@@ -168,9 +168,9 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedFinding:
-    """The findings of the current verdict, of the draft's verdict, or of both with the same rule code and difference.
+    """Findings with the same rule code and difference, from the current verdict, the draft's verdict, or both.
 
-    `issue` is the first of them, and `others` are the rest. `before` is the current severity where only the severity
+    `issue` is the first of them, and `others` are the rest. `before` is the current severity if only the severity
     changes.
     """
 
@@ -183,7 +183,8 @@ class ComparedFinding:
 def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
     """Return the findings of both verdicts: new findings first, then removed findings, then changed severities.
 
-    At most `MOST_ISSUES` findings are returned, those with the same rule code as one. Notes are left out.
+    Findings with the same rule code and difference form one entry. At most `MOST_ISSUES` entries are returned, without
+    notes.
     """
     before, after = (
         {(issue.code, issue.field_path): issue for issue in verdict.issues if is_counted(issue.severity)}
@@ -324,7 +325,7 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
         "code": code,
         "listed": len(tried.changed),
         "late": not tried.judged and not tried.finished_at and timezone.now() - tried.started_at > LONG,
-        # The section that the page polls each second does not show these lines.
+        # The section that the page polls every second does not show these lines.
         "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),
         "now": now,
         "moved_on": now.version != tried.base_version,

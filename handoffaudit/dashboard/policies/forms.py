@@ -195,10 +195,9 @@ LONGEST_LINE = 10_000
 class Draft(ABC, Generic[R]):
     """A draft of a policy, made on the table of version `base_version`.
 
-    `tried` and `types` choose the handoffs of a dry run. `errors` holds messages by field; the key "" is for
-    the whole draft. `theirs` holds the differences between the draft and a version that somebody else saved
-    meanwhile; None if nobody did. `gone` is true if somebody deleted the edited row. `noun` names the
-    edited thing.
+    `tried` and `types` choose the handoffs of a dry run. `errors` holds messages by field; the key "" is for the whole
+    draft. `theirs` holds the differences between the draft and a version that somebody else saved meanwhile; None if
+    there is no such version. `gone` is true if somebody deleted the edited row. `noun` names the edited thing.
     """
 
     base_version: int

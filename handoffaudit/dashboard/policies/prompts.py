@@ -132,7 +132,7 @@ class Editor(Draft[PromptRow]):
             label=PROMPT_NAMES["scope"],
             value=self.scope,
             choices=list(SCOPES.items()),
-            help="who is asked this",
+            help="the handoffs for which the LLM gets this prompt",
         )
 
     @property
@@ -253,7 +253,7 @@ TEMPLATE = "dashboard/prompts/page.html"
 
 LONGEST_BEGINNING = 700
 
-PAGE = PolicyPage(kinds.prompts, "Prompts", "A new tenant asks by the shipped prompts.", prompt_lines)
+PAGE = PolicyPage(kinds.prompts, "Prompts", "A new tenant uses the shipped prompts.", prompt_lines)
 
 
 @dataclass(frozen=True, slots=True)

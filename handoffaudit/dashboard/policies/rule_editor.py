@@ -89,7 +89,7 @@ def read_conditions(values: Mapping[str, str]) -> dict[str, Any] | None:
     conditions = [_read_row(values, row) for row in _filled(values)]
     if len(conditions) < 2:
         return conditions[0] if conditions else None
-    # Parsing the rule refuses any other word than these two.
+    # Any other word than `all` and `any` is refused when the rule is parsed.
     return {values[MATCH] or "all": conditions}
 
 
@@ -163,7 +163,7 @@ TEXTS = ("rule_id", "name", "field", "compare_field", "rule_type", "operator", "
 
 GROUPS = {
     "What must hold": ("field", "rule_type", "operator", "threshold", "compare_field"),
-    "For which, and how grave": ("severity", "output_types", "enabled"),
+    "Severity and handoff types": ("severity", "output_types", "enabled"),
     "For people": ("name", "rule_id", "description"),
 }
 

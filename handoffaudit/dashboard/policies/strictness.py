@@ -41,7 +41,8 @@ from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, Mode
 from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.times import utc_text
 
-# At most this many versions of the last week are searched; the oldest of them then counts as the first.
+# At most this many versions of the last week are searched. If a row was in shadow mode in all of them, the oldest of
+# these versions counts as its start.
 MOST_VERSIONS = 50
 
 
@@ -93,7 +94,7 @@ def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[s
 
 
 def _put_in_shadow(tenant: Tenant, now: Table[TypePolicy], since: datetime) -> Mapping[str, datetime]:
-    """Return when rows were put into shadow mode, for rows that were switched after `since` and are still in it."""
+    """Return the time at which each row in shadow mode was switched to it, for switches after `since`."""
     starts: dict[str, datetime] = {}
     left = {row.handoff_type for row in now.rows if row.mode is Mode.SHADOW}
     if not left or now.changed_at is None or now.changed_at <= since:
@@ -163,7 +164,7 @@ def _handoffs(tenant: Tenant, **query: str) -> str:
 
 @dataclass(slots=True)
 class Switch:
-    """A switch of the row `row` to the mode `to`, made on the table of version `base_version`."""
+    """A switch of the row `row` to the mode `to`, based on the table of version `base_version`."""
 
     row: str
     to: Mode
@@ -214,7 +215,7 @@ PAGE = PolicyPage(kinds.strictness, "Strictness", "The table that a new tenant b
 class Row:
     """A row of the page: the policy, its effect on handoffs, and the editor or the switch that replaces it.
 
-    `same` names the cells that show the same as the row for any other type.
+    `same` names the cells with the same values as the row for any other type.
     """
 
     policy: TypePolicy

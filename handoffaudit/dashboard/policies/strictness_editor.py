@@ -62,7 +62,7 @@ FOLDED = {
     )
 }
 
-# The fields that each cell of the table shows or stands for.
+# The fields that each cell of the table represents.
 CELLS = {
     "size": GROUPS["Size and chain"],
     "claims": GROUPS["Claims"],
@@ -109,7 +109,7 @@ def _row(row: Any) -> str | None:
         return None
     if not isinstance(row, dict) or "strictness" not in row:
         return format_field(WHOLE_ROW, row)
-    # The fields follow the order of the table, because PostgreSQL stores JSON keys in its own order.
+    # PostgreSQL stores JSON keys in its own order, so the fields are put into the order of the table.
     return ", ".join(_value(field, row[field]) for field in FIELDS if field in row and field != "handoff_type")
 
 
@@ -205,8 +205,8 @@ class Editor(Draft[TypePolicy]):
         if self.row != ANY_OTHER_TYPE:
             return [self.read().handoff_type]
         own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
-        # An empty list would mean all types. No handoff has the row's own name as its type, so the dry run covers
-        # no handoff where every type has a row.
+        # An empty list would mean all types. If every type has its own row, this list names only the row itself, which
+        # is no handoff's type, so the dry run covers no handoff.
         return [ANY_OTHER_TYPE, *(name for name in stats.list_known_values(tenant).types if name not in own)]
 
     def _field(self, name: str) -> Field:

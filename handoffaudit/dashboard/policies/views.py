@@ -96,7 +96,7 @@ def form_of(trial: Trial) -> QueryDict:
 
 
 def _form_data(given: QueryDict) -> dict[str, list[str]]:
-    """Return the fields of the form that an editor reads, up to a total length."""
+    """Return the form fields to store for the editor. Fields beyond a total length of `LONGEST_KEPT` are left out."""
     kept: dict[str, list[str]] = {}
     left = LONGEST_KEPT
     for name, values in given.lists():
@@ -118,7 +118,7 @@ After = Callable[[HttpRequest, TenantMembership, D, Table[R]], HttpResponse | No
 
 @dataclass(frozen=True, slots=True)
 class Deleting:
-    """A pending deletion: `row` is the deleted row, `what` its name in the message, and `then` the consequence."""
+    """A pending deletion: `row` is the deleted row, `what` its name in messages, and `then` the consequence."""
 
     row: str
     what: str
@@ -128,9 +128,9 @@ class Deleting:
 class Editing(Generic[R, D]):
     """The editing of one policy kind: `editor_from` reads a form, and `show` renders the page.
 
-    `after` may return another response once a change is saved. `deleting`, for kinds whose rows can be
-    deleted, says which row a form deletes. `can_be_tried` is true where verdicts depend on this kind, so that
-    a dry run makes sense.
+    `after` may return another response after a change is saved. `deleting` returns which row a form deletes; None if
+    rows of the kind cannot be deleted. `can_be_tried` is true if verdicts depend on this kind, so that a dry run makes
+    sense.
     """
 
     def __init__(

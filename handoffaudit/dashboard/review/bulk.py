@@ -39,7 +39,7 @@ RESULT = "dashboard/review/result.html"
 
 MOST_SELECTED = bulk.MOST_PER_REQUEST
 
-# The form between two chunks carries the reasons. Further ones are counted together, as `OTHER_REASONS`.
+# The form between two chunks carries the reasons. Further reasons are counted together, as `OTHER_REASONS`.
 MOST_REASONS = 20
 
 OTHER_REASONS = "Refused for other reasons."

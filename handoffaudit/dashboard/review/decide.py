@@ -225,7 +225,7 @@ def is_version(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 
-# A decision on more handoffs than these needs their number, typed.
+# For a decision on more handoffs than this, the reviewer must type the number.
 MOST_UNTYPED = 100
 
 

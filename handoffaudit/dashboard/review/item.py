@@ -25,7 +25,7 @@ from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import RESEND
 
-# The first findings are read at a glance; the page folds the others.
+# A reviewer can take in this many findings at a glance; the page folds the others.
 FIRST_ISSUES = 3
 
 MOST_ISSUES = 12

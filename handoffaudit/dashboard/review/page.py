@@ -38,9 +38,9 @@ from handoffaudit.handoffs.transitions import REVIEWABLE
 @require_safe
 @require_role(Role.VIEWER)
 def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the poll of the queue: who has rows open, which rows of the page (`rows`) left it, and how many are left.
+    """Answer the poll of the queue: who has rows open, which of the page's `rows` left it, and how many are left.
 
-    These are left out where `held`, the fingerprint that the page sends, is still current.
+    The answer omits all three if `held`, the fingerprint that the page sends, is still current.
     """
     try:
         queue = read_queue(request, who, shown=live.rows_shown(request))
@@ -120,7 +120,7 @@ def keys_for(*, may_review: bool) -> list[Key]:
 
 TEMPLATE = "dashboard/review/page.html"
 
-# Among this many rows, nearly always one is not open for somebody else.
+# Among this many rows, there is nearly always one that nobody else has open.
 FIRST_ONES = 5
 
 

@@ -34,7 +34,7 @@ AGE_NAMES = {"1h": "over an hour", "4h": "over 4 hours", "1d": "over a day", "7d
 
 
 class _ViewFilter(ChoiceFilter):
-    """A view of the queue; the view `all` is the one of an address without a view."""
+    """A view of the queue. An address without a view shows the view `all`."""
 
     def clean(self, value: str) -> str:
         view: str = super().clean(value)
@@ -215,7 +215,7 @@ def read_queue(
 
 
 def page_of(who: TenantMembership, queue_filters: QueueFilters, limit: int = LISTED) -> Callable[[str], Page]:
-    """Return a function that reads the page of the queue that begins at a cursor, with these filters.
+    """Return a function that reads the page of the filtered queue after a cursor.
 
     Raises `FilterError` for filters that cannot be read.
     """

@@ -1,4 +1,4 @@
-"""The pages of people and API keys, and secrets that are shown once, on the page after the form that created them."""
+"""The pages of people and API keys. A secret is shown once, on the page after the form that created it."""
 
 import secrets
 from dataclasses import dataclass, field

@@ -92,7 +92,10 @@ PAGE: PolicyPage[AlertRule] = PolicyPage(
 
 @dataclass(slots=True)
 class Card:
-    """One alert rule with its current value in words and its form, `is_open` after a refusal; `errors` is by field."""
+    """One alert rule with its current value in words and its form; `errors` holds messages by field.
+
+    `is_open` is true if the form was refused.
+    """
 
     row: AlertRule
     now: str
@@ -149,7 +152,7 @@ def alerts_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def old_address(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Redirect to the rules on the page of alerts, which had a page of their own."""
+    """Redirect from the former page of alert rules to the rules on the page of alerts."""
     return redirect(f"{reverse('dashboard:alerts', args=[who.tenant.slug])}#rules")
 
 
@@ -180,7 +183,9 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if saved.version == base:
         messages.info(request, "Nothing was changed.")
     else:
-        messages.success(request, f"{TITLES[watched]} is saved as version {saved.version}; it counts within a minute.")
+        messages.success(
+            request, f"{TITLES[watched]} is saved as version {saved.version}; it takes effect within a minute."
+        )
     return redirect("dashboard:alerts", tenant=who.tenant.slug)
 
 

@@ -78,7 +78,7 @@ ACTIONS: Final = {
     "view.rename": "renamed the shared view",
     "view.change": "changed the shared view",
     "view.delete": "deleted the shared view",
-    "view.open": "chose for everybody what opens the page",
+    "view.open": "changed everybody's default view of the page",
     "alert.acknowledge": "acknowledged the alert",
     "group.mute": "muted the finding",
     "group.unmute": "unmuted the finding",
@@ -96,7 +96,7 @@ ACTIONS: Final = {
     "subscriber.again": "sent something again to the webhook",
 }
 
-# The first part of each action, with the label of the subjects that these actions concern.
+# The first part of each action's name, with the label of its kind of subject.
 KINDS: Final = {
     "person": "People",
     "key": "Keys",
@@ -188,7 +188,7 @@ MOST_NAMES = 500
 
 @dataclass(frozen=True, slots=True)
 class AuditFilters(FilterSet):
-    """The filters of the audit log: part of the name of a person or key, what was changed, and whole days in UTC."""
+    """The filters of the audit log: part of the name of a person or key, the kind of subject, and whole days in UTC."""
 
     person: str = declare(TextFilter("Person or key", widget=forms.TextInput(attrs={"maxlength": LONGEST})))
     kind: str = declare(ChoiceFilter("About", choices=KINDS, empty_label="Everything"))

@@ -42,7 +42,7 @@ from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
 LONGEST_TYPES: Final = 25_000
-# The page shows the newest runs, among the newest entries of the audit log about retention.
+# The page shows at most this many of the newest runs, and searches only the newest audit entries about retention.
 MOST_RUNS: Final = 10
 MOST_ENTRIES: Final = 50
 FOR_GOOD: Final = "kept forever"
@@ -215,7 +215,7 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _parse_types(text: str) -> dict[str, Any]:
-    """Return the days by type that the lines `type = days` give. Without days, data of the type is kept forever."""
+    """Return the days by type from lines `type = days`. A line without days keeps data of its type forever."""
     found: dict[str, Any] = {}
     for line in text[:LONGEST_TYPES].splitlines():
         name, _, days = (part.strip() for part in line.partition("="))
@@ -276,7 +276,7 @@ def _page(
 
 
 def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
-    """Return who last changed the rule of each kind, and when, as far back as one page of the history reaches."""
+    """Return who last changed the rule of each kind, and when, if the change is on the first page of the history."""
     found: dict[str, tuple[str, datetime]] = {}
     for version in retention.history(tenant):
         table: Table[Retention] = version.table

@@ -1,4 +1,4 @@
-"""The webhooks and e-mail receivers: their events, their deliveries, and a test delivery."""
+"""The pages of webhooks and e-mail receivers: their events, their deliveries, and a test delivery."""
 
 from dataclasses import dataclass, field
 from typing import Any

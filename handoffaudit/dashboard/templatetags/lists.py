@@ -36,7 +36,7 @@ _ANY_NUMBER = 9_007_199_254_740_991
 def live_row(handoff: Handoff) -> SafeString | str:
     """Return the attribute for live updates of a row: `<td {% live_row handoff %}>`.
 
-    The attribute holds the version that the page shows; it is empty if the handoff will hardly change.
+    The attribute holds the version that the page shows. The result is empty for a handoff that rarely changes.
     """
     token = token_of(handoff)
     return format_html('data-live-row="{}"', token) if token else ""
@@ -44,7 +44,7 @@ def live_row(handoff: Handoff) -> SafeString | str:
 
 @register.simple_tag
 def live_state(handoff: Handoff, place: str | int) -> SafeString:
-    """Render a state that follows while somebody looks, outside of the list: `{% live_state handoff "newest" %}`."""
+    """Render a state that live updates keep current outside of a list: `{% live_state handoff "newest" %}`."""
     return render_state(handoff, place)
 
 
@@ -52,7 +52,7 @@ def live_state(handoff: Handoff, place: str | int) -> SafeString:
 def narrow_query(context: Context, field: str, value: str) -> str:
     """Return the query of the list with one more filter: `{% narrow_query "source" handoff.source_agent_id %}`.
 
-    A page that shows rows without being a list has no filters.
+    A page that is no list has no filters, so the query then has only this filter.
     """
     filters: Filters = context.get("filters") or Filters()
     change: dict[str, Any] = {field: (value,) if field == "state" else value}
@@ -61,10 +61,10 @@ def narrow_query(context: Context, field: str, value: str) -> str:
 
 @register.simple_tag(takes_context=True)
 def cell_filter(context: Context, field: str, value: str, title: str, icon_name: str = "from") -> SafeString:
-    """Return the link of a cell that narrows the list to a value; nothing for an empty value.
+    """Return the link of a cell that narrows the list to a value; an empty text for an empty value.
 
     Usage: `{% cell_filter "handoff_type" handoff.handoff_type "Only this type" %}`. The link shows while the mouse is
-    over the row. The Tab key does not stop there, because the filters above the list do the same.
+    over the row. The Tab key skips the link, because the filters above the list do the same.
     """
     if not value:
         return SafeString("")
@@ -110,8 +110,9 @@ def _around(name: str, slug: str, placeholder: UUID | int) -> tuple[str, str]:
 def sort_head(context: Context, label: str, classes: str, *names: str) -> SafeString:
     """Render the head of a column that sorts the list: `{% sort_head "Time" "col-time" "newest" "oldest" %}`.
 
-    `names` are the orders of the column. The link chooses the first of them, and from then on the next; an order that
-    is the only one of its column is left for the default order. A page whose rows are not a list has no order.
+    `names` are the orders of the column. The link chooses the first of them or, if the list already has one of them,
+    the next. If the list already has the only order of the column, the link returns to the default order. Without
+    `views` in the context, the head has no link.
     """
     if "views" not in context:
         return format_html('<th scope="col" role="columnheader" class="{}">{}</th>', classes, label)
@@ -123,7 +124,7 @@ def sort_head(context: Context, label: str, classes: str, *names: str) -> SafeSt
 
 @register.simple_tag(takes_context=True)
 def sort_state(context: Context, *names: str) -> SafeString | str:
-    """Return the attribute of a head that says how the list is sorted by this column; empty if it is not."""
+    """Return the attribute of a head that says how this column sorts the list; empty if another column does."""
     filters = context["filters"]
     if filters.sort not in names:
         return ""

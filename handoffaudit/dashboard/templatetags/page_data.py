@@ -24,9 +24,9 @@ register = Library()
 
 @register.inclusion_tag("components/tabs.html", takes_context=True)
 def tabs(context: Context, group: str, current: str) -> dict[str, Any]:
-    """Render the tabs of a page of the menu: `{% tabs "settings" "settings_keys" %}`; the second is the open one.
+    """Render the tabs of a menu page: `{% tabs "settings" "settings_keys" %}`. The second argument is the open tab.
 
-    Among the tabs of one URL, `show` in the context names the open one.
+    If several tabs have the same URL, `show` in the context names the open tab.
     """
     who = context["who"]
     allowed = [tab for tab in TABS[group] if who.may(tab.least)]

@@ -146,7 +146,7 @@ def agent_pair(source: str, target: str) -> SafeString:
 # Each entry holds the value, the title, the spoken label and the icon; the first entry is the default.
 SWITCHES = {
     "theme": (
-        ("system", "As the system", "Theme as the system", "auto"),
+        ("system", "As the system", "System theme", "auto"),
         ("light", "Light", "Light theme", "sun"),
         ("dark", "Dark", "Dark theme", "moon"),
     ),

@@ -71,16 +71,16 @@ class Cutter:
     """A cutter of a stream, or of one part of a stream.
 
     To cut the next part, create a cutter with the `first_line` and `since` of the previous part's cutter, and put its
-    `carry` before the bytes of the next part.
+    `carry` before the bytes of the next part. Without `since`, a block ended before `first_line`, unless it is 1.
     """
 
-    def __init__(self, first_line: int = 1, since: int = APART) -> None:
+    def __init__(self, first_line: int = 1, since: int | None = None) -> None:
         self.first_line = first_line
         # The number of bytes from the last line that may end a block to the beginning of the open block.
-        self.since = since
+        self.since = (APART if first_line == 1 else 0) if since is None else since
         self._lines: list[bytes] = []
         self._size = 0
-        self._since = since
+        self._since = self.since
         self._whole = _Lines()
 
     def feed(self, stream: Iterable[bytes]) -> Iterator[Block]:

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, Value, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -121,6 +122,9 @@ def broken_message(why: str) -> str:
     return clean(f"The import broke off: {why}", 500)
 
 
+ABANDONED_ERROR: Final = broken_message("the process that received it ended. The lines that arrived are stored.")
+
+
 def _batch_blocks(found: Iterator[Block]) -> Iterator[list[Block]]:
     """Yield blocks in batches. The blocks before an error of the stream are the last batch."""
     part: list[Block] = []
@@ -172,7 +176,9 @@ class LogWriter:
         self._store(pieces, pool, note)
 
     def end(self) -> None:
-        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, received_at=timezone.now())
+        # A clean-up may have taken this process for one that ended.
+        error = Case(When(error=ABANDONED_ERROR, then=Value("")), default=F("error"))
+        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, received_at=timezone.now(), error=error)
         index.finish(self._row.pk)
 
     def break_off(self, why: str) -> None:

@@ -20,9 +20,10 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.compression import DECOMPRESSORS
 from handoffaudit.diagnostics.logs import index, store
-from handoffaudit.diagnostics.logs.blocks import APART, Cutter, compress
-from handoffaudit.diagnostics.models import LogImport, LogPart
+from handoffaudit.diagnostics.logs.blocks import Cutter, compress
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogPart
 from handoffaudit.handoffs import leases
+from handoffaudit.handoffs.filters import first_id_at
 
 # A request stores logs up to this size itself, which takes a moment. `handoffaudit import-log --url` sends smaller
 # parts.
@@ -126,7 +127,12 @@ def _put(row: LogImport, number: int, part: bytes, first_line: int) -> None:
     row.size += len(part)
     with transaction.atomic():
         LogPart.objects.create(
-            imported=row, number=number, packed=compress(part), size=len(part), first_line=first_line, since=APART
+            imported=row,
+            number=number,
+            packed=compress(part),
+            size=len(part),
+            first_line=first_line,
+            since=Cutter(first_line).since,
         )
         LogImport.objects.filter(pk=row.pk).update(size=row.size)
 
@@ -136,7 +142,7 @@ log = structlog.get_logger(__name__)
 # After this time, a request that uploads a log has ended, even if its server died.
 ABANDONED: Final = timedelta(hours=1)
 
-# After this time, a process that stores a log itself, as `handoffaudit import-log` does, has ended, too.
+# After this time without a new block, a process that stores a log itself, as `handoffaudit import-log` does, has ended.
 STOPPED: Final = timedelta(days=1)
 
 # The cutter splits this many bytes into lines at a time.
@@ -259,13 +265,15 @@ def park_exhausted() -> None:
 def _filter_abandoned() -> "QuerySet[LogImport]":
     now = timezone.now()
     is_abandoned = Q(started_at__lt=now - STOPPED) | Q(started_at__lt=now - ABANDONED, parts__isnull=False)
-    return LogImport.objects.filter(is_abandoned, received_at=None, error="").distinct()
+    # A process that reads from a pipe may run for longer.
+    grows = LogBlock.objects.filter(imported=OuterRef("pk"), id__gte=first_id_at(now - STOPPED))
+    return LogImport.objects.filter(is_abandoned, ~Exists(grows), received_at=None, error="").distinct()
 
 
 def _end_abandoned() -> None:
     """Record that the rest of an abandoned log will not arrive, so that workers store the parts that arrived."""
-    message = store.broken_message("the process that received it ended. The lines that arrived are stored.")
-    LogImport.objects.filter(pk__in=list(_filter_abandoned().values_list("pk", flat=True)[:100])).update(error=message)
+    found = list(_filter_abandoned().values_list("pk", flat=True)[:100])
+    LogImport.objects.filter(pk__in=found).update(error=store.ABANDONED_ERROR)
 
 
 MAGIC: Final = b"\x1f\x8b"

@@ -1,7 +1,7 @@
 """Merge the finding groups of one code and place, which had one group for each route.
 
 Each group is merged in a transaction of its own, and members move in batches before it, so that a stopped migration
-goes on where it ended. `docs/decisions/0050-routes-within-groups.md` explains the rule for mutes.
+continues where it stopped. `docs/decisions/0050-routes-within-groups.md` explains the rule for mutes.
 """
 
 import hashlib
@@ -94,7 +94,7 @@ def _merged(older: Any, group: Any) -> dict[str, Any]:
         limits = [one.muted_until - one.number for one in parts if one.muted_until is not None]
         found["muted_at"] = max(one.muted_at for one in parts)
         found["muted_until"] = number + min(limits) if limits else None
-    # The latest to come back or to be muted first: its person and its note are the ones to show.
+    # The merged group shows the person of the group that came back or was muted last, and its note first.
     told = sorted((one for one in parts if one.muted_by), key=_moment, reverse=True)
     notes = dict.fromkeys(one.muted_note for one in told)
     return found | {

@@ -87,19 +87,20 @@ def draw_agent_map(
     across: bool = True,
     prefix: str = "map",
 ) -> Drawing:
-    """Draw the routes in the given order. All their agents must be among `agents`.
+    """Draw a map of routes. `agents` must include all agents of `edges`; the table lists the edges in their order.
 
-    Only the text version counts handoffs between the agents of one folded box: a loop at that box would look like an
-    agent that hands over to itself.
+    With `across`, the layers go from left to right; else, from top to bottom. The drawing omits handoffs between the
+    agents of one folded box, because a loop at the box would look like an agent that hands over to itself. The text
+    counts these handoffs.
     """
     weights = {(edge.source, edge.target): edge.number for edge in edges}
     layout = lay_out([agent.name for agent in agents], weights, width, across=across)
     most = max((edge.number for edge in edges), default=1)
     ways = Ways(layout, weights)
-    # Thin lines are drawn last: a wide line would hide them.
     folded = {agent.name for agent in agents if agent.folded}
     within = sum(edge.number for edge in edges if edge.source == edge.target and edge.source in folded)
     lines = [edge for edge in edges if edge.source != edge.target or edge.source not in folded]
+    # Thin lines are drawn last: a wide line would hide them.
     drawn = [
         _draw_edge(edge, ways, most) for edge in sorted(lines, key=lambda one: (-one.number, one.source, one.target))
     ]

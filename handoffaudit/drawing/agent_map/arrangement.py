@@ -13,7 +13,7 @@ _MINOR: Final = 0.04
 
 
 def assign_layers(names: Sequence[str], weights: Weights, most: int) -> list[list[str]]:
-    """Return at most `most` layers of agents. The longest path from a source of work to an agent decides its layer."""
+    """Return at most `most` layers of agents. The longest path to an agent decides the layer of the agent."""
     order = _order_agents(names, weights)
     rank = {name: place for place, name in enumerate(order)}
     forward = {edge: number for edge, number in weights.items() if rank[edge[0]] < rank[edge[1]]}

@@ -97,7 +97,10 @@ def choose_sides(source: int, target: int) -> tuple[Side, Side]:
 
 
 def lay_out(names: Sequence[str], weights: Weights, width: float, *, across: bool) -> Layout:
-    """Place agents and lines. With `across`, as many layers as fit go from left to right; else, from top to bottom."""
+    """Place agents and lines in a map of `width` pixels.
+
+    With `across`, the layers go from left to right, and as many layers as fit. Else, the layers go from top to bottom.
+    """
     weights = dict(sorted(weights.items()))
     if across:
         rows = assign_layers(sorted(names), weights, max(1, int((width - 2 * _EDGE + _LEAST_GAP) // (96 + _LEAST_GAP))))
@@ -254,7 +257,10 @@ class Way:
 
     @property
     def marked_at(self) -> Point:
-        """Return the point of the mark. It is nearer to the source, so that marks of opposite lines do not overlap."""
+        """Return the point of the mark.
+
+        The point is nearer to the source than to the target, so that the marks of opposite lines do not overlap.
+        """
         return self.curves[0].at(0.38 if len(self.curves) == 1 else 0.6)
 
     @property

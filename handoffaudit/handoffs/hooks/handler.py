@@ -124,7 +124,7 @@ def handle(
     """Return the answer to a posted event, within `seconds`.
 
     `given_key` identifies an event that arrives again; without a key, the content of the event identifies it. An event
-    that the hooks do not handle gets an empty answer. `grade` is that of the sender's tool results.
+    that the hooks do not handle gets an empty answer. `grade` is the grade of the sender's tool results.
     """
     deadline = time.monotonic() + seconds
     posted = hook_events.read_event(sent)
@@ -261,7 +261,7 @@ _SEVERAL: Final = (
 
 
 def _find_task_of_agent(request: HookRequest) -> tuple[HandedOut | None, bool]:
-    """Return the task of the agent, or None; then also return whether several tasks could belong to the agent."""
+    """Return the task of the agent or None, and whether several tasks could belong to the agent."""
     event, tenant_id = request.event, request.tenant.pk
     row = store.find_task_of_agent(tenant_id, event, event.agent_id)
     if row is not None:

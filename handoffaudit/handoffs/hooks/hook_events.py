@@ -78,7 +78,7 @@ class Event:
 
     @property
     def phase_id(self) -> str:
-        """Return the ID of the phase. The ID replaces all characters that do not fit into one URL segment."""
+        """Return the ID of the phase, in which `_` replaces each character that does not fit into a URL segment."""
         tool = self.call.tool or "Agent"
         made = f"semantic_{tool[:150]}_{self.session_id[:8]}"
         return "".join(char if char.isalnum() or char in "_-.:" else "_" for char in made)
@@ -125,8 +125,9 @@ def read_event(sent: bytes) -> Posted:
 def _read_damaged_result(sent: bytes) -> Posted:
     """Parse the result of a tool that delegates nothing, although `sent` is not valid JSON.
 
-    A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. A
-    result that stays unreadable, such as one that is nested too deep, counts as readable, because it is not a handoff.
+    A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. If
+    the result still cannot be parsed, for example because the nesting is too deep, `readable` is True all the same,
+    because the result is not a handoff.
     """
     try:
         document = json.loads(sent)

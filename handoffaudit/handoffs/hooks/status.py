@@ -1,4 +1,4 @@
-"""Status of hook events: from a verdict and phase results, as the answer to the agent host, and as stored records."""
+"""Status of hook events: its derivation from verdict and phase results, its answers, and its stored records."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -167,7 +167,7 @@ def counting_phase(check: ObjectiveCheck, phase: Phase) -> Phase:
 
 
 def list_findings(verdict: Mapping[str, Any] | None, besides: Sequence[str] = ()) -> list[str]:
-    """Return the findings that block a handoff, one for each rule code with its fix, without those in `besides`."""
+    """Return a text for each rule code that rejects or holds the handoff, at most five, without the codes `besides`."""
     wanted = [issue for issue in (verdict or {}).get("issues", ()) if issue["code"] not in besides]
     grave = [one for one in wanted if one["severity"] in ("error", "critical") or entry_of(one["code"]).holds]
     times = Counter(issue["code"] for issue in grave)

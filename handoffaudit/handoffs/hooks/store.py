@@ -218,7 +218,7 @@ def deliverable_of(event: Event) -> str:
 def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[bytes, str]:
     """Return a document with the call that handed the task out, the agent's last message as its result, and the event.
 
-    If the call is unknown, return the event alone.
+    If the call or the message is unknown, return the event alone.
     """
     call = _read_call(tenant, row)
     if not call.get("prompt") or not event.last_message:
@@ -246,7 +246,7 @@ def _find_name(tenant: Tenant, pk: uuid.UUID | None) -> str | None:
 
 
 def _find_rejected(tenant: Tenant, row: HandedOut | None) -> str | None:
-    """Return the ID of the task's last result if it was rejected. The new result is the next attempt at that result."""
+    """Return the ID of the task's last result if it was rejected. The new result is the next attempt."""
     if row is None or row.returned is None:
         return None
     before = Handoff.objects.filter(tenant=tenant, pk=row.returned, state=State.REJECTED)
@@ -275,7 +275,7 @@ def _make_id(label: str, direction: str, made: str) -> str:
     return f"{clean(label, _LABEL)}:{direction}:{made[:_DIGEST]}"
 
 
-# An LLM writes what these tools of Claude Code return: an answer about a page, the report of another agent, or the
+# An LLM writes the results of these tools of Claude Code: an answer about a page, the report of another agent, or the
 # plans, tasks, messages and prompts that the agent wrote in an earlier call.
 WRITTEN_BY_AN_LLM: Final = frozenset(
     {
@@ -291,13 +291,13 @@ _RESULT: Final = "tool_response"
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The outcome of storing a result: a `Storage`, or `skipped` for the reason `why`; empty if nothing is stored."""
+    """The outcome for a tool result: a `Storage`, `skipped` for the reason `why`, or empty if no evidence came."""
 
     status: str = ""
     why: str = ""
 
     def as_answer(self) -> dict[str, str]:
-        """Return the field of the answer; none if the key captures no evidence."""
+        """Return the field of the answer, or an empty dict if there is no status."""
         return {"tool_result": self.status} if self.status else {}
 
 
@@ -336,6 +336,6 @@ def _read_result(event: Event, tool: str, agent: str, sent_at: object) -> ToolRe
         try:
             return ToolResultIn.model_validate(given | {"at": at})
         except ValidationError:
-            # The clock of the host may be wrong or missing; then the time of receipt counts.
+            # The time of the host may be wrong or missing. The next time to try is the time of receipt.
             continue
     return None

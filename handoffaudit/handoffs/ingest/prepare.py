@@ -60,11 +60,11 @@ def _split_lines(sent: bytes) -> Iterator[bytes]:
 
 
 def expand(sent: Submission) -> list[Submission]:
-    """Return a submission for each handoff of a trace export; any other submission alone, as it is.
+    """Return one submission for each handoff of a trace export. Return any other submission alone and unchanged.
 
     Each handoff gets its part of the export as its document, without prompts, and the id of its span.
     """
-    # Nearly no document has these bytes, so that the others are not parsed here.
+    # Few documents have these bytes. Documents without them need not be parsed here.
     if b"trace.span" not in sent.document or sent.issues or sent.format not in (None, framework.NAME):
         return [sent]
     document, issues = parse_json(sent.document, max_depth=settings.MAX_NESTING)
@@ -74,7 +74,7 @@ def expand(sent: Submission) -> list[Submission]:
 
 
 def split_trace_export(sent: Submission, document: dict[str, Any]) -> list[Submission]:
-    """Return a submission for each handoff of a trace export, which may have none."""
+    """Return a submission for each handoff of a trace export. An export may have no handoffs."""
     parts = openai_agents.split_export(document)
     envelope = msgspec.structs.replace(sent.envelope, handoff_id=sent.envelope.handoff_id if len(parts) == 1 else None)
     return [msgspec.structs.replace(sent, document=json_text.compact(part), envelope=envelope) for part in parts]
@@ -174,7 +174,7 @@ class PreparedHandoff:
         return Handoff(**{name: getattr(self, name) for name in COLUMNS})
 
 
-# The columns of the handoff's row.
+# The fields that are not columns of the handoff's row.
 _BESIDE = ("submission", "issues", "named", "lifted", "tool_results", "note")
 COLUMNS = tuple(field.name for field in fields(PreparedHandoff) if field.name not in _BESIDE)
 
@@ -218,7 +218,7 @@ def prepare(
 
 
 def prepare_copy(submission: Submission, received_at: datetime) -> PreparedHandoff:
-    """Return the handoff of a submission that is judged without a tenant, as at the time of its arrival."""
+    """Return the handoff of a submission that is judged without a tenant; `received_at` is the time of its arrival."""
     reading = read_record(submission)
     return _prepare(0, submission, reading, (submission.envelope, reading.record), received_at)
 
@@ -230,7 +230,7 @@ def _prepare(
     usable: tuple[Envelope, Record | None],
     now: datetime,
 ) -> PreparedHandoff:
-    """Return the handoff; `usable` are the fields beside the document and the record, as far as they can be read."""
+    """Return the handoff; `usable` has the fields beside the document, and the record, as far as they can be read."""
     record = reading.record
     envelope, partial = usable
     handoff = _prepare_unread(tenant_id, submission, reading, now, _hash_content(submission, record))
@@ -305,7 +305,7 @@ def _hash_content(submission: Submission, record: Record | None) -> str:
     return digest.hexdigest()
 
 
-# The value of an enumeration is looked up with a call of Python.
+# Each access to the `value` of an enumeration member calls a Python function, so these values are read once.
 _RECEIVED: Final = State.RECEIVED.value
 _REJECTED: Final = State.REJECTED.value
 
@@ -343,7 +343,10 @@ LATEST: Final = timedelta(days=7)
 
 
 def _check_sent_at(sent_at: datetime | None, now: datetime) -> tuple[datetime | None, str]:
-    """Return the time if it is usable, and a remark if it is not. A clock that is slightly ahead is not remarked."""
+    """Return a usable time or None, and a remark on an unusable time.
+
+    A time that is only slightly in the future gets no remark, because clocks differ.
+    """
     if sent_at is None or now - LATEST <= sent_at < now:
         return sent_at, ""
     if now <= sent_at <= now + MAX_SKEW:

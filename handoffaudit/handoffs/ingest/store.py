@@ -70,9 +70,9 @@ class ExistingHandoff:
 
 
 def is_plain(handoff: PreparedHandoff) -> bool:
-    """Return whether `store_one` can store the handoff: with nothing beside it, and not as a retry.
+    """Return whether `store_one` can store the handoff, which must be readable, no retry, and without tool results.
 
-    On SQLite, the threads share a transaction, so the caller must not have one of its own.
+    On SQLite, the threads share a transaction, so the caller must not have its own transaction.
     """
     if handoff.issues or handoff.retry_of or handoff.tool_results:
         return False
@@ -144,13 +144,13 @@ def store_many(
     unread = [(one.as_model(), one.issues) for one in new if one.issues]
     deltas = results.store_unreadable(verdicts_of_unread(unread))
     deltas.update(attempts.supersede(new, sender))
-    # Workers lock in the same order, rows before counts, so that nobody deadlocks.
+    # Workers lock in the same order, rows before counts, so that no two transactions deadlock.
     counts.apply(deltas)
     return answers
 
 
 def may_replace(known: ExistingHandoff, handoff: PreparedHandoff, agents: AgentLimit) -> bool:
-    """Return whether the arriving handoff replaces the stored handoff with the same id, which must be unreadable.
+    """Return whether the arriving handoff replaces the stored, unreadable handoff with the same id.
 
     The content must differ, no reviewer may have declined the stored handoff for good, and its source must be one of
     the `agents` that the sender may speak for. The stored handoff is renamed to its own UUID, so no other handoff may
@@ -197,7 +197,7 @@ def _replace(known: ExistingHandoff, handoff: PreparedHandoff, new: list[Prepare
 def insert_handoffs(new: list[PreparedHandoff], sender: Actor, reason: str = "") -> None:
     """Insert the row, the body and the first event of each handoff; call inside a transaction.
 
-    `reason` is the reason in the events.
+    `reason` is the reason in the first events.
     """
     # Every process inserts in the same order, so that two batches with the same ids cannot deadlock.
     db.insert_rows(HANDOFF, [_read_handoff_row(one) for one in sorted(new, key=attrgetter("handoff_id"))])
@@ -279,7 +279,7 @@ def accept_batch(
 ) -> list[Receipt]:
     """Store several submissions; return one receipt for each, in order. A faulty item does not affect the others.
 
-    A trace export counts as many items as it has handoffs. Raise `TooManyHandoffs` if these are too many.
+    Each handoff of a trace export counts as an item. Raise `TooManyHandoffs` above `MAX_BATCH_ITEMS` items.
     """
     submissions: list[Submission] = []
     most = settings.MAX_BATCH_ITEMS
@@ -310,9 +310,9 @@ def accept_many(
 def _refuse_agents(
     tenant: Tenant, sender: Actor, prepared: list[PreparedHandoff | Receipt]
 ) -> list[PreparedHandoff | Receipt]:
-    """Refuse retries in a lineage with a handoff of an agent that the sender may not speak for.
+    """Refuse each retry whose lineage has a handoff of an agent that the sender may not speak for.
 
-    Return the others as they are, and record each refused agent.
+    Return all other entries unchanged, and record each refused agent.
     """
     if not sender.agents.patterns:
         return prepared
@@ -342,14 +342,14 @@ def _store(
             one.names = names
         try:
             with write_turn(), transaction.atomic():
-                # Nearly all ids are new, so the first try saves the look-up.
+                # Nearly all ids are new, so the first try goes without a look-up.
                 known = store_many(handoffs, sender, _find_existing(handoffs) if tried else {})
                 _store_results(handoffs, known, sender, grade)
                 if wakes and any(handoff.state == State.RECEIVED for handoff in handoffs):
                     transaction.on_commit(notify.notify_workers)
                 return known
         except IntegrityError:
-            # The next look-up finds the stored handoff with the id, also if another process has just stored it.
+            # The next look-up finds the stored handoff with the id, even if another process has just stored it.
             if last:
                 raise
         except OperationalError as error:

@@ -201,7 +201,7 @@ def model_for(tenant_id: int, handoff: uuid.UUID | None) -> LanguageModel:
 
 
 def prepare_client() -> None:
-    """Load the libraries for the first question to the LLM, which takes seconds.
+    """Load the libraries for questions to the LLM, so that the first question does not wait seconds for them.
 
     A failure is only logged, because the first question to the LLM reports the failure again.
     """

@@ -20,7 +20,7 @@ CHECK = db.Columns.of(ModelCheck, "handoff", "tenant", "kind", "since", "tries")
 # the repaired candidate.
 CALLS_OF_A_LEASE = 5
 
-# Limits of the pause before another recheck of a handoff for which the LLM fails, although it answers for other
+# Limits of the pause before another recheck of a handoff for which the LLM fails, although the LLM answers for other
 # handoffs.
 SOONEST_AGAIN = timedelta(minutes=1)
 
@@ -54,8 +54,8 @@ def enqueue(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
 def take() -> Job | None:
     """Lease the oldest free check, first checks before rechecks. Return None if no check is free.
 
-    Leasing does not count as a try; `release` counts a failed check. If a worker dies with several checks, it is
-    unknown which of them caused the death, so none of them counts a try.
+    Leasing does not count as a try; `release` counts a failed check. If a worker dies with several checks, the cause is
+    unknown, so no try is counted for any of the checks.
     """
     return _take("(claim_expires_at IS NULL OR (claim_expires_at < %s AND claim IS NULL))", alone=False)
 

@@ -100,7 +100,7 @@ def _read_breaker(row: ModelBreaker | None) -> Breaker:
 
 
 def _cap_future(until: datetime | None) -> datetime | None:
-    """Return the time, or a past time if it is further in the future than any breaker sets it.
+    """Return the time, or a past time if `until` is later than the latest time that a breaker can set.
 
     Such a time was stored before the system clock was set back.
     """

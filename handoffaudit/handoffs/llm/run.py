@@ -63,7 +63,7 @@ def enqueue_unverified() -> int:
 def _count_room() -> int:
     """Return how many more rechecks may be queued now."""
     now = timezone.now()
-    # Other LLMs, and LLMs that were used before, have their own breakers. They say nothing about the rechecks.
+    # Other LLMs, and LLMs that were used before, have their own breakers, which say nothing about the rechecks.
     breaker = limits.load_breaker(settings.MODEL_FAST)
     if any(until and until > now for until in (breaker.open_until, breaker.probing_until)):
         return 0

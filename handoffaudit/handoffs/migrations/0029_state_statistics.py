@@ -1,7 +1,7 @@
 from django.db import migrations
 
-# PostgreSQL takes tenants and states for independent. So if many handoffs of one tenant wait, it expects as many in
-# every other tenant, and reads the whole table for the few that wait there.
+# PostgreSQL assumes that tenants and states are independent. So if many handoffs of one tenant wait, PostgreSQL expects
+# as many in every other tenant, and reads the whole table for the few that wait there.
 FORWARD = """
     CREATE STATISTICS "handoff_states" (mcv) ON "tenant_id", "state" FROM "handoffs_handoff";
     ANALYZE "handoffs_handoff" ("tenant_id", "state");

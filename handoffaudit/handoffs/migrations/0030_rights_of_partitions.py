@@ -17,7 +17,7 @@ def prepare(apps, schema_editor):
         cursor.execute(FIND)
         names = cursor.fetchall()
     for (name,) in names:
-        # The statement locks the table of handoffs, and other processes use it meanwhile.
+        # The statement locks the table of handoffs, which other processes use meanwhile.
         partitions.execute_when_free(DROP.format(name=name))
     # The migrations that made the partitions lost the rights of other roles.
     for table in ("handoffs_handoffbody", "handoffs_verdict"):
@@ -25,7 +25,7 @@ def prepare(apps, schema_editor):
 
 
 class InTransaction(migrations.AlterField):
-    # SQLite makes the table anew, and PostgreSQL does nothing.
+    # On SQLite, the operation makes the table anew. On PostgreSQL, the operation does nothing.
     atomic = True
 
 

@@ -23,7 +23,8 @@ def new_id() -> uuid.UUID:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The bits of an id that hold the time of arrival, in microseconds: more than the seven days that a handoff may be late.
+# 40 bits of an id hold the time of arrival in microseconds. They cover 12 days, more than the seven days that a handoff
+# may be late.
 _ARRIVAL_BITS, _RANDOM_BITS = 40, 22
 
 
@@ -121,7 +122,8 @@ class Handoff(Leased):
     class Meta:
         constraints = [
             # On PostgreSQL, migration 0016 makes this a unique index with the operator class `varchar_pattern_ops`,
-            # which finds the beginning of a text in every collation. Declared here, it would change tables of SQLite.
+            # which finds the beginning of a text in every collation. If the class were declared here, Django would
+            # change the table on SQLite, too.
             models.UniqueConstraint(fields=["tenant", "handoff_id"], name="handoff_id_once_per_tenant"),
             models.CheckConstraint(condition=models.Q(state__in=State.values), name="state_is_known"),
         ]
@@ -172,7 +174,7 @@ class Handoff(Leased):
                 condition=models.Q(state__in=("approved", "declined")),
                 name="handoff_decided_pair",
             ),
-            # The comparison with an accepted handoff of the same route and type finds the newest one.
+            # The comparison with an accepted handoff of the same route and type finds the newest such handoff.
             models.Index(
                 fields=["tenant", "source_agent_id", "target_agent_id", "handoff_type", "id"],
                 condition=models.Q(state="accepted"),
@@ -229,7 +231,7 @@ class HandoffBody(models.Model):
     """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON.
 
     `lifted` is the document in the current version, if the sender sent an older version and asked to lift it. `reason`
-    is the reason of the handoff that was sent beside the document.
+    is the sender's reason for the handoff, sent beside the document.
     """
 
     handoff = models.OneToOneField(

@@ -192,7 +192,7 @@ class ToolResult(models.Model):
     """The result of a tool call in a trace, masked and cut at 16 KiB.
 
     `at` is the time of the result, never later than its arrival. `sender` is the name of the key that sent it.
-    `content` is JSON. `evidence` is `content` without the values of the call's own arguments, and empty if that is the
+    `content` is JSON. `evidence` is `content` without the values of the call's own arguments, or empty if both are the
     same. `values` is a JSON list of the values after the cut. `sha256` is the hash of the whole result. `size` counts
     the stored bytes and an allowance for the row.
     """
@@ -243,10 +243,10 @@ class LateResults(Leased):
 class TelemetryTrace(Leased):
     """A trace of OpenTelemetry whose spans are being gathered. A worker finds the handoffs in them.
 
-    `trace_id` is the id of the protocol. `conversation` joins it with other traces. `since` is the time of the newest
-    export. `spans` and `size` count what is stored; whoever changes them locks the row first. `refused` has the span,
-    source and target of each handoff that was refused, so that the next look leaves the handoff out. The lease can be
-    taken from `claim_expires_at` on, which is when the trace is due next.
+    `trace_id` is the id of the protocol. `conversation` joins the trace with other traces. `since` is the time of the
+    newest export. `spans` and `size` count what is stored; whoever changes them locks the row first. `refused` has the
+    span, source and target of each handoff that was refused, so that the next look leaves the handoff out. The lease
+    can be taken from `claim_expires_at` on, which is when the trace is due next.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -298,7 +298,11 @@ class TelemetrySpan(models.Model):
 
 
 class FactKind(models.TextChoices):
-    """Evidence is the text of a declared observer or person. Reported are the values of a guessed one."""
+    """The kinds of facts.
+
+    `evidence`: the texts of an agent that is declared as an observer or a person. `reported`: the values of unknown
+    origin in the claims of any other agent.
+    """
 
     EVIDENCE = "evidence"
     REPORTED = "reported"
@@ -324,7 +328,7 @@ class TraceFact(models.Model):
 
 
 class AgentBehaviour(models.Model):
-    """The forms of the newest handoffs of an agent, one sign for each: 1 for a program's output, else 0."""
+    """The forms of the newest handoffs of an agent, one character for each: 1 for a program's output, else 0."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     agent = models.CharField(max_length=200)

@@ -155,7 +155,7 @@ class Alert(models.Model):
 class ReviewHold(models.Model):
     """A note that a person has a waiting handoff open. The hold expires, and other people can still decide."""
 
-    # With a foreign key, PostgreSQL would search this table for each handoff that leaves.
+    # With a foreign key constraint, PostgreSQL would search this table for each handoff that is deleted.
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
     person = models.ForeignKey(Person, on_delete=models.CASCADE)
     until = models.DateTimeField()
@@ -318,10 +318,10 @@ class Trial(Leased):
 
 
 class PolicyCase(models.Model):
-    """A handoff that was kept with the verdict it should have, to test policies with it.
+    """A copy of a handoff with the verdict that the handoff should have, for tests of policies.
 
-    The row is a copy, so it stays the same when the handoff changes or is removed. `beside` has the fields of the
-    submission except `document`, and `basis` what was known about the earlier handoffs of the trace, both as JSON.
+    The copy stays the same when the handoff changes or is removed. `beside` has the fields of the submission except
+    `document`. `basis` has the chain, tool results and facts that were known of the trace. Both are JSON.
     `result` is the last result with the policies in force.
     """
 

@@ -1,4 +1,4 @@
-"""The activity of people on a handoff: assignments, holds while a person has it open, and comments."""
+"""The activity of people on a handoff: assignments, reservations while the handoff is open, and comments."""
 
 import uuid
 from collections.abc import Iterable
@@ -150,7 +150,7 @@ def _describe(passed: PassedOn) -> dict[str, Any]:
 
 
 def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
-    """Undo an assignment; call inside a transaction. The assignment that it replaced, if any, is current again."""
+    """Undo an assignment; call inside a transaction. An assignment that was replaced is current again."""
     before = passed.replaced
     if before is None:
         put_back(handoff, actor=actor)
@@ -167,7 +167,7 @@ def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
 def end_by_proposal(handoff: Handoff) -> None:
     """End the assignment because of a proposal, after the event of the proposal; call inside a transaction.
 
-    The row stays at the version before the proposal, so that `restore` finds it if the proposal is withdrawn.
+    The row stays at the version before the proposal, so that `restore` finds the row if the proposal is withdrawn.
     """
     rows = PassedOn.objects.filter(handoff=handoff.pk, version=handoff.version, over=False)
     rows.update(version=handoff.version - 1, over=True)
@@ -244,7 +244,7 @@ def hold(handoff: Handoff, person: Person) -> Holder:
 
 
 def release_other_holds(handoff: Handoff, person: Person) -> None:
-    """Release all holds of this person in the tenant, except the one on this handoff."""
+    """Release all holds of this person in the tenant, except the hold on this handoff."""
     ReviewHold.objects.filter(person=person, handoff__tenant=handoff.tenant_id).exclude(handoff=handoff).delete()
 
 
@@ -322,7 +322,7 @@ def is_comment_by(comment: Comment, actor: Actor) -> bool:
 
 
 def comments_of(handoff: Handoff) -> "QuerySet[Comment]":
-    """Return the comments on a handoff, also the removed ones."""
+    """Return the comments on a handoff, including removed comments."""
     return Comment.objects.filter(tenant=handoff.tenant_id, handoff=handoff.pk)
 
 
@@ -336,7 +336,7 @@ def list_comments(handoff: Handoff, *, cursor: str, limit: int) -> CommentPage:
 
 
 def mark_of_comments(handoff: Handoff) -> str:
-    """Return a text that differs as soon as a comment is added, edited or removed."""
+    """Return a text that changes when a comment is added, edited or removed."""
     found = comments_of(handoff).aggregate(n=Count("id"), edited=Max("edited_at"), removed=Max("removed_at"))
     times = [found[name].timestamp() if found[name] else 0 for name in ("edited", "removed")]
     return f"{found['n']}.{int(max(times) * 1_000_000)}"
@@ -351,7 +351,10 @@ def _lock_handoff(tenant: Tenant, reference: str) -> Handoff:
 
 
 def _get_own_comment(handoff: Handoff, pk: uuid.UUID, actor: Actor) -> Comment:
-    """Return a comment to change; call after `legal_holds.share`, so that no hold is placed before the change."""
+    """Return a comment that the actor may change. Raise `NotYourComment` or `UnderLegalHold`.
+
+    Call after `legal_holds.share`, so that no hold is placed before the change.
+    """
     found = comments_of(handoff).filter(pk=pk, removed_at=None).first()
     if found is None or not is_comment_by(found, actor):
         raise NotYourComment

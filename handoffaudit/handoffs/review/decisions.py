@@ -98,7 +98,7 @@ def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
 def withdraw(handoff: Handoff, proposal: Proposal, actor: Actor) -> None:
     """Withdraw a proposal; call inside a transaction.
 
-    The proposal that it replaced and the assignment that it ended, if any, become current again.
+    A proposal that this proposal replaced, and an assignment that this proposal ended, become current again.
     """
     message, before = f"{NOUNS[proposal.decision]} no longer proposed", proposal.replaced
     if before:

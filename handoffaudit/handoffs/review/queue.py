@@ -32,7 +32,7 @@ _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.RE
 
 PARTS = tuple(_STATES)
 
-# Assigned handoffs that do not wait for a decision. Only the view `mine` shows them, after the others.
+# The section of assigned handoffs that do not wait for a decision. Only the view `mine` has this section, as its last.
 SETTLED = "settled"
 
 VIEWS = ("all", *PARTS, "mine", "passed_on", "second", "proposed", "muted")
@@ -85,7 +85,7 @@ def find_gone(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> set[UUID]:
-    """Return the `ids` of the handoffs that no longer wait in the view.
+    """Return the `ids` that left the view. Handoffs that no longer wait have left every view except `mine`.
 
     The other arguments are those of `list_queue`.
     """

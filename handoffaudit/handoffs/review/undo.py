@@ -86,8 +86,8 @@ def _is_approved_by_sender(handoff: Handoff, body: HandoffBody) -> bool:
 def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor: Actor) -> list[Result]:
     """Undo the actor's decision, proposal or reassignment on each handoff.
 
-    It must be the last change of the handoff and at most `UNDO_MINUTES` old. `references` are ids, each with the
-    version of the handoff after the change.
+    The change must be the last change of the handoff and at most `UNDO_MINUTES` old. `references` are ids, each with
+    the version of the handoff after the change.
     """
 
     def one(reference: str, seen_version: int) -> Handoff:

@@ -1,1 +1,1 @@
-"""Webhooks: the delivery of events to URLs by signed requests, and to people by e-mail."""
+"""Webhooks: the delivery of events to URLs by signed requests, to chats, and to people by e-mail."""

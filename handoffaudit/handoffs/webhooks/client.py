@@ -141,7 +141,7 @@ def look_up(host: str, port: int) -> list[str]:
 
 
 def _address(text: str) -> Address:
-    """Return the address that receives the packets, which is the IPv4 address that some IPv6 addresses contain."""
+    """Return the address that receives the packets: the IPv4 address in an IPv6 address, or the address itself."""
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped:

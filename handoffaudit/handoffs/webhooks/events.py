@@ -9,13 +9,14 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-from typing import Any, Final
+from itertools import count, pairwise
+from typing import Any, Final, NamedTuple
 
 import orjson
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from handoffaudit.handoffs import alerts
@@ -113,7 +114,10 @@ def alert_payload(alert: Alert, change: str, tenant_slug: str) -> dict[str, Any]
 
 
 def dump(delivery: uuid.UUID, event: str, at: datetime, tenant_slug: str, content: Mapping[str, Any]) -> str:
-    """Return the request body as text. `id` is the ID of the delivery, so that receivers can drop duplicates."""
+    """Return the request body as text.
+
+    The field `id` is the ID of the delivery, so that receivers can drop duplicates.
+    """
     payload = {"id": str(delivery), "event": event, "at": format_moment(at), "tenant": tenant_slug, **content}
     return orjson.dumps(payload).decode()
 
@@ -259,36 +263,64 @@ def _is_verdict(event: Event, handoff: Handoff) -> bool:
 
 
 def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
-    """Dispatch the changes of open and recently closed alerts. Alerts are few, so each pass reads them all."""
+    """Dispatch the changes of open and recently closed alerts.
+
+    Alerts whose last change is newest are read first, in batches, until a batch has no change that is new. Earlier
+    passes have dispatched all older changes.
+    """
     listeners = {
-        tenant: [one for one in subscribers if EventType.ALERT in one.events] for tenant, subscribers in heard.items()
+        tenant: wanted
+        for tenant, subscribers in heard.items()
+        if (wanted := [one for one in subscribers if EventType.ALERT in one.events])
     }
-    tenants = [tenant for tenant, subscribers in listeners.items() if subscribers]
-    if not tenants:
+    if not listeners:
         return 0
     lately = timezone.now() - LATELY
-    rows = Alert.objects.filter(Q(acknowledged_at=None) | Q(acknowledged_at__gt=lately), tenant__in=tenants)
-    changes = [
-        (one, alert, *change)
-        for alert in rows.order_by("opened_at", "pk")[:BATCH]
-        for change in list_changes(alert)
-        for one in listeners[alert.tenant_id]
-        if change[2] >= max(one.heard_from, lately)
-    ]
-    known = set(
-        Delivery.objects.filter(
-            subscriber__in={one.pk for one, *_ in changes}, about__in={about for *_, about, _ in changes}
-        ).values_list("subscriber_id", "about")
-    )
+    rows = Alert.objects.filter(Q(acknowledged_at=None) | Q(acknowledged_at__gt=lately), tenant__in=list(listeners))
+    rows = rows.order_by(Coalesce("acknowledged_at", "notified_at", "opened_at").desc(), "-pk")
+    changes: list[_AlertChange] = []
+    for start in count(0, BATCH):
+        alerts_of_batch = list(rows[start : start + BATCH])
+        unknown = _list_unknown_changes(alerts_of_batch, listeners, lately)
+        changes += unknown
+        if not unknown or len(alerts_of_batch) < BATCH:
+            break
     found = _Found()
-    for one, alert, change, about, at in changes:
-        if (one.pk, about) not in known:
-            found.add(one, EventType.ALERT, about, at, alert_payload(alert, change, one.tenant.slug))
+    for change in sorted(changes, key=lambda one: (one.at, one.alert.pk)):
+        subscriber = change.subscriber
+        content = alert_payload(change.alert, change.kind, subscriber.tenant.slug)
+        found.add(subscriber, EventType.ALERT, change.about, change.at, content)
     if found.rows:
         messages.postpone(found.rows)
         with transaction.atomic():
             _store(found.rows)
     return len(found.rows)
+
+
+class _AlertChange(NamedTuple):
+    """A change of an alert for a webhook, as `list_changes` returns it."""
+
+    subscriber: Subscriber
+    alert: Alert
+    kind: str
+    about: str
+    at: datetime
+
+
+def _list_unknown_changes(
+    several: Iterable[Alert], listeners: Mapping[int, Sequence[Subscriber]], since: datetime
+) -> list[_AlertChange]:
+    """Return the changes of alerts from `since` on that have no delivery yet."""
+    changes = [
+        _AlertChange(one, alert, *change)
+        for alert in several
+        for change in list_changes(alert)
+        for one in listeners[alert.tenant_id]
+        if change[2] >= max(one.heard_from, since)
+    ]
+    wanted = {"subscriber__in": {one.subscriber.pk for one in changes}, "about__in": {one.about for one in changes}}
+    known = set(Delivery.objects.filter(**wanted).values_list("subscriber_id", "about"))
+    return [one for one in changes if (one.subscriber.pk, one.about) not in known]
 
 
 def list_changes(alert: Alert) -> list[tuple[str, str, datetime]]:

@@ -71,7 +71,7 @@ def _make_health(tenant: Tenant, subscriber: Subscriber) -> Health:
     arrived = Delivery.objects.filter(pk__in=newest.values("pk")).aggregate(last=Max("delivered_at"))["last"]
     lately = rows.filter(_FAILED, id__gte=first_id_at(timezone.now() - LATELY))
     failed = lately[:COUNTED_AT_MOST].count()
-    # For an active webhook, the index on `due_at` holds all waiting rows and no finished ones.
+    # For an active webhook, the index on `due_at` holds all waiting rows and no finished rows.
     left = rows.filter(due_at__isnull=False) if subscriber.active else rows.filter(delivered_at=None, gave_up_at=None)
     waiting = left[:COUNTED_AT_MOST].count()
     return Health(arrived, failed, waiting)

@@ -240,7 +240,7 @@ def _slack(message: Message) -> dict[str, Any]:
     if message.link:
         link = f"<{quote(message.link, safe=':/?&=%#~')}|{_LINK_TITLE}>".replace("&", "&amp;")
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": link}})
-    # Slack reads the text aloud and shows it in notifications, and reads mentions in it.
+    # Slack shows `text` in notifications, has it read aloud, and interprets mentions in it.
     return {"text": _escape(message.title), "blocks": blocks}
 
 

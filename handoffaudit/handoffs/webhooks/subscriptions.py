@@ -26,8 +26,8 @@ MOST = 50
 
 VERDICTS = (State.ACCEPTED, State.REJECTED, State.HELD)
 
-# A process caches for this many seconds whether any webhook is active. Events that it does not announce meanwhile are
-# found by the sweep of a worker.
+# A process caches for this many seconds whether any webhook is active. The sweep of a worker finds events that the
+# process does not announce meanwhile.
 BELIEVED_SECONDS = 5.0
 
 

@@ -76,8 +76,9 @@ def read(
 ) -> Reading:
     """Return the record of a parsed document, or the issues that explain why it cannot be read.
 
-    A declared format is used as it is. The structure layer reports the differences of the document from the format.
-    `parsed_from` are the bytes of the document, which show faster than the document that it is not too deep.
+    A document with a declared format is read in this format, whatever its shape; the structure layer then reports how
+    the document differs from the format. `parsed_from` are the bytes of the document: a check of the
+    nesting depth is faster with the bytes than with the document.
     """
     if declared_format is not None and declared_format not in BY_NAME:
         return Reading(None, (_report_unknown_format(declared_format),))
@@ -87,7 +88,7 @@ def read(
     if (parsed_from is None or could_be_deeper(parsed_from, MAX_DEPTH)) and deeper_than(document, MAX_DEPTH):
         return Reading(None, (too_deep(),), declared_format or "")
     form = BY_NAME[declared_format] if declared_format is not None else _find_format(document)
-    # A record of a framework is never read as another format, or as a handoff that it is not.
+    # A record of a framework that is not a handoff must not pass as a handoff in another format.
     may_be_native = declared_format is None and (form is None or form.order > framework.FORMAT.order)
     if may_be_native and (near := framework.find_resembling(document)):
         return Reading(None, (_report_native(near),))
@@ -142,7 +143,7 @@ def _list_formats() -> str:
 
 def _describe_fields() -> str:
     """Return a sentence that names the fields by which each format is recognised."""
-    # A clause without a verb takes the verb of the clause before it.
+    # Clauses with the verb come first, because a clause without a verb takes the verb of the clause before it.
     clues = sorted((form.clue for form in FORMATS if form.clue), key=lambda clue: " has " not in clue)
     sentence = "; ".join(clues)
     return sentence[:1].upper() + sentence[1:]

@@ -46,7 +46,7 @@ class Places:
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of a document whose tokens are counted separately; `target` is in tokens, None if there is none."""
+    """A part of a document whose tokens are counted separately. `target` is the recommended token count, or None."""
 
     value: Any
     target: int | None = None
@@ -219,7 +219,7 @@ def confidence(value: object) -> float | None:
 
 
 def reason(value: object, envelope: Envelope) -> str:
-    """Return the reason of the document; if it gives none, the reason beside it."""
+    """Return the reason in the document, or the reason in the envelope if the document gives no reason."""
     return (reason_text(value) if value else "") or (reason_text(envelope.reason) if envelope.reason else "")
 
 
@@ -290,8 +290,9 @@ def _id_issue(place: Location, value: str) -> Iterable[Issue]:
 
 @dataclass(frozen=True, slots=True)
 class NativeHandoff:
-    """A handoff as a framework wrote it. Texts are as they arrived, and empty if the record has none.
+    """A handoff in the record of a framework.
 
+    The values are neither checked nor cleaned. A value that the record does not have is falsy, such as None.
     `source_at` and `target_at` are the places of the agents in the document, even if the agents are missing there.
     """
 
@@ -322,7 +323,7 @@ class Framework:
 
 
 def json_object(value: object) -> dict[str, Any]:
-    """Return an object that is given as it is, or as a text of JSON; an empty object for anything else."""
+    """Return `value` if it is an object, the object in `value` if it is a JSON text, and else an empty object."""
     if not isinstance(value, str):
         return obj(value)
     if len(value) > _LONGEST_JSON:
@@ -343,5 +344,5 @@ def time_of(value: object) -> datetime | None:
 
 
 def text_data(value: object) -> dict[str, Any]:
-    """Return data that holds a text, or no data if there is none."""
+    """Return an object that holds the text under `text`; an empty object if `value` is blank or not a text."""
     return {"text": value} if isinstance(value, str) and value.strip() else {}

@@ -47,7 +47,7 @@ _TOOL = Shape("claude-code", HOOK_BASICS)
 _SUBAGENT = Shape("claude-code-subagent", _SUBAGENT_BASICS)
 _TOOL_IDS = (("tool_name",), ("tool_use_id",), ("tool_input", "subagent_type"))
 _IDS = (("session_id",), ("workflow_id",), ("agent_id",), ("agent_type",))
-# This field has a section of its own.
+# The tokens of this field are counted in a section of its own.
 _TEXT: Final = "last_assistant_message"
 
 

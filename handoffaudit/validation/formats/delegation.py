@@ -46,7 +46,7 @@ _HOOK_IDS = (("tool_name",), ("tool_input", "subagent_type"), ("session_id",), (
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A delegation, read the same way from either spelling; `prompt` and `result` are None if there is none."""
+    """A delegation, read from a tool call or a hook event. `prompt` and `result` are None if they are missing."""
 
     tool: str
     parameters: dict[str, Any]
@@ -67,14 +67,14 @@ class Delegation:
 
     @property
     def deliverable(self) -> Any:
-        """The text that the agent wrote if the result is a result of Claude Code, or else the result itself."""
+        """Return the joined texts of the agent if the result has the form of Claude Code, or else the whole result."""
         content = entries(obj(self.result).get("content"))
         texts = [part["text"] for part in map(obj, content) if isinstance(part.get("text"), str)]
         return "\n\n".join(texts) if texts else self.result
 
     @property
     def deliverable_characters(self) -> int:
-        """The length of the deliverable as text, or of its JSON if the deliverable is not text."""
+        """Return the number of characters of the deliverable, or of its JSON if the deliverable is not a text."""
         found = self.deliverable
         if found is None:
             return 0

@@ -165,10 +165,10 @@ class Fallback(StrEnum):
 class FileFinding:
     """The judgement of a report.
 
-    `content` is the object of the handoff, empty if there is none. `issues` say why the file cannot be used; in this
-    case, `source` is never the file. `reason` and `fallback` are None if the file is good, and `fallback` is also None
-    if there is no text. `no_block` says what the text lacks. `wrong_path` is the file with the expected name in another
-    folder, the nearest if there are several.
+    `content` is the object of the handoff, empty if there is none. `issues` say why the file cannot be used; if there
+    are issues, `source` is never the file. `reason` and `fallback` are None if the file is good, and `fallback` is also
+    None if there is no text. `no_block` says what the text lacks. `wrong_path` is the file with the expected name in
+    another folder, the nearest if there are several.
     """
 
     content: dict[str, Any]
@@ -184,7 +184,7 @@ class FileFinding:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reason why the file cannot be used and the result of the fallback: none, one or both."""
+        """Return the reason why the file cannot be used and the result of the fallback, as far as they exist."""
         return tuple(str(one) for one in (self.reason, self.fallback) if one is not None)
 
     @property
@@ -305,7 +305,7 @@ def _nearness(path: str, wanted: str) -> tuple[float, float]:
 
 
 def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return the share of two sequences that both contain in the same order, from 0 to 1.
+    """Return the share of entries that two sequences have in common in the same order, from 0 to 1.
 
     The longest common subsequence is computed with each row of its table in one integer, because `difflib` took half a
     second for each hostile path.

@@ -1,6 +1,7 @@
-"""The `framework` format: records that agent frameworks write themselves. The table lists the frameworks that are read.
+"""The `framework` format: records that agent frameworks write themselves. `FRAMEWORKS` lists the supported frameworks.
 
-`framework_records` finds the handoff in a record; this module makes of it what every format has.
+The modules of the frameworks find the handoff in a native record. This module declares the format and converts the
+handoff to a `Record`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +45,7 @@ FRAMEWORKS: Final[tuple[Framework, ...]] = (
 
 _SHAPE = Shape("framework", {})
 
-# Hook events of agent hosts have the fields of other frameworks' events, and formats of their own.
+# Hook events of agent hosts have some fields of the events of frameworks, but belong to other formats.
 _OF_A_HOST: Final = "hook_event_name"
 
 
@@ -67,7 +68,7 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
-    """Return the record. The agent of the submission is the source of a record that names none."""
+    """Return the record. If the document names no source, the agent of the submission is the source."""
     found = find(document) or NativeHandoff("", "", (), ())
     return Record(
         format=NAME,
@@ -142,7 +143,8 @@ _EXAMPLE: Final[Document] = {
 
 FORMAT: Final = Format(
     name=NAME,
-    # Payloads and hook events are tried before, and delegations, which have a `tool_name` as well, after it.
+    # Payloads and hook events are tried before this format. Delegations are tried after this format, because some
+    # native records have a `tool_name`, like delegations.
     order=45,
     variants=(Variant(_SHAPE, _EXAMPLE),),
     # The place of the agents depends on the framework.
@@ -151,7 +153,7 @@ FORMAT: Final = Format(
     read=read,
     check=check,
     sections=sections,
-    # A native record is what a framework wrote, so a repair changes nothing in it.
+    # A framework wrote the record, not the agent, so a repair changes nothing in the record.
     repair=RepairRules(
         protected=fields(
             *("object", "data", "span_data", "type", "source", "target", "content", "context", "author", "actions"),

@@ -1,7 +1,7 @@
 """Records that agent frameworks write: A2A, AutoGen, CrewAI, Google ADK, LangGraph and LlamaIndex.
 
-Each framework has a function that finds the handoff in a record, and one that recognizes its other records.
-OpenAI Agents and OpenTelemetry have modules of their own, `openai_agents` and `telemetry`.
+Each framework has a function that finds the handoff in a record, and a function that recognises records that are not
+handoffs. OpenAI Agents and OpenTelemetry have separate modules, `openai_agents` and `telemetry`.
 """
 
 from typing import Any, Final
@@ -50,12 +50,15 @@ def _find_a2a(document: Document) -> NativeHandoff | None:
 
 
 def _find_name(metadata: dict[str, Any], names: tuple[str, ...]) -> str:
-    """Return the first name that the metadata has; the first name of all if it has none."""
+    """Return the first of `names` that the metadata contains, or the first name if the metadata contains none."""
     return next((name for name in names if name in metadata), names[0])
 
 
 def _read_a2a_parts(parts: list[Any]) -> dict[str, Any]:
-    """Return the single object of a message as it is; otherwise the texts, objects and files under a name each."""
+    """Return the data of a message: its object if the message has no other part, or else its texts, objects and files.
+
+    The texts are under `text`, the objects under `data`, and the files under `files`.
+    """
     found = [obj(part) for part in entries(parts)]
     texts = [part["text"] for part in found if isinstance(part.get("text"), str)]
     objects: list[dict[str, Any]] = [part["data"] for part in found if isinstance(part.get("data"), dict)]
@@ -80,7 +83,7 @@ A2A: Final = Framework(
 )
 
 
-# Records of AutoGen: messages of a team, of which each `HandoffMessage` is a handoff.
+# Records of AutoGen are messages of a team. Each `HandoffMessage` is a handoff.
 def _find_autogen(document: Document) -> NativeHandoff | None:
     if document.get("type") != "HandoffMessage":
         return None
@@ -110,7 +113,7 @@ AUTOGEN: Final = Framework(
 )
 
 
-# Records of CrewAI: events, of which the start of a tool that asks a coworker is a handoff.
+# Records of CrewAI are events. The start of a tool that asks a coworker is a handoff.
 _CREWAI_STARTED: Final = "tool_usage_started"
 _CREWAI_TOOLS: Final = frozenset({"delegate_work_to_coworker", "ask_question_to_coworker"})
 _CREWAI_PREFIXES: Final = ("crew_", "task_", "agent_", "tool_usage_", "llm_", "flow_", "method_")
@@ -148,8 +151,8 @@ CREWAI: Final = Framework(
 )
 
 
-# Records of Google ADK: events, of which those with `actions.transferToAgent` are handoffs. They are written in the
-# spelling of JSON or of Python.
+# Records of Google ADK are events, with field names in the spelling of JSON or of Python. An event with
+# `actions.transferToAgent` is a handoff.
 _ADK_TARGETS: Final = ("transferToAgent", "transfer_to_agent")
 _ADK_STATES: Final = ("stateDelta", "state_delta")
 _ADK_RUNS: Final = ("invocationId", "invocation_id")
@@ -173,7 +176,7 @@ def _find_google_adk(document: Document) -> NativeHandoff | None:
 
 
 def _find_adk_payload(document: Document, actions: dict[str, Any]) -> dict[str, Any]:
-    """Return the state that the event changed, else its text: the tool itself names only the agent."""
+    """Return the state that the event changed, or else the text of the event: the transfer itself has no data."""
     state = next((state for name in _ADK_STATES if (state := obj(actions.get(name)))), {})
     if state:
         return state
@@ -193,7 +196,8 @@ GOOGLE_ADK: Final = Framework(
 )
 
 
-# Records of LangGraph: callback events of transfer tools, and of nodes that return a `Command` with `goto`.
+# Records of LangGraph are callback events. Starts of transfer tools, and nodes that return a `Command` with `goto`, are
+# handoffs.
 _LANGGRAPH_DESTINATION: Final = "__handoff_destination"
 _LANGGRAPH_END: Final = "__end__"
 
@@ -257,7 +261,7 @@ LANGGRAPH: Final = Framework(
 )
 
 
-# Records of LlamaIndex: workflow events, of which those with a call of the tool `handoff` are handoffs.
+# Records of LlamaIndex are workflow events. An event with one call of the tool `handoff` is a handoff.
 _LLAMA_INDEX_TOOL: Final = "handoff"
 _LLAMA_INDEX_AGENT: Final = "current_agent_name"
 
@@ -279,7 +283,10 @@ def _find_llama_index(document: Document) -> NativeHandoff | None:
 
 
 def _unwrap_llama_index(document: Document) -> tuple[dict[str, Any], Location]:
-    """Return the event, which LlamaIndex's own serializer wraps in an object with the name of its class."""
+    """Return the event and its location in the document.
+
+    LlamaIndex's own serializer wraps an event in an object with the name of the event's class.
+    """
     if "qualified_name" in document and isinstance(document.get("value"), dict):
         return document["value"], ("value",)
     return document, ()

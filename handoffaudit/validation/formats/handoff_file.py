@@ -93,7 +93,7 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def _target(content: Mapping[str, Any]) -> str:
-    """Return the target as a name; `next` is a string in most files and an object in some."""
+    """Return the target as a name. `next` is a string in most files, an object in some files, and null at the end."""
     following = content.get("next")
     if following is None:
         return END
@@ -125,7 +125,7 @@ def _report_issues(report: Document) -> Iterable[Issue]:
 
 
 def strict_issues(report: Document) -> Iterable[Issue]:
-    """Yield a finding if the policy accepts only the file and the file of the report was not used."""
+    """Yield a finding if the file of a sound report was not used. Call this function only if a policy demands files."""
     finding = judge_report(report)
     if finding.source is Source.HANDOFF_JSON or any(True for _ in report_flaws(report)):
         return

@@ -195,8 +195,8 @@ def type_issue(
 ) -> Issue:
     """Return the issue that a value has none of the expected JSON types.
 
-    `such_as` is an example with the words that introduce it. `is_convertible` is False if a converted value would not
-    say what the sender meant. Null is not suggested, even if the format takes it.
+    `such_as` is an example with its introduction (`, for example 3`), or an empty text. `is_convertible` is False if a
+    converted value would not say what the sender meant. Null is never suggested, even if the format allows null.
     """
     types = [name for name in types if name != "null"] or types
     wanted = either(TYPE_NAMES[name] for name in types)

@@ -1,4 +1,4 @@
-"""Records of the OpenAI Agents SDK: trace exports with spans, of which those of the type `handoff` are handoffs."""
+"""Records of the OpenAI Agents SDK: trace exports with spans. A span of the type `handoff` is a handoff."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from handoffaudit.validation.formats.base import (
 _SPAN: Final = "trace.span"
 _OBJECTS: Final = frozenset({"trace", _SPAN})
 _NOT_IN_TOOL_NAMES: Final = re.compile(r"[^a-z0-9_]")
-# The fields of a span that says what the agent asked for, without the prompts.
+# The fields that are kept of a generation span, which holds the tool calls of the source agent. Prompts are left out.
 _KEPT: Final = ("object", "id", "trace_id", "parent_id", "started_at", "ended_at")
 
 
@@ -31,8 +31,8 @@ def is_export(document: Document) -> bool:
 def split_export(document: Document) -> list[Document]:
     """Return one trace export for each handoff in an export, in order.
 
-    Each has the span of the handoff and, before it, what the source agent asked for. Prompts are left out, because
-    they belong to no handoff.
+    Each export has the span of the handoff and, before it, the latest output of the LLM under the same parent span.
+    Prompts are left out, because they belong to no handoff.
     """
     spans = [span for item in entries(document.get("data")) if (span := obj(item)).get("object") == _SPAN]
     asked: dict[Any, Document] = {}
@@ -51,7 +51,7 @@ def split_export(document: Document) -> list[Document]:
 
 
 def find(document: Document) -> NativeHandoff | None:
-    """Return the handoff of an export with one handoff, or of the single span of a handoff."""
+    """Return the handoff of an export with exactly one handoff, or of a handoff span; None for other documents."""
     if document.get("object") == _SPAN:
         return _read_span(document, (), [])
     if not is_export(document):
@@ -79,7 +79,7 @@ def _read_span(span: Document, place: tuple[str | int, ...], items: list[Documen
 
 
 def _find_payload(items: list[Document], parent: object, target: object) -> dict[str, Any]:
-    """Return the arguments of the transfer that the LLM asked for under the same parent, else its last text."""
+    """Return the arguments of the LLM's transfer call under the same parent span, or else the last text of the LLM."""
     spoken: dict[str, Any] = {}
     for message in _messages(items, parent):
         for call in entries(message.get("tool_calls")):
@@ -98,7 +98,7 @@ def _messages(items: list[Document], parent: object) -> Iterator[Document]:
 
 
 def _is_transfer(name: object, target: object) -> bool:
-    """Return whether a tool hands over to the target: the SDK makes the name of the tool from the agent's name."""
+    """Return whether a tool hands over to the target: the SDK derives the name of the tool from the agent's name."""
     if not isinstance(name, str) or not isinstance(target, str):
         return False
     return name.lower().removeprefix("transfer_to_") == _NOT_IN_TOOL_NAMES.sub("_", target.lower())

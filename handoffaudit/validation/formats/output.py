@@ -51,7 +51,10 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
-    """Return the record; context and evidence of the document take precedence over those of the submission."""
+    """Return the record. Its context and evidence come from the document and from the submission.
+
+    If both have the same context field, the field of the document is used.
+    """
     output, own = obj(document.get("parsed_output")), obj(document.get("envelope"))
     beside = envelope_fields(envelope)
     return Record(
@@ -73,7 +76,7 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def _demanding(schema: object) -> dict[str, Any] | bool | None:
-    """Return a JSON Schema, or None if it is none or, like `{}` and `true`, demands nothing."""
+    """Return `schema` if it is a JSON Schema with requirements. Return None for `{}`, `true` and other values."""
     return schema if isinstance(schema, dict | bool) and schema not in ({}, True) else None
 
 

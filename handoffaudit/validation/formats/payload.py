@@ -65,7 +65,7 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
-    """Return the record. If `data` is a text, it is judged as `{"text": …}`, and findings about it point at `data`."""
+    """Return the record. A text as `data` is judged as `{"text": …}`, and findings about the text point at `data`."""
     given = document.get("data")
     text = given if isinstance(given, str) and not is_blank(given) else ""
     has_place = isinstance(given, str) or (given is None and "data" in document)

@@ -135,7 +135,8 @@ class Shape:
     def check(self, document: dict[str, Any]) -> list[Issue]:
         """Return all issues in the order of their locations.
 
-        If there are very many issues, only the first are returned, one more than the number that is listed.
+        If there are more than `MAX_ISSUES` issues, only the first `MAX_ISSUES + 1` are returned, so that the caller
+        can tell that some are missing.
         """
         if self._validator is None:
             return basic_issues(self.name, document, self.basics)

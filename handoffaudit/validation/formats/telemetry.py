@@ -1,4 +1,4 @@
-"""Handoffs that the server read from OpenTelemetry traces: the document that it stores, and its reading."""
+"""Handoffs that the server found in OpenTelemetry traces: the document that the server stores, and its reader."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +58,10 @@ def resembles(document: Document) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How a handoff was found in a trace: the rule, and what was inferred from what, in names and in words."""
+    """The span and the rule that show a handoff in a trace.
+
+    `inferred` maps each inferred field (`source`, `target` or `data`) to a key of `INFERENCE_TEXTS`.
+    """
 
     trace_id: str
     span_id: str
@@ -78,7 +81,7 @@ class Origin:
 
 
 def origin_of(document: Any) -> Origin | None:
-    """Return how the handoff of a document was found in a trace, or None if it was not."""
+    """Return the origin of a handoff that was found in a trace, or None for any other document."""
     if not isinstance(document, dict) or not resembles(document):
         return None
     rule, stated = clean_or_empty(document.get("rule")), obj(document.get("inferred"))

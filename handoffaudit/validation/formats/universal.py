@@ -112,7 +112,7 @@ def _payload(handoff: Document, strangers: dict[str, Any]) -> Any:
 
 
 def _merge_working(working: dict[str, Any], strangers: dict[str, Any]) -> dict[str, Any]:
-    """Return both objects merged; if both have a name, the stranger gets the prefix `handoff.`."""
+    """Return both objects merged. If both have the same name, the name from `strangers` gets the prefix `handoff.`."""
     return {**working, **{name if name not in working else f"handoff.{name}": item for name, item in strangers.items()}}
 
 

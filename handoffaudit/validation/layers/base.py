@@ -1,4 +1,4 @@
-"""The interface of a layer, the handoff under validation that every layer receives, and what callers implement."""
+"""The interfaces of layers and of the services that callers provide, and the subject that every layer receives."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -62,16 +62,16 @@ class LanguageModel(Protocol):
 class History(msgspec.Struct, frozen=True):
     """The earlier handoffs of the trace, as far as the server knows them.
 
-    `derived` is the chain up to and including the source of this handoff, with returns folded (A→B→A becomes one link
-    back at A). `derived_full` is the same chain unfolded. Both are None if no earlier handoff is known.
-    `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
+    `derived` is the chain up to and including the source of this handoff, with returns folded (see `fold_returns` in
+    `handoffaudit.handoffs.lineage`). `derived_full` is the same chain unfolded. Both are None if no earlier handoff is
+    known. `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
 
     `returns` is the number of handoffs on the same route, among the ancestors and this handoff, whose target had the
-    work before. It is 0 if the sender declares a chain.
+    work before. `returns` is 0 if the sender declares a chain.
 
     `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
-    `repeats_received` is that number for the latest earlier handoff to this source. `unknown` holds the handoffs that
-    this handoff names (its parent, the handoff it retries) and that have not arrived.
+    `repeats_received` is the same number for the latest earlier handoff to this source. `unknown` holds the handoffs
+    that this handoff names (its parent, the handoff it retries) and that have not arrived.
     """
 
     derived: tuple[str, ...] | None = None
@@ -108,9 +108,9 @@ class Subject(msgspec.Struct):
     `files` is None if the sender's files cannot be seen. `remediation` is the record of the earlier attempts, None for
     the first attempt. `known_agents` is None if there is no agent registry. `model` is None if the LLM is asked in a
     later run. `sent` is the document as it arrived, None for a document that never arrived, such as a repair candidate.
-    `trace_evidence` is what the tools of the trace had returned by the time of the handoff, as the host captured it,
-    and what declared observers and people brought. `reported` holds the keys of the values that only guessed observers
-    and people brought (`grounding.reported`). `source_role` is None if only this handoff tells the role of its source.
+    `trace_evidence` holds the results of tools that the host captured in the trace before the handoff, and the data
+    from declared observers and people. `reported` holds the keys of the values that only guessed observers and people
+    brought (`grounding.reported`). `source_role` is None if the role must be guessed from this handoff alone.
     """
 
     record: Record
@@ -157,8 +157,8 @@ class AskedLater(Exception):
 class Layer(Protocol):
     """A module of this package with a `name`.
 
-    `check` never raises because of the content of a handoff. It raises `CouldNotRunError` if an external dependency
-    fails.
+    `check` never raises because of the content of a handoff. `check` raises `CouldNotRunError` if an external
+    dependency fails.
     """
 
     @property

@@ -145,7 +145,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def _chains(subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the declared and the derived chain. A handoff that declares no chain has at least its source as chain."""
+    """Return the declared and the derived chain. If none is declared, the derived chain has at least the source."""
     record, derived = subject.record, subject.history.derived
     if not derives_chain(record):
         return record.call_chain, derived
@@ -157,8 +157,8 @@ def check(subject: Subject) -> Iterable[Issue]:
 
     The limits apply to the longer of the declared and the derived chain. Only the declared chain is searched for loops;
     in the derived chain, a return counts only if there is no progress: the same data again, or too many returns without
-    a declared chain (`docs/decisions/0056-derived-chains.md`). If there is an agent registry, the target of a handoff
-    without a chain is looked up, too.
+    a declared chain (`docs/decisions/0056-derived-chains.md`). If there is an agent registry, the target is looked up
+    even if the handoff has no chain.
     """
     if any(_chains(subject)):
         yield from _chain_issues(subject)
@@ -176,7 +176,7 @@ def _chain_issues(subject: Subject) -> Iterable[Issue]:
     to_itself = source == target
     loop = _loop_issues(subject) if declared and not to_itself else ()
     stuck = tuple(_repeats(subject, declares_chain=bool(declared)))
-    # The agents of a derived chain count once: the work may return to them.
+    # Each agent of a derived chain counts once, because the work may return to an agent.
     counted = [at for at, agent in enumerate(shown_chain) if declared or agent not in shown_chain[:at]]
     long = len(counted) > policy.approval_length and not record.user_approved
     subject.findings.chain = ChainFacts(
@@ -311,7 +311,7 @@ def _difference(subject: Subject) -> Iterable[Issue]:
     if history.derived is None or not declared or _agrees(declared, history):
         return
     known = f"{'' if history.derived_complete else '… → '}{format_chain(history.derived)}"
-    # A sender that knows only the last agents hides nothing: the limits apply to the longer chain.
+    # The difference is only a note if the sender knows just the last agents: the limits apply to the longer chain.
     yield make(
         DECLARED_DIFFERS,
         severity=Severity.INFO if history.derived[-len(declared) :] == declared else None,

@@ -117,9 +117,10 @@ _EXACT = 2.0**63
 
 
 def integrity_issues(seal: Seal | None) -> Iterable[Issue]:
-    """Yield a finding if the payload differs from its declared hash, and one if it differs from its declared size.
+    """Yield the findings about a payload that does not match its declared hash or its declared size.
 
-    A value that lost digits when it was read cannot be compared with its hash, so the hash is not checked.
+    If a number of the payload may have lost digits when the document was read, a different hash proves nothing, and
+    neither hash nor size is reported.
     """
     if seal is None:
         return
@@ -146,7 +147,7 @@ def _javascript_compact(value: Any) -> bytes:
     """Return compact JSON with small numbers spelled as in JavaScript: 0.000001 instead of 1e-6."""
     try:
         return orjson.dumps(_with_spelled_numbers(value))
-    # Only values that come from other JSON parsers raise this error.
+    # Only values from other JSON parsers raise this error.
     except TypeError:
         return compact(value)
 
@@ -314,9 +315,10 @@ def _confidence(subject: Subject, places: Places) -> Iterable[Issue]:
 
 
 def _assumed_data(subject: Subject) -> Iterable[Issue]:
-    """Yield a finding if this is the first handoff of its trace, as far as the context shows, with assumed data.
+    """Yield a finding if the data is assumed, and neither the task nor an earlier handoff in the context says so.
 
-    People and tools are not checked, because they bring facts, and neither is an order, which says what to assume.
+    Handoffs from people and tools are not checked, because they bring facts. Orders are not checked, because they may
+    tell the receiver what to assume.
     """
     found = first_assumption(subject.record)
     if found is None or not subject.role.is_worker or is_order(subject.record):

@@ -89,7 +89,7 @@ def _stating(record: Record) -> Iterator[Mapping[str, Any]]:
 
 
 def _amount(place: Mapping[str, Any]) -> float | None:
-    """Return the amount at the top of an object, a number or a text that is one; None if there is none."""
+    """Return the amount at the top of an object, written as a number or as a text; None if there is no amount."""
     given = place.get(_NOTIONAL)
     if isinstance(given, str) and _WRITTEN_AMOUNT.fullmatch(text := given[:100].strip()):
         plain = text.replace(",", "")

@@ -87,14 +87,15 @@ def wrap(validator: object) -> Layer:
 
 @cache
 def installed_layers() -> tuple[Layer, ...]:
-    """Return the layers of the installed packages, ordered by entry point name. They are looked up only once."""
+    """Return the layers of the installed packages, ordered by entry point name. The packages are searched only once."""
     return layers_of(entry_points(group=GROUP))
 
 
 def layers_of(points: Iterable[EntryPoint]) -> tuple[Layer, ...]:
     """Return the layers that the entry points offer, ordered by entry point name.
 
-    Each entry point names a validator, or a callable without arguments that returns a validator.
+    Each entry point names a validator, or a callable without arguments that returns a validator. Raises PluginError if
+    an entry point cannot be loaded or is not a validator, or if two layers have the same name.
     """
     layers: dict[str, Layer] = {}
     for point in sorted(points, key=lambda one: (one.name, one.value)):
@@ -115,7 +116,7 @@ def _load_layer(point: EntryPoint) -> object:
 
 
 def _envelope(subject: Subject, data: dict[str, Any]) -> tuple[Any, Any]:
-    # These pydantic models are imported here, because the layers themselves do without them.
+    # The import is here, because loading pydantic models takes long, and only layers of users need these models.
     from handoffaudit.validation.library.models import EvidenceItem, LLMEnvelope, LLMResult  # noqa: PLC0415
 
     record = subject.record

@@ -92,7 +92,7 @@ class LLMResult(BaseModel):
 class RemediationAction(StrEnum):
     """The action that the library recommends after a validation.
 
-    The action is `accept_with_warnings` even if a passed output has no findings.
+    For a passed output, the action is `accept_with_warnings`, even if the output has no findings.
     """
 
     RETRY = Action.RETRY.value
@@ -190,9 +190,9 @@ class ValidationIssue(BaseModel):
 class ClaimType(StrEnum):
     """The kind of support that a claim of the output has.
 
-    A claim is `cited` if it cites a supplied source, `assumption` if the output lists it under `assumptions` or its
-    text contains the word "assumption", `derived` if it is a number without a citation, and otherwise `uncited`. A
-    claim that cites only sources that were not supplied is `uncited`.
+    A claim is `cited` if it cites a supplied source, `assumption` if the output lists the claim under `assumptions` or
+    the text of the claim contains the word "assumption", `derived` if the claim is a number without a citation, and
+    otherwise `uncited`. A claim that cites only sources that were not supplied is `uncited`.
     """
 
     CITED = ClaimKind.CITED.value

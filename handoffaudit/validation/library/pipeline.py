@@ -109,7 +109,7 @@ class ValidatorLayer:
 
 
 class CritiqueLayer:
-    """The critique in the form of the last engine layer, which receives the score of the layers before it."""
+    """The critique in the form of an engine layer, which runs last: its trigger depends on the score so far."""
 
     name = ValidationLayer.CRITIQUE.value
 
@@ -217,7 +217,7 @@ _HASH_DIGITS = 16
 class ValidationPipeline:
     """A pipeline that runs validators over the parsed output of an LLM.
 
-    `validators` run in their order, and None stands for the shipped ones: schema, evidence and business rules. The
+    `validators` run in their order. None stands for the shipped validators: schema, evidence and business rules. The
     critique runs last, if there is a `critique_validator`. Errors of the layer `schema` skip all later validators. If a
     validator raises an exception, the result has an error `<layer>.could_not_run`, and the other validators still run.
     With a `remediation_engine`, the result has a recommended action.

@@ -35,7 +35,8 @@ from handoffaudit.validation.verdict import engine_layer, library_layer
 
 _OUTPUT = "parsed_output"
 
-# A caller that adds a validator to a pipeline wants its check, even if the shipped policy would skip it.
+# A caller that adds a validator to a pipeline wants the check of that validator, even if the shipped policy would skip
+# the check.
 _ALL_ASKED = TypePolicy("*", evidence=EvidencePolicy.REQUIRED)
 
 
@@ -67,7 +68,7 @@ def subject_of(record: Record, demands: Requirements, **policy: Any) -> Subject:
 
 
 def library_issues(issues: Iterable[Issue]) -> list[ValidationIssue]:
-    """Return the engine's issues as the library's, with paths from the root of the output."""
+    """Return the engine's issues in the form of the library, with paths from the root of the output."""
     return [_library_issue(issue) for issue in issues]
 
 

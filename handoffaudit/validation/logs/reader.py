@@ -30,7 +30,7 @@ _TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9}))? ?(Z|z|UTC|[+-]\d\d(?::?\d\d)?)?", re.ASCII
 )
 
-# The same years as in filters. Beyond them, a shift by half an hour may leave no valid time.
+# Filters support the same years. Near the limits of `datetime`, even a shift by half an hour could be out of range.
 FIRST_YEAR: Final = 1970
 
 LAST_YEAR: Final = 9000

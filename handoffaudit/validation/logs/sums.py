@@ -34,7 +34,8 @@ OLDER_REASONS: Final = {found: str(reason or "") for found, reason in OLDER_FOUN
 # Hour in UTC, agent, phase, runtime, source, reason, fallback; an unknown value is empty.
 HealthKey = tuple[datetime, str, str, str, str, str, str]
 
-# Hour in UTC, kind, event (a health line's reason), level, component (its agent; a trace line's phase).
+# Hour in UTC, kind, event, level, component. The event of a health line is its reason, and the component its agent. The
+# component of a trace line is its phase.
 LineKey = tuple[datetime, str, str, str, str]
 
 
@@ -91,7 +92,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Tally:
-    """The sum of some lines.
+    """The counts of some lines, and the names that occur in the lines.
 
     Blank lines are not counted, and bad lines have no key. `first_at` and `last_at` are the first and the last time,
     to the minute. The sets hold the names that occur in any line, and `runs` the runs of health lines. Several texts

@@ -28,7 +28,7 @@ from handoffaudit.validation.logs.sums import (
 
 
 def tally(text: bytes, counts: Counts | None = None) -> Tally:
-    """Return the sum of the lines of a text. If `counts` is given, add the counts to it."""
+    """Return the tally of the lines of a text. If `counts` is given, add the counts of the text to `counts`."""
     made = Tally(counts or Counts())
     plain = text.replace(b"\r\n", b"\n") if b"\r" in text else text
     lines = _decode(plain, made)
@@ -108,7 +108,7 @@ _Found = list[tuple[str, ...]]
 def _match_lines(pattern: re.Pattern[str], lines: list[str], made: Tally, stamp: Callable[[Any], Any]) -> _Found:
     """Return the groups of all lines that match the pattern and whose `stamp` is a valid time.
 
-    The other lines are parsed one by one.
+    All other lines are parsed one by one and added to `made`.
     """
     found: _Found = pattern.findall("\n".join(lines))
     if len(found) != len(lines) or not all(minute_of(*one) for one in set(map(stamp, found))):

@@ -1,4 +1,4 @@
-"""Questions of the semantic and the critique layer: is the data supported, the objective met, and the output good."""
+"""Questions of the LLM layers: whether the data is supported, the objective is met, and the output is good."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

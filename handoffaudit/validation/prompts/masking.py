@@ -141,7 +141,7 @@ def _under_distinct_keys(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     number = 1
     for key, value in entries:
         name = key
-        # A sender may have keys that look like the numbered ones.
+        # A sender may have keys that look like numbered keys.
         while name in kept:
             number += 1
             name = f"{key} {number}"

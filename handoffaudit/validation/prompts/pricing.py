@@ -33,7 +33,7 @@ class Price:
 
 
 # List prices of Anthropic's own service, November 2026, by a part of the LLM's name; the first part that matches
-# counts. Some LLMs charge more for a prompt of over 100,000 tokens; no prompt that is sent here is that long.
+# counts. Some LLMs cost more for a prompt of over 100,000 tokens, but the product never sends such a long prompt.
 SHIPPED: Final[Mapping[str, Price]] = MappingProxyType(
     {
         "haiku-5-5": Price(0.10, 0.50, 0.01),

@@ -72,8 +72,8 @@ class Question:
     def digest(self) -> str:
         """Return a hash that is equal for two questions with the same text.
 
-        The version of a prompt counts through its words: a table of prompts that is saved again without a change causes
-        no new questions.
+        The hash does not include the name and the version of the prompt, so that a new version with the same words
+        causes no new questions.
         """
         sent = [self.instructions, self.content, self.schema, self.max_tokens]
         # Escape non-ASCII characters: a text that was cut within a character is not valid UTF-8.
@@ -107,8 +107,8 @@ class MalformedAnswer(ValueError):
 class Unavailable(Exception):
     """Raised when no usable answer came.
 
-    `detail` is one sentence for the readers of the verdict; `retry_after` is in seconds, where the service named a
-    time; `status` is the HTTP status of the service.
+    `detail` is one sentence for the readers of the verdict. `retry_after` is in seconds, or None if the service named
+    no time. `status` is the HTTP status of the service, or None if the service did not answer.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ def parse_answer(text: object) -> dict[str, Any]:
 
 
 def _out_of_fence(text: str) -> str:
-    """Return the content of a code fence where the text is nothing but the fence, else the text."""
+    """Return the content of the code fence if the text consists of one fence, and else the unchanged text."""
     first, line_end, rest = text.partition("\n")
     language = first.removeprefix(_FENCE).strip()
     fenced = first.startswith(_FENCE) and line_end and rest.endswith(_FENCE)
@@ -204,9 +204,9 @@ LONGEST_PART = 10_000
 
 TRUNCATED = "[truncated]"
 
-# Three kinds of text are escaped: characters that open a tag or look like one that does; characters that a reader does
-# not see, such as text direction marks and zero-width characters; and the words at which Claude declines to answer for
-# test purposes, since an agent could pass by writing them.
+# Three kinds of text are escaped: `<` and characters that look like `<`; characters that a reader does not see, such as
+# text direction marks and zero-width characters; and the test string that makes Claude decline to answer, because an
+# agent could avoid the check by writing this string.
 _ESCAPED = re.compile(
     "(?<=ANTHROPIC)_(?=MAGIC_STRING)|[<\uff1c\ufe64\u2039\u2329\u27e8\u3008\u276e\u02c2\u1438\u276c\u29fc"
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -226,7 +226,7 @@ def cut_part(text: str, limit: int = LONGEST_PART) -> str:
 def is_cut(content: str) -> bool:
     """Return whether a part between tags was cut.
 
-    No text can imitate the mark: JSON ends with another character.
+    No document can imitate the mark, because compact JSON never ends with these characters.
     """
     return f"{TRUNCATED}\n</" in content
 
@@ -234,8 +234,8 @@ def is_cut(content: str) -> bool:
 def fence(tag: str, text: str) -> str:
     """Return `text` between tags.
 
-    No text can close the tags: its own `<` is written as a JSON escape, and so are characters that look like `<`,
-    characters that a reader does not see, and the words that would keep the LLM from answering.
+    No text can close the tags: each `<` in `text` is written as a JSON escape, and so are characters that look like
+    `<`, characters that a reader does not see, and the test string that keeps Claude from answering.
     """
     return f"<{tag}>\n{_ESCAPED.sub(_escape, text)}\n</{tag}>"
 

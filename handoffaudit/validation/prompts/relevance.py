@@ -1,4 +1,4 @@
-"""The parts of a long context that go into a question: those that share the most words with the data."""
+"""The selection of the parts of a long context for a question: the parts that share the most words with the data."""
 
 import re
 from typing import Any
@@ -37,8 +37,8 @@ def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
     """Return the context as text of at most `limit` characters.
 
     A longer context is reduced to the parts that share the most words and numbers with the data. A mark at the end
-    shows the cut. Parts are the fields of an object, the entries of a list and the paragraphs
-    of a text, each on its own level.
+    shows the cut. Parts are the fields of an object, the entries of a list and the paragraphs of a text. Only parts of
+    the same level compete.
     """
     if _size(context) <= limit:
         return as_text(context, limit)
@@ -106,7 +106,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _bundles(parts: list[Any]) -> list[list[Any]]:
-    """Return bundles of neighbouring parts, at most as many as are compared."""
+    """Return bundles of neighbouring parts, at most `_MOST_PARTS` bundles."""
     each = -(-len(parts) // _MOST_PARTS) or 1
     return [parts[start : start + each] for start in range(0, len(parts), each)]
 

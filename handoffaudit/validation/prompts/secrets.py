@@ -33,7 +33,7 @@ _HEAD = r"""
 # One of these characters follows every name.
 _SIGNS = (":", "=", " ", "\t", "\uff1a")
 
-# Only the beginning of a value is judged, because a hostile text could make the same characters be read many times.
+# Only the beginning of a value is judged. Otherwise, a hostile text could cause many reads of the same characters.
 _JUDGED = 100
 
 _LONGEST_QUOTED = 4000
@@ -182,8 +182,8 @@ def _has_digit(run: str) -> bool:
 class Look:
     """The form of a kind of key.
 
-    `starts` are fixed texts that the key may begin with; `pattern` is matched at the position of such a text, or `back`
-    characters before it. If the pattern has a group, the group is the secret.
+    `starts` are fixed texts that the key may begin with. `pattern` is matched at the position of such a text, or `back`
+    characters before that position. If the pattern has a group, the group is the secret.
     """
 
     starts: tuple[str, ...]
@@ -203,7 +203,7 @@ _DIGIT_AHEAD = r"(?=[\w-]{0,60}\d)"
 _HEX = r"[0-9a-fA-F]"
 
 LOOKS: Final = (
-    # Private keys: the whole key, or the available part of one that is cut off.
+    # Private keys: the whole key, or the available part of a key that is cut off.
     Look(
         ("-----BEGIN ",),
         r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
@@ -302,7 +302,7 @@ def mask_text(text: str) -> str:
     """Return the text with a mark in place of each secret."""
     for _ in range(_MOST_PASSES):
         before, text = text, _mask_once(text)
-        # A secret directly after another one is recognised only after the first one is masked.
+        # A secret directly after another secret is recognised only after the first secret is masked.
         if text == before or not _GLUED.search(text):
             break
     return text
@@ -323,7 +323,7 @@ def _mask_once(text: str) -> str:
 
 
 def _runs(text: str) -> str:
-    """Return the long words of a long text. Most kinds of keys can occur only in these."""
+    """Return only the long words of a long text, because most kinds of keys are long words. Keep other texts whole."""
     return "\n".join(_LONG_RUN.findall(text)) if len(text) > _LONG else text
 
 

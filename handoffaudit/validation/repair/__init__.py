@@ -1,6 +1,6 @@
 """The repair of a rejected document: three tries, each with a judged candidate, and then a person has to decide.
 
-This package does not apply a candidate. Its caller decides.
+This package does not apply a candidate. The caller decides whether to apply a candidate.
 """
 
 import re
@@ -45,8 +45,8 @@ class RepairStatus(StrEnum):
 class Attempt:
     """One try: its candidate, all changes since the document that arrived, and the verdict on the candidate.
 
-    `note` says why the try had nothing to do, or how it missed its goal. `is_idle` is true if the try had nothing to
-    do, so its candidate is the previous one.
+    `note` says why the try had nothing to do, or how the try missed its goal. `is_idle` is true if the try had nothing
+    to do, so its candidate is the previous candidate.
     """
 
     number: int
@@ -66,8 +66,8 @@ class Attempt:
 class Repair:
     """The result of a repair.
 
-    `repaired` is the attempt to offer: the first one without errors whose quality score is not lower than before. If
-    there is no such attempt, `why` says what to do.
+    `repaired` is the attempt to offer: the first attempt without errors whose quality score is not lower than before.
+    If there is no such attempt, `why` says what to do.
     """
 
     status: RepairStatus
@@ -104,14 +104,14 @@ def _attempt_dict(attempt: Attempt) -> dict[str, Any]:
 
 
 def budget_of(policy: TypePolicy, counter: TokenCounter, format_name: str = "") -> Budget:
-    """Return the budget of a type in a format. Its chain length keeps long chains subject to approval."""
+    """Return the budget of a type in a format. A chain that is cut to the budget's length still needs approval."""
     return Budget(policy.budget_of(format_name), counter, max(policy.recommended_length, policy.approval_length + 1))
 
 
 class DefaultsAndHints:
     """The try that adds defaults for missing fields and follows every hint that needs no person.
 
-    It also fixes new findings that these changes reveal, in at most five rounds.
+    The try also fixes new findings that these changes reveal, in at most five rounds.
     """
 
     name = "defaults and hints"
@@ -182,7 +182,7 @@ TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
 def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[Try]:
     """Return the three tries for one repair with an LLM.
 
-    The LLM replaces the first try after the hints that has nothing to do.
+    Of the two tries after the hints, the LLM replaces the first try that has nothing to do.
     """
     hints, *others = TRIES
     author = Author(model, prompt)
@@ -190,7 +190,7 @@ def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[T
 
 
 def is_left_to_model(result: Repair, form: str) -> bool:
-    """Return whether the rules left a try idle and errors that an LLM might fix."""
+    """Return whether a try after the hints had nothing to do, and errors are left that an LLM might fix."""
     if result.status is not RepairStatus.ESCALATED or not any(attempt.is_idle for attempt in result.attempts[1:]):
         return False
     last = result.attempts[-1]
@@ -200,7 +200,7 @@ def is_left_to_model(result: Repair, form: str) -> bool:
 def repair(
     document: object, verdict: Verdict, form: str, *, judge: Judge, means: Means, tries: Sequence[Try] = TRIES
 ) -> Repair:
-    """Return the candidates for `document`, up to the first one without errors.
+    """Return the candidates for `document`, up to the first candidate without errors.
 
     `verdict` is the verdict on `document`; `form` is the name of its format, or empty if the format is unknown. Each
     try continues from the previous candidate. The document itself is never changed, and the result never offers a
@@ -261,7 +261,7 @@ __all__ = [
 
 
 def check_inside(path: str) -> None:
-    """Raise `PermissionError` for a session file in a folder that leads upwards, in the notation of any system."""
+    """Raise `PermissionError` for a session file whose path contains the part `..`, with `/` or `\\` as separator."""
     if ".." in re.split(r"[/\\]", path):
         folder = path.removesuffix(f"/{SESSION_FILE}")
         raise PermissionError(0, f"{folder} leads outside its folder")
@@ -271,7 +271,8 @@ def check_inside(path: str) -> None:
 class HeldFiles:
     """A `FileStore` in memory, for callers that return the files beside the candidate.
 
-    It refuses the paths that `handoffaudit repair` refuses, because the receiver of the response writes the file.
+    The store refuses the paths that `handoffaudit repair` refuses, because the receiver of the response writes the
+    files.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)

@@ -126,13 +126,13 @@ class LostSecretError(Exception):
 def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
     """Return `answer` with the values of `before` in place of the masks in `masked`, the copy that the LLM received.
 
-    A value is restored at its own place, or among the entries of its list. Raises `LostSecretError` if a mask is
-    left, because a moved secret cannot be assigned safely.
+    A value is restored at its own place, and an unchanged entry of a list at any position in the list. Raises
+    `LostSecretError` if a mask is left, because a moved secret cannot be assigned safely.
     """
     if same(answer, masked):
         return before
     if isinstance(answer, dict) and isinstance(masked, dict):
-        # If a secret is a key, the masked key does not identify it.
+        # A masked key does not identify the original key.
         _free_of_masks(dict.fromkeys(answer))
         return {key: restore_secrets(value, masked.get(key), before.get(key)) for key, value in answer.items()}
     if isinstance(answer, list) and isinstance(masked, list):
@@ -257,7 +257,7 @@ class OrModel:
 
 
 def _hide_secrets(issues: Iterable[Issue], document: Document) -> list[Issue]:
-    """Return the issues, without the message and hint of those that may quote a secret."""
+    """Return the issues. An issue that may quote a secret is returned without its message and hint."""
     masked = mask_secrets(document)
     return [_without_words(one) if _is_masked(one, document, masked) else one for one in issues]
 
@@ -293,7 +293,8 @@ def _read(answer: Answer, before: Document, form: str) -> Document | None:
     document = answer.value
     if not isinstance(document, dict) or deeper_than(document, MAX_DEPTH):
         return None
-    # If only the submission names the format, the document is not recognised before the repair, either.
+    # A document whose format only the submission names is not recognised before the repair. Accept such a document
+    # without a comparison.
     if _format(before) == form != _format(document):
         return None
     found: Document = restore_secrets(document, mask_secrets(before), before)

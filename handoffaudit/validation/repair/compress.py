@@ -234,7 +234,7 @@ class _Press:
 
 
 def cut_chain(chain: list[Any], length: int, kept: Sequence[Any] = ()) -> list[Any]:
-    """Return a chain of at most `length` entries. One of them states the number of removed entries.
+    """Return a chain of at most `length` entries, with an entry that states the number of removed agents.
 
     Both ends stay. If the middle contains an agent of `kept`, the whole chain stays, so that a loop does not vanish.
 

@@ -35,8 +35,7 @@ def remove_field(document: Any, location: Location) -> Any:
     """Return the document without the field at `location`, which must exist."""
 
     def drop(holder: Any) -> Any:
-        # Copy and delete instead of rebuilding: many of a hundred thousand fields may be removed one
-        # by one.
+        # Copy and delete instead of rebuilding, which is slower: thousands of fields may be removed one by one.
         rest = dict(holder)
         del rest[location[-1]]
         return rest
@@ -195,7 +194,7 @@ _READ = 8000
 # A full stop ends a sentence only before white space without a lower-case letter after it, unlike in "3.5" or "e.g. x".
 _SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s+[^\sa-z])|[\u3002\uff01\uff1f]|\n\s*\n")
 
-# A run of marks is tried from its beginning only, so that a long run takes linear time.
+# A match begins only at the first mark of a run, so that a long run takes linear time.
 _BREAK = re.compile(r"(?<![.,;:!?()\[\]{}\"])[.,;:!?()\[\]{}\"\n\r]+(?:\s|$)|\s[-\u2013\u2014]\s")
 
 _WORD = re.compile(r"[^\s.,;:!?()\[\]{}\"]+(?:[.,:][^\s.,;:!?()\[\]{}\"]+)*")
@@ -225,7 +224,7 @@ def cut(text: str, most: int) -> str:
 def whole_sentences(text: str, fits: Callable[[str], bool]) -> str:
     """Return as many whole sentences from the start as fit, followed by `...`.
 
-    If the first sentence does not fit, return the words of it that fit. If no word fits, return only the mark.
+    If the first sentence does not fit, return as many of its words as fit. If no word fits, return only the mark.
     """
     if fits(text):
         return text
@@ -238,7 +237,7 @@ def within(most: int) -> Callable[[str], bool]:
 
 
 def _longest(text: str, ends: list[int], fits: Callable[[str], bool], joint: str) -> str | None:
-    """Return the longest fitting beginning, found by bisection, or None if none fits."""
+    """Return the longest beginning that fits, found by bisection, or None if no beginning fits."""
     best, low, high = None, 0, len(ends)
     while low < high:
         middle = (low + high) // 2
@@ -318,7 +317,7 @@ class Means:
     """The means of a repair.
 
     `new_id` makes UUIDs of version 4. `known` are values that the caller knows better than the sender, such as the
-    tenant. `store`, if given, writes files beside the sender's.
+    tenant. `store`, if given, writes files beside the sender's files.
     """
 
     budget: Budget
@@ -331,7 +330,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A draft with its hash, size and token count recomputed, and the verdict on it."""
+    """A draft with its hash, size and token count recomputed, and the verdict on the resulting document."""
 
     document: Document
     changes: tuple[Change, ...]
@@ -360,7 +359,7 @@ class Work:
 
 
 class Try(Protocol):
-    """One way to fix a document. It returns a changed draft, or the given draft if there is nothing to do.
+    """One way to fix a document. A try returns a changed draft, or the given draft if there is nothing to do.
 
     `idle` returns a sentence that says why there is nothing to do.
     """

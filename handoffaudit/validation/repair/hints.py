@@ -138,7 +138,7 @@ def _bad_format(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 
 
 def _too_long(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Cut a text to its limit. Names and ids are not cut, because two of them might become equal."""
+    """Cut a text to its limit. Names and ids are not cut, because two names might become equal."""
     value, limit = draft.value(issue.location), issue.metadata.get("cut")
     if not isinstance(value, str) or not isinstance(limit, int):
         return None
@@ -154,7 +154,7 @@ def _unknown(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 
 
 def _is_similar(name: str, known: str) -> bool:
-    """Return whether two names are similar enough to rename one without asking.
+    """Return whether two names are similar enough to rename a field without asking.
 
     The limit is higher than for a hint, because a person reads a hint before following it: "extra" is not "meta".
     """
@@ -164,7 +164,7 @@ def _is_similar(name: str, known: str) -> bool:
 def _source_not_in_chain(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     """Correct the spelling of the source's entry, or else append the source.
 
-    An entry counts as the source's if it differs only in case and punctuation.
+    An entry counts as the source's entry if the two names differ only in case and punctuation.
     """
     chain, source = draft.value(issue.location), draft.value(_SOURCES.get(issue.location, ()))
     if not isinstance(chain, list) or not isinstance(source, str):

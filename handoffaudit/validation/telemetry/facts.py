@@ -1,6 +1,6 @@
 """The facts of a span that the rules need. Everything else in a span, such as its prompts, is left out.
 
-Names of attributes differ by instrumentation, so a table gives each known name its role.
+Names of attributes differ by instrumentation, so a table maps each known name to a role.
 """
 
 import re
@@ -14,22 +14,26 @@ import msgspec
 from handoffaudit.validation.telemetry import outputs
 from handoffaudit.validation.text import MAX_TEXT, clean, storable
 
-# The characters of one text: the arguments or the result of a tool, and the output of an LLM or of a node.
+# The most characters of one text: the arguments or the result of a tool, or the output of an LLM or a node.
 MOST_TEXT: Final = 64 * 1024
 _MOST_GOTO: Final = 20
 _DEEPEST: Final = 32
 
 
 class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The facts of one span; an empty text for a fact that the span does not state.
+    """The facts of one span. A text is empty if the span does not state the fact.
 
-    `kind` is agent, tool, llm, handoff or node. `agent` is the name that the span gives itself. `source` and `target`
-    are stated by attributes of a handoff. `description` is that of a tool. `arguments` and `result` are JSON or text.
-    `stated` is all that the span says about the arguments of a tool, and empty if that is the same or if it is too long
-    to be read (`is_cut`). `said` and `calls` are the output of an LLM: its text, and its tool calls with name and
-    arguments. `actor`, `destination` and `namespace` are LangChain's metadata. `goto` are the nodes that a node goes
-    to. If the output of the node says so (`is_command`), `update` is what it hands them, and `to_parent` says that they
-    are in the graph above. `current` is the agent that the state of the run names as the current one.
+    `kind` is `agent`, `tool`, `llm`, `handoff` or `node`. `agent` is the agent of the span. `source` and `target` are
+    the ends of a handoff. `caller` called the agent, and `returns` tells whether the work goes back to the caller.
+
+    `tool`, `description`, `call_id`, `arguments` and `result` describe a tool call; the last two are JSON or text.
+    `named` is the agent that an attribute of the tool names. `stated` is all that the span says about the arguments, or
+    empty if `arguments` says the same or the text is too long (`is_cut`). `said` and `calls` are the output of an LLM:
+    its text, and the name and arguments of each tool call.
+
+    `actor`, `destination` and `namespace` are LangChain's metadata. `goto` lists the next nodes after a node. If the
+    output of the node is a command (`is_command`), `update` is the data for these nodes, and `to_parent` says that the
+    nodes are in the parent graph. `current` is the current agent in the state of the run.
     """
 
     kind: str = ""
@@ -62,7 +66,7 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
 class Span:
     """A span with its facts. Ids are in hexadecimal digits, times in nanoseconds since 1970.
 
-    `sender` is the number of the key that sent the span.
+    `sender` is the number of the API key that sent the span.
     """
 
     trace_id: str
@@ -77,10 +81,10 @@ class Span:
 
 
 class Refused(Exception):
-    """A span that cannot be taken. The sender sees the text."""
+    """Raised for a span that cannot be accepted. The sender sees the message."""
 
 
-# Exact names of attributes. Where several attributes have one role, the first in this table counts.
+# Exact names of attributes. If several attributes of a span have the same role, the first in this table counts.
 _ROLES: Final[dict[str, str]] = {
     "gen_ai.operation.name": "operation",
     "openinference.span.kind": "kind",
@@ -131,13 +135,13 @@ _ROLES: Final[dict[str, str]] = {
     "langfuse.session.id": "session",
     "thread_id": "thread",
     "session_id": "session",
-    # In the events of a span.
+    # Attributes of the events of a span.
     "content": "content",
     "message": "message",
 }
-# Money and files are transferred, too, so that word needs an agent beside it.
+# Money and files are transferred, too, so the word `transfer` counts only below a prefix such as `gen_ai.` or `agent.`.
 _HANDING: Final = r"(?:(?:^|\.)hand_?off|^(?:gen_ai\.|agent\.|(?:.+\.)?agent\.)(?:.+\.)?transfer)"
-# The ends of names that instrumentations put below a prefix of their own.
+# Patterns for names that instrumentations put below a prefix of their own.
 _ENDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(_HANDING + r"[._](?:to|target|destination)(?:[._]?agent)?(?:[._]name)?$"), "target"),
     (re.compile(_HANDING + r"[._](?:from|source)(?:[._]?agent)?(?:[._]name)?$"), "source"),
@@ -164,7 +168,8 @@ _AGENT_TITLE: Final = re.compile(r"^(?:invoke_agent (.+)|(.+)\.(?:run|arun|invok
 _UNKNOWN: Final = frozenset({"", "unknown", "none", "null"})
 
 
-# Nearly no other name has one of these words, so that unknown names cost little.
+# Every name that matches a pattern of `_ENDS` contains one of these words. Nearly no other name does, so the lookup of
+# unknown names is cheap.
 _WORDS: Final = re.compile(
     "hand_?off|transfer|agent|goto|_id$|langgraph|workflow|member|coworker|recip|assign|output|comp"
 )
@@ -178,7 +183,7 @@ def _role_of(key: str) -> str:
 
 
 class Roles:
-    """The attributes of one span by role; only those that are asked for are decoded."""
+    """The attributes of one span by role. An attribute is decoded only on request."""
 
     def __init__(self, attributes: Iterable[tuple[str, Any]], decode: Callable[[Any, int], Any]) -> None:
         self._decode = decode
@@ -189,7 +194,7 @@ class Roles:
             if role == "flat":
                 self.flat.append((key, value))
             elif role and (role not in self._found or key in _ROLES):
-                # The first exact name of the table counts, and then the first of the others.
+                # Exact names take precedence, in the order of the table. Of other names, the first attribute counts.
                 before = self._found.get(role)
                 if before is None or _ORDER.get(key, 99) < before[0]:
                     self._found[role] = (_ORDER.get(key, 99), value)
@@ -206,7 +211,7 @@ class Roles:
         return role in self._found
 
     def outputs(self) -> Iterator[tuple[str, str]]:
-        """Yield the flat attributes of messages that an LLM wrote, which are texts."""
+        """Yield the name and the text of each flat attribute of an LLM's output messages."""
         for key, raw in self.flat:
             value = self._decode(raw, 1)
             if isinstance(value, str):
@@ -217,7 +222,7 @@ _ORDER: Final = {key: position for position, key in enumerate(_ROLES)}
 
 
 def read_facts(name: str, roles: Roles, events: Iterable[tuple[str, Roles]]) -> tuple[Facts, str]:
-    """Return the facts of a span and its conversation. Raise `Refused` if a name in it is too long."""
+    """Return the facts of a span, and the id of its conversation. Raises `Refused` if an agent's name is too long."""
     facts = Facts(kind=_kind_of(name, roles))
     metadata = outputs.parse(roles.text("metadata")) if roles.has("metadata") else None
     said = metadata if isinstance(metadata, dict) else {}
@@ -233,7 +238,7 @@ def read_facts(name: str, roles: Roles, events: Iterable[tuple[str, Roles]]) -> 
 
 
 def _kind_of(name: str, roles: Roles) -> str:
-    """Return the first kind whose signs the span has."""
+    """Return the first kind in the table whose sign the span has, or an empty text."""
     stated = {roles.text(role).lower() for role in ("operation", "kind", "observation")}
     is_named = name[:1] in "hH" and _TITLE.match(name) is not None
     is_agent = name == "agent run" or (name.startswith("ai.") and roles.has("function"))
@@ -251,7 +256,7 @@ def _kind_of(name: str, roles: Roles) -> str:
 
 
 def _agent_of(name: str, kind: str, roles: Roles) -> str:
-    """Return the name that the span gives to its agent. The name of the span is one for some instrumentations only."""
+    """Return the name of the span's agent. Some instrumentations write this name only into the name of the span."""
     found = roles.text("agent")
     if not found and kind == "agent":
         title = _AGENT_TITLE.match(name)
@@ -261,7 +266,7 @@ def _agent_of(name: str, kind: str, roles: Roles) -> str:
 
 
 def _read_handoff(name: str, facts: Facts, roles: Roles) -> None:
-    """Set the ends that attributes of a handoff state, or the name of its span."""
+    """Set the source and the target of a handoff, from attributes or from the name of the span."""
     source, target = _known(roles.text("source")), _known(roles.text("target"))
     if facts.kind == "handoff" and not target:
         title = _TITLE.match(name)
@@ -282,7 +287,7 @@ def _read_tool(name: str, facts: Facts, roles: Roles, events: list[tuple[str, Ro
     stated = roles.text("tool") or roles.text("node")
     stated = stated or name.removeprefix("execute_tool ").removesuffix(".run")
     facts.tool = _short(stated)
-    # Only the few words that describe a handoff count.
+    # A long description is dropped, because the descriptions of handoff tools are short.
     facts.description = _short(roles.text("description"))
     facts.call_id = _short(roles.text("call_id"))
     facts.named = _name(roles.text("named"), "the target of a handoff")
@@ -299,7 +304,7 @@ def _read_tool(name: str, facts: Facts, roles: Roles, events: list[tuple[str, Ro
 
 
 def _set_stated(facts: Facts, stated: list[Any], arguments: object) -> None:
-    """Set what the span says about the arguments, which a result must not repeat to be evidence."""
+    """Set all that the span says about the arguments: values that the result only repeats are not evidence."""
     if facts.kind != "tool" or not facts.result or not stated:
         return
     is_more = stated != [arguments]
@@ -327,7 +332,7 @@ def _read_node(_: str, facts: Facts, roles: Roles, __: list[tuple[str, Roles]]) 
 
 
 def _read_goto(facts: Facts, roles: Roles) -> None:
-    """Set where a node goes next, as its output says. A tool can say it, too."""
+    """Set the next nodes from an attribute, or from the output of a node or a tool."""
     if roles.has("goto"):
         stated = roles.text("goto")
         nodes = outputs.parse(stated) if stated.startswith("[") else stated
@@ -359,12 +364,12 @@ def _known(value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """Return a text that can be a name, and an empty text for JSON and for long texts."""
+    """Return the text if it can be a name. Return an empty text for JSON and for long texts."""
     return value if len(value) <= MAX_TEXT and value[:1] not in ("{", "[", '"') else ""
 
 
 def _name(value: object, what: str) -> str:
-    """Return the name of an agent. A name that is too long is refused, because a part of it is another name."""
+    """Return the name of an agent. Raises `Refused` for a long name, because a shortened name would be another name."""
     if not isinstance(value, str):
         return ""
     if len(value) > MAX_TEXT:
@@ -373,7 +378,7 @@ def _name(value: object, what: str) -> str:
 
 
 def _short(value: object) -> str:
-    """Return an id or a name, and an empty text if it is too long to be one."""
+    """Return an id or a name. Return an empty text for other types, long texts and texts that cannot be stored."""
     return value if isinstance(value, str) and len(value) <= MAX_TEXT and storable(value) else ""
 
 

@@ -1,6 +1,6 @@
-"""The rules that find handoffs in the spans of a trace, as one table in the order in which they count.
+"""The rules that find handoffs in the spans of a trace, as one table in order of precedence.
 
-They know attributes and shapes, and no framework.
+The rules read attributes and the shape of the trace, and do not depend on a framework.
 """
 
 import re
@@ -16,7 +16,7 @@ from handoffaudit.validation.telemetry.trees import Tree, namespace_of, slug
 
 HANDOFF: Final = "handoff"
 DELEGATION: Final = "delegation"
-# The name of an agent that has none: the main thread of a run.
+# The name for the main thread of a run, which has no agent name.
 MAIN: Final = "main"
 
 
@@ -24,8 +24,9 @@ MAIN: Final = "main"
 class Found:
     """A handoff that a rule found at a span.
 
-    `inferred` says for source, target and data from what each was inferred, if the span does not state it. `is_settled`
-    says that no later span can change the handoff, and `is_open` that a span which is still missing probably will.
+    `inferred` maps `source`, `target` and `data` to a key of `INFERENCE_TEXTS`, if the span does not state them.
+    `is_settled` is true if no later span can change the handoff. `is_open` is true if a span that has not arrived yet
+    will probably change the handoff.
     """
 
     rule: str
@@ -41,7 +42,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A way to find handoffs: `text` says it to people."""
+    """A way to find handoffs. `text` describes the rule to people."""
 
     name: str
     text: str
@@ -93,7 +94,7 @@ def _by_tool(tree: Tree, span: Span) -> Iterator[Found]:
 
 
 def _target_of_transfer(tree: Tree, span: Span, written: str) -> str:
-    """Return the agent in the name of a tool if the agent is in the trace, or if the span says that it hands over.
+    """Return the agent in a tool's name if the agent is in the trace, or if the span says that the tool hands over.
 
     Money is transferred with tools named `transfer_to_savings`, so the name of the tool alone is not proof.
     """
@@ -106,7 +107,7 @@ def _target_of_transfer(tree: Tree, span: Span, written: str) -> str:
 
 
 def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
-    """Return the agent that gets a task. Such tools have names that others have as well, so it must be stated."""
+    """Return the agent that gets a task. Other tools have such names, too, so the trace must name the agent."""
     given = _HANDING_OUT.search(tool)
     if given and given[1] not in _GENERIC:
         return tree.names.get(given[1], "")
@@ -114,7 +115,7 @@ def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
 
 
 def _named_target(tree: Tree, span: Span) -> str:
-    """Return the agent that the arguments of a generic tool name, or an attribute."""
+    """Return the agent that the arguments or an attribute of a generic tool name."""
     return tree.name_of(trees.target_in(span.facts.arguments) or span.facts.named)
 
 
@@ -127,7 +128,7 @@ def _by_goto(tree: Tree, span: Span) -> Iterator[Found]:
     otherwise = span.name if facts.is_command and facts.kind == "node" else ""
     source = (nodes[-2] if facts.to_parent and len(nodes) > 1 else nodes[0]) if nodes else otherwise
     for target in facts.goto:
-        # A node inside an agent goes to other parts of the same agent.
+        # A node inside an agent goes to other parts of the same agent, which is no handoff.
         is_inside = len(nodes) > 1 and not facts.to_parent and slug(target) not in tree.names
         if slug(target) != slug(source) and not is_inside:
             yield Found("goto", span, source, target)
@@ -159,7 +160,10 @@ INFERENCE_TEXTS: Final = {
 
 
 def acting_agent(tree: Tree, span: Span, *, own: bool = True) -> str:
-    """Return the agent that acts in a span: the nearest agent above it, or the agent that a tool above it called."""
+    """Return the acting agent of a span: the nearest agent above, or the agent that a tool above called.
+
+    With `own`, the agent that the span names is the last resort.
+    """
 
     def decide(one: Span, above: str | None) -> str:
         if one.facts.kind == "agent" and one.facts.agent:
@@ -173,12 +177,12 @@ def acting_agent(tree: Tree, span: Span, *, own: bool = True) -> str:
 
 
 def find_handoffs(spans: Iterable[Span]) -> list[Found]:
-    """Return the handoffs that happened in the spans, in the order of their times, as far as both ends are known."""
+    """Return the handoffs in the spans whose source and target are known, in order of time."""
     return find_in(Tree(spans))
 
 
 def find_in(tree: Tree) -> list[Found]:
-    """Return the handoffs that happened in the spans of a tree."""
+    """Return the handoffs in the spans of a tree whose source and target are known, in order of time."""
     candidates = [found for span in tree.spans for found in _first(tree, span)]
     _infer_targets(tree, candidates)
     kept = _without_repetitions(tree, candidates)
@@ -190,10 +194,9 @@ def find_in(tree: Tree) -> list[Found]:
 
 
 def list_calls(tree: Tree, found: Sequence[Found], ranks: Mapping[int, int]) -> list[Span]:
-    """Return the spans of tools that returned something, those of the worst rank first, and each rank in order of time.
+    """Return the spans of tools with a result: the worst rank first, and each rank in order of time.
 
-    `ranks` has the rank of each sender, 0 for the best. What senders of a worse rank say leaves out no call of a better
-    one.
+    `ranks` maps each sender to its rank, 0 for the best. Spans of a worse rank never exclude a call of a better rank.
     """
     used = sorted({ranks[span.sender] for span in tree.spans if span.sender in ranks}, reverse=True)
     calls: list[Span] = []
@@ -206,9 +209,9 @@ def list_calls(tree: Tree, found: Sequence[Found], ranks: Mapping[int, int]) -> 
 
 
 def _calls_in(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:
-    """Yield the spans of tools that returned something.
+    """Yield the spans of tools with a result.
 
-    Handoffs are not tool calls, and what an LLM or an agent below a tool says is not evidence.
+    Handoffs are not tool calls. The result of a tool with an LLM or an agent below is not evidence.
     """
     left_out = {(one.span.trace_id, one.span.span_id) for one in found}
     for span in tree.spans:
@@ -217,18 +220,18 @@ def _calls_in(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:
     below = {(one.trace_id, one.parent_id) for one in tree.spans if one.facts.kind == "tool"}
     for span in tree.spans:
         key = span.trace_id, span.span_id
-        # Two instrumentations may write one call: the inner span is nearest to the tool.
+        # If two instrumentations record the same call, the inner span counts, because it is nearest to the tool.
         if span.facts.kind == "tool" and span.facts.result and key not in left_out and key not in below:
             yield span
 
 
 def _first(tree: Tree, span: Span) -> list[Found]:
-    """Return the handoffs that the first rule that applies to a span finds there."""
+    """Return the handoffs of the first rule that finds any at a span."""
     return next((found for rule in RULES if (found := list(rule.find(tree, span)))), [])
 
 
 def _infer_targets(tree: Tree, candidates: list[Found]) -> None:
-    """Take the next agent span as the target where the span names none. One agent span takes over once."""
+    """Set each missing target to the agent of the next agent span. An agent span is used at most once."""
     taken: set[tuple[str, str]] = set()
     for found in sorted(candidates, key=lambda one: one.span.started, reverse=True):
         if found.target:
@@ -237,7 +240,7 @@ def _infer_targets(tree: Tree, candidates: list[Found]) -> None:
         if later is not None and (later.trace_id, later.span_id) not in taken:
             taken.add((later.trace_id, later.span_id))
             if slug(later.facts.agent) == slug(found.source):
-                # The agent that took over is not there, or nobody took over.
+                # The span of the target is missing, or no agent took over.
                 continue
             found.target, found.inferred["target"] = later.facts.agent, "next_agent"
             is_sibling = later.parent_id and later.parent_id in _parents_above(tree, found.span)
@@ -250,9 +253,9 @@ def _parents_above(tree: Tree, span: Span) -> set[str]:
 
 
 def _without_repetitions(tree: Tree, candidates: list[Found]) -> list[Found]:
-    """Return the handoffs without those that another span states, too: a tool inside a tool, or what a tool led to.
+    """Return the handoffs without repetitions: a tool inside a tool, or the agent span that a tool led to.
 
-    The earlier rule counts, and of two spans by the same rule the outer one.
+    The handoff of the earlier rule is kept, or, with the same rule, the handoff of the outer span.
     """
     order = {rule.name: position for position, rule in enumerate(RULES)}
     ranked = sorted(candidates, key=lambda one: (order[one.rule], one.span.started, -one.span.ended, one.span.span_id))
@@ -262,23 +265,24 @@ def _without_repetitions(tree: Tree, candidates: list[Found]) -> list[Found]:
 
 
 class _Known:
-    """The handoffs that are known, in a form in which repetitions are found without comparing each with each.
+    """The known handoffs, indexed so that repetitions are found without a comparison of all pairs.
 
-    Each handoff is stored a few times, however deep its span is: the numbers of `Tree.subtree_of` say what is below a
-    span. The agent that limits the path of a handoff (see `_path`) is a part of the keys.
+    The index has a few entries for each handoff, however deep its span is: the numbers of `Tree.subtree_of` tell which
+    spans are below a span. The agent span that limits the path of a handoff (see `_path`) is a part of the keys.
     """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        # By target and span, and the numbers of these spans, in order, by target and limit.
+        # `_at` holds pairs of target and span. `_numbers` holds the sorted numbers of these spans by target and limit.
         self._at: set[tuple[str, str, str]] = set()
         self._numbers: dict[tuple[str, str, str], list[int]] = {}
-        # By ends, limit, rule and round of the target: the numbers. By ends and parent: the rules and rounds.
+        # `_below` holds the numbers by ends, limit, rule and round of the target; `_beside`, the rules and rounds by
+        # ends and parent.
         self._below: dict[tuple[str | int, ...], list[int]] = {}
         self._beside: dict[tuple[str, ...], set[tuple[str, int]]] = {}
 
     def add(self, found: Found) -> bool:
-        """Add a handoff, and return False instead if a known one is the same."""
+        """Add a handoff and return True, or return False if the handoff repeats a known handoff."""
         span, target = found.span, slug(found.target)
         path = list(self._path(span, target))
         limit = path[-1].span_id if path and _is_agent(path[-1], target) else ""
@@ -301,7 +305,7 @@ class _Known:
         return True
 
     def _path(self, span: Span, target: str) -> Iterator[Span]:
-        """Yield the spans above a handoff, up to further work of its target."""
+        """Yield the spans above a handoff, up to and including the nearest span of the target agent."""
         for above in self._tree.ancestors_of(span):
             yield above
             if _is_agent(above, target):
@@ -310,7 +314,7 @@ class _Known:
     def _is_led_to(
         self, found: Found, ends: tuple[str, str, str], path: Sequence[Span], limit: str, rounds: set[int]
     ) -> bool:
-        """Return whether an earlier rule found the handoff beside, and the target did not begin in between."""
+        """Return whether an earlier rule found the same handoff nearby, in the same round of the target."""
         if not path:
             return False
         earlier = takewhile(lambda rule: rule.name != found.rule, RULES)
@@ -327,12 +331,12 @@ def _is_agent(span: Span, agent: str) -> bool:
 
 
 def _has_between(numbers: Sequence[int] | None, first: int, last: int) -> bool:
-    """Return whether a number in order is greater than the first and not greater than the last."""
+    """Return whether one of the sorted numbers is greater than `first` and at most `last`."""
     return numbers is not None and bisect_right(numbers, first) < bisect_right(numbers, last)
 
 
 def _infer_sources(tree: Tree, handoffs: list[Found]) -> None:
-    """Find the source where the span has no agent above it and names none."""
+    """Set each missing source: from the state of the run, from the previous handoff, or to the main agent."""
     holders: dict[str, str] = {}
     for found in handoffs:
         holder = holders.get(found.span.trace_id, "")

@@ -1,7 +1,7 @@
-"""Exports of the OpenTelemetry protocol (OTLP/HTTP): their spans from protobuf or JSON, and the answers to them.
+"""Exports in the OpenTelemetry protocol (OTLP/HTTP): the spans in protobuf or JSON, and the responses.
 
-Spans are decoded one by one. An export with millions of empty messages would take a hundred times its own size if it
-were decoded as a whole.
+Spans are decoded one by one. A whole decoded export of millions of empty messages would take a hundred times its own
+size.
 """
 
 import re
@@ -30,7 +30,7 @@ _MOST_ATTRIBUTES: Final = 4_000
 _MOST_EVENTS: Final = 200
 _MOST_REASONS: Final = 5
 _ID_BYTES: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
-# From 2000 to 2200.
+# The start of a span is in the years 2000 to 2199, in nanoseconds since 1970.
 _TIMES: Final = range(946_684_800 * 10**9, 7_258_118_400 * 10**9)
 
 
@@ -38,11 +38,11 @@ _Part = bytes | memoryview
 
 
 class BadExport(Exception):
-    """An export that cannot be read as a whole. The sender sees the text."""
+    """Raised for an export that cannot be read. The sender sees the message."""
 
 
 class TooManySpans(BadExport):
-    """An export with more than `MOST_SPANS` spans."""
+    """Raised for an export with more than `MOST_SPANS` spans, or with too many messages."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -52,7 +52,7 @@ class TooManySpans(BadExport):
 
 @dataclass(slots=True)
 class Export:
-    """The spans of an export that can be read, and the reasons for those that cannot."""
+    """The readable spans of an export, the number of rejected spans, and the reasons for the rejections."""
 
     spans: list[Span]
     rejected: int = 0
@@ -66,7 +66,7 @@ class Export:
 
     @property
     def message(self) -> str:
-        """Return the reasons, and an empty text if nothing was rejected."""
+        """Return the number of rejected spans with the reasons, or an empty text if no span was rejected."""
         if not self.rejected:
             return ""
         said = "; ".join(self.reasons or [])
@@ -74,9 +74,9 @@ class Export:
 
 
 def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
-    """Return the spans of an export. Raise `BadExport` if the export itself cannot be read."""
+    """Return the spans of an export. Raises `BadExport` if the export itself cannot be read."""
     export = Export([])
-    # All spans are counted before the first one is decoded, and none of them is copied.
+    # All spans are counted before the first span is decoded. The spans of a protobuf body are not copied.
     parts: list[_Part] = list(_split_protobuf(body) if content_type == PROTOBUF else _split_json(_replace_halves(body)))
     read = _read_protobuf if content_type == PROTOBUF else _read_json
     for number, part in enumerate(parts):
@@ -89,7 +89,7 @@ def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
 
 
 def write_answer(export: Export, content_type: str) -> bytes:
-    """Return the ExportTraceServiceResponse with what was rejected and why."""
+    """Return the ExportTraceServiceResponse with the number of rejected spans and the reasons."""
     if content_type == PROTOBUF:
         from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415 -- 3 MB, which few need
 
@@ -108,7 +108,7 @@ _INTERNAL: Final = 13
 
 
 def answer_type(content_type: str) -> str:
-    """Return the type of the answer to a request of some type."""
+    """Return the content type of the answer to a request with `content_type`."""
     return PROTOBUF if content_type == PROTOBUF else JSON
 
 
@@ -152,12 +152,12 @@ def _split_protobuf(body: bytes) -> Iterator[memoryview]:
 
 
 _BROKEN: Final = "The body is not an ExportTraceServiceRequest: it breaks off or has a field of a wrong type."
-# The bytes of a fixed field by its wire type.
+# The size in bytes of a field of fixed size, by wire type.
 _FIXED: Final = {1: 8, 5: 4}
 
 
 def _messages(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int, int]]:
-    """Yield the place of each message with a field number. Other fields are skipped."""
+    """Yield the start and the end of each message with the field number `wanted`. Other fields are skipped."""
     at = start
     seen = 0
     while at < end:
@@ -304,7 +304,7 @@ def _read_json(part: _Part, sender: int) -> Span:
 
 
 def _time_in(span: dict[str, Any], name: str) -> int:
-    """Return a time, or 0 if there is none. Raise `Refused` if it does not fit into 64 bits."""
+    """Return a time in nanoseconds, or 0 if there is none. Raises `Refused` for anything but 64-bit integers."""
     given = span.get(name) or 0
     value = int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,20}", given) else given
     if not isinstance(value, int) or not 0 <= value < 2**64:
@@ -351,7 +351,7 @@ _JSON_VALUES: Final[dict[str, Callable[[Any, int], Any]]] = {
 
 
 def _checked_id(name: str, value: object) -> str:
-    """Return an id in lower-case hexadecimal digits. Raise `Refused` if its length is wrong."""
+    """Return an id in lower-case hexadecimal digits. Raises `Refused` for an id that the protocol does not allow."""
     size = _ID_BYTES[name]
     if name == "parentSpanId" and (not value or (isinstance(value, str) and not value.strip("0"))):
         return ""
@@ -376,7 +376,7 @@ def _make(
     started, ended = times
     if started not in _TIMES:
         raise Refused(f"startTimeUnixNano is {started}: send nanoseconds since 1970")
-    # Rules look for patterns in the name, so it is cut before.
+    # Cut the name first, because rules search the name with patterns.
     name = clean(name, MAX_TEXT)
     facts, conversation = read_facts(name, roles, events)
     trace_id, span_id, parent_id = ids

@@ -1,4 +1,4 @@
-"""What the content of spans says: arguments of tools, tool calls and texts of LLMs, and where a node goes next."""
+"""The content of spans: arguments of tools, texts and tool calls of LLMs, and the next nodes after a node."""
 
 import ast
 import re
@@ -32,10 +32,10 @@ _DEEPEST: Final = 64
 _MOST_CALLS: Final = 20
 _MOST_SAID: Final = 16 * 1024
 _WRAPPERS: Final = ("kwargs", "input_str", "inputs", "args", "input", "arguments")
-# The members of LangGraph's metadata with the number of the step, and the place in it.
+# The fields of LangGraph's metadata that hold the number of the step and the place within the step.
 _STEPS: Final = ("langgraph_step", "langgraph_path")
 _MOST_STEPS: Final = 1_000
-# Values that a framework puts among the arguments of a tool, as Python writes its objects.
+# Python's representation of an object. Frameworks put such values among the arguments of a tool.
 _OBJECT: Final = re.compile(r"^<[\w.]+ object(?: at 0x[0-9a-f]+)?>$")
 _CALL: Final = re.compile(r"\.tool_calls\.(\d+)\.(?:tool_call\.)?(?:function\.)?(name|arguments)$")
 _CONTENT: Final = re.compile(r"\.(\d+)\.(?:message\.)?(?:content|contents\.\d+\.message_content\.text)$")
@@ -65,7 +65,7 @@ class Output:
 
 
 def parse(text: str) -> Any:
-    """Return the value of a JSON text, or None if it is none, is too long or is nested too deep."""
+    """Return the value of a JSON text, or None if the text is not JSON, too long, or nested too deeply."""
     if len(text) > _MOST_JSON:
         return None
     raw = text.encode("utf-8", "replace")
@@ -77,7 +77,10 @@ def parse(text: str) -> Any:
 
 
 def _read_repr(text: str) -> dict[str, Any] | None:
-    """Return the message in a text that is a dictionary as Python writes it, as some instrumentations do."""
+    """Return the message in a text that is Python's representation of a dictionary, or None.
+
+    Some instrumentations write messages in this form.
+    """
     if not text.startswith("{'") or len(text) > _MOST_SAID or text.count("{") + text.count("[") > _DEEPEST:
         return None
     try:
@@ -88,7 +91,7 @@ def _read_repr(text: str) -> dict[str, Any] | None:
 
 
 def text_of(value: object) -> str:
-    """Return a text as it is, and the JSON of any other value."""
+    """Return a text unchanged, and the JSON of any other value. Return an empty text for None."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -100,7 +103,10 @@ def text_of(value: object) -> str:
 
 
 def arguments_of(stated: Iterable[object]) -> object:
-    """Return the arguments of a tool from the first of the values that has any, without the wrapping of frameworks."""
+    """Return the arguments of a tool: the first object in `stated` that is not empty, or else the first other value.
+
+    The wrapping of frameworks is removed, and the schema of the tool is skipped.
+    """
     kept: object = None
     for value in stated:
         found = _unwrap(parse(value) if isinstance(value, str) and value[:1] in ("{", "[") else value)
@@ -113,14 +119,14 @@ def arguments_of(stated: Iterable[object]) -> object:
 
 
 def list_stated(stated: Iterable[object]) -> list[Any]:
-    """Return all that the values say about the arguments of a tool, as it is.
+    """Return the distinct values about the arguments of a tool, with the wrapping of frameworks.
 
-    The schema of a tool is left out if another value has arguments: its numbers are limits of the tool.
+    The schema of the tool is left out if there is another value, because its numbers are limits and not arguments.
     """
     found: list[Any] = []
     for value in stated:
         parsed = parse(value) if isinstance(value, str) and value[:1] in ("{", "[") else None
-        # A text that only looks like JSON can be the arguments as Python writes them.
+        # A text that begins like JSON but is not JSON may be Python's representation of the arguments.
         one = _without_steps(value if parsed is None else parsed)
         if one not in (None, "", {}, [], *found):
             found.append(one)
@@ -128,7 +134,7 @@ def list_stated(stated: Iterable[object]) -> list[Any]:
 
 
 def _without_steps(value: Any) -> Any:
-    """Return arguments in the wrapping of LangChain without the numbers of its steps, which no agent chose."""
+    """Return arguments in the wrapping of LangChain without the numbers of steps, which no agent chose."""
     metadata = value.get("metadata") if isinstance(value, dict) and "input_str" in value else None
     if not isinstance(metadata, dict):
         return value
@@ -158,7 +164,7 @@ def _unwrap(value: Any) -> Any:
 
 
 def _is_wrapper(value: dict[str, Any], name: str) -> bool:
-    """Return whether a member holds the arguments: it stands alone, or beside members that frameworks add."""
+    """Return whether the field `name` holds the arguments: all other fields, if any, are added by frameworks."""
     beside = value.keys() - {name}
     if isinstance(value[name], dict):
         return not beside or beside <= {"args", "tags", "metadata", "kwargs", "inputs", "name", "run_id", "ctx"}
@@ -166,7 +172,7 @@ def _is_wrapper(value: dict[str, Any], name: str) -> bool:
 
 
 def _is_schema(value: dict[str, Any]) -> bool:
-    """Return whether this is the JSON Schema of a tool, which some instrumentations put where arguments belong."""
+    """Return whether the value is the JSON Schema of a tool, which some instrumentations record as its arguments."""
     return isinstance(value.get("properties"), dict) and ("type" in value or "required" in value)
 
 
@@ -179,7 +185,7 @@ def read_output(
     choices: Iterable[object],
     value: str,
 ) -> Output:
-    """Return the output of an LLM from whatever the instrumentation writes of it."""
+    """Return the output of an LLM from the different attributes and events that instrumentations record."""
     found = Output()
     for message in _list(messages):
         _read_message(message, found)
@@ -244,9 +250,10 @@ def _read_choice(choice: object, found: Output) -> None:
 
 
 def find_command(output: str) -> dict[str, Any] | None:
-    """Return the command in the output of a node: the output itself, or what stands in its wrapping.
+    """Return the command in the output of a node, with or without wrapping, or None.
 
-    A command also has `update` or `graph`. Other objects with `goto` are data, such as those of tools that navigate.
+    A command has `goto`, and `update` or `graph`. Other objects with `goto` are data, such as the output of navigation
+    tools.
     """
     value: Any = parse(output)
     for _ in range(4):
@@ -270,7 +277,7 @@ def goto_of(command: dict[str, Any]) -> Iterator[str]:
 
 
 def current_agent(output: str) -> str:
-    """Return the agent that the text of a state names as the current one."""
+    """Return the agent that the text of a state names last as the current agent, or an empty text."""
     if "_agent" not in output:
         return ""
     found = _CURRENT.findall(output, 0, _MOST_SEARCHED)

@@ -1,6 +1,6 @@
-"""The spans of a trace as trees, who acts in them, and the payload of a handoff.
+"""The spans of a trace as trees, the agents that act in the spans, and the payload of a handoff.
 
-The payload is the arguments that the span of the handoff has, else what the LLM said before it.
+The payload is the arguments in the span of the handoff, or else the last output of the LLM before the handoff.
 """
 
 import re
@@ -20,18 +20,18 @@ T = TypeVar("T")
 _MOST_BEGUN: Final = 50
 # A minute, in nanoseconds.
 _MOST_PAUSE: Final = 60 * 10**9
-# Ancestors that are further away are not looked at, so that a chain of spans costs no more than its length.
+# Ancestors that are further away are ignored, so that the cost of a chain of spans grows only with its length.
 MOST_ANCESTORS: Final = 256
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 
 
 def slug(name: str) -> str:
-    """Return the form that two spellings of an agent's name share: tools write `transfer_to_refund_agent`."""
+    """Return the normal form of an agent's name: `refund_agent` for `Refund Agent`, as in the names of tools."""
     return _NOT_IN_NAMES.sub("_", name.lower()).strip("_")
 
 
 class Tree:
-    """The spans of one trace, or of several traces of one conversation. Of a span that was sent twice, one counts."""
+    """The spans of one trace, or of all traces of a conversation. If a span was sent twice, only the first counts."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self._by_id: dict[tuple[str, str], Span] = {}
@@ -40,12 +40,12 @@ class Tree:
         self._parents = self._find_parents()
         self._rooted: dict[tuple[str, str], bool] = {}
         self._conversations: dict[tuple[str, str], str] = {}
-        # The agent at work below a span, which the rules decide.
+        # A cache of the acting agent of each span, which the rules decide.
         self.acting: dict[tuple[str, str], str] = {}
         self.spans = sorted(self._by_id.values(), key=lambda span: (span.started, -span.ended, span.span_id))
 
     def _find_parents(self) -> dict[tuple[str, str], Span]:
-        """Return the parents of spans. The spans of a circle have none: who is above whom is unknown there."""
+        """Return the parent of each span. Spans in a cycle have no parent, because their order is unknown."""
         parents = {
             key: self._by_id[above]
             for key, span in self._by_id.items()
@@ -70,7 +70,7 @@ class Tree:
         return self._parents.get((span.trace_id, span.span_id))
 
     def ancestors_of(self, span: Span) -> Iterator[Span]:
-        """Yield the ancestors, the nearest first."""
+        """Yield the ancestors, the nearest first, at most `MOST_ANCESTORS`."""
         above = self.parent_of(span)
         for _ in range(MOST_ANCESTORS):
             if above is None:
@@ -80,7 +80,7 @@ class Tree:
 
     @cached_property
     def _subtrees(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return the number of each span, counted from parents to children, and the last number below the span."""
+        """Return the number of each span in depth-first order, and the highest number below the span."""
         children: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
         for key, parent in self._parents.items():
             children[_key(parent)].append(key)
@@ -95,14 +95,14 @@ class Tree:
         return found
 
     def subtree_of(self, span: Span) -> tuple[int, int]:
-        """Return two numbers of a span.
+        """Return the number of a span, and the highest number below the span.
 
-        All spans below it, and no others, have a first number above its first, up to its second.
+        Exactly the spans below have numbers that are greater than the first and at most the second number.
         """
         return self._subtrees[_key(span)]
 
     def inherit(self, memo: dict[tuple[str, str], T], span: Span, decide: Callable[[Span, T | None], T]) -> T:
-        """Return a value that each span makes of its parent's value, and remember the values of the whole path."""
+        """Return the value of a span that `decide` derives from its parent's value, and cache all values in `memo`."""
         path: dict[tuple[str, str], Span] = {}
         at: Span | None = span
         while at is not None and (key := _key(at)) not in memo:
@@ -114,7 +114,7 @@ class Tree:
         return memo[_key(span)]
 
     def is_rooted(self, span: Span) -> bool:
-        """Return whether all ancestors of a span are there, up to a span without a parent."""
+        """Return whether all ancestors of a span have arrived, up to a span without a parent."""
 
         def decide(one: Span, above: bool | None) -> bool:  # noqa: FBT001 -- `inherit` passes it
             return bool(above) if one.parent_id else True
@@ -123,7 +123,7 @@ class Tree:
 
     @cached_property
     def _orphans(self) -> dict[str, list[int]]:
-        """Return when the spans began whose parents are missing, by trace."""
+        """Return the start times of the spans whose parents are missing, by trace."""
         found: dict[str, list[int]] = defaultdict(list)
         for span in self.spans:
             if span.parent_id and self.parent_of(span) is None:
@@ -131,13 +131,13 @@ class Tree:
         return found
 
     def has_orphan_between(self, before: Span, after: Span) -> bool:
-        """Return whether something began between two spans whose parent is missing, which may be an agent."""
+        """Return whether a span without its parent began between two spans. The missing parent may be an agent."""
         starts = self._orphans.get(before.trace_id, [])
         return bisect_right(starts, before.started) < bisect_left(starts, after.started)
 
     @cached_property
     def agents(self) -> list[Span]:
-        """Return the spans of agents at work, in the order of their starts."""
+        """Return the spans of named agents, in the order of their starts."""
         return [span for span in self.spans if span.facts.kind == "agent" and span.facts.agent]
 
     @cached_property
@@ -152,9 +152,9 @@ class Tree:
         return found
 
     def rounds_of(self, agent: str, at: int) -> set[int]:
-        """Return the numbers of the rounds of an agent, given by its slug, that a time belongs to.
+        """Return the numbers of the rounds of an agent that a time belongs to. `agent` is the slug of the agent.
 
-        A round lasts from one start of the agent to the next; the time of a start belongs to two rounds.
+        A round lasts from one start of the agent to the next start. The time of a start belongs to two rounds.
         """
         starts = self._starts_by_agent.get(agent, [])
         return {bisect_left(starts, at), bisect_right(starts, at)}
@@ -171,13 +171,14 @@ class Tree:
         return found
 
     def name_of(self, written: str) -> str:
-        """Return the name of the agent as its own spans have it, else the name as it is written."""
+        """Return the name of the agent as its own spans spell it, or else `written`."""
         return self.names.get(slug(written), written)
 
     def next_agent(self, span: Span) -> Span | None:
-        """Return the first agent that starts after a span began, except its own ancestors.
+        """Return the first agent span that starts after the start of `span` and is not one of its ancestors.
 
-        An agent of another trace counts only if it starts soon after the end of the span.
+        If the trace has no such span, an agent of another trace counts if it starts at most a minute after the end of
+        `span`.
         """
         agents, starts = self._agents_by_trace.get(span.trace_id, ([], []))
         if agents:
@@ -194,7 +195,7 @@ class Tree:
 
     @cached_property
     def _agents_by_trace(self) -> dict[str, tuple[list[Span], list[int]]]:
-        """Return the spans of agents by trace, and their starts, in order."""
+        """Return the spans of agents and their start times, in order of time, by trace."""
         found: dict[str, tuple[list[Span], list[int]]] = defaultdict(lambda: ([], []))
         for span in self.agents:
             spans, starts = found[span.trace_id]
@@ -204,7 +205,7 @@ class Tree:
 
     @cached_property
     def _llms_by_parent(self) -> dict[tuple[str, str], tuple[list[Span], list[int]]]:
-        """Return the LLM spans that say something, and their ends, in the order of the ends."""
+        """Return the LLM spans with an output and their end times, in the order of these times, by parent."""
         llms = [span for span in self.spans if span.facts.kind == "llm" and (span.facts.said or span.facts.calls)]
         found: dict[tuple[str, str], tuple[list[Span], list[int]]] = defaultdict(lambda: ([], []))
         for span in sorted(llms, key=attrgetter("ended")):
@@ -214,7 +215,10 @@ class Tree:
         return found
 
     def last_output(self, span: Span, parent_id: str) -> Span | None:
-        """Return the last LLM span below a parent that ended, or at least began, before a span began."""
+        """Return the last LLM span below a parent that ended before the start of `span`.
+
+        If there is none, return the first to end of the LLM spans that began before the start of `span`.
+        """
         some, ends = self._llms_by_parent.get((span.trace_id, parent_id), ([], [])) if parent_id else ([], [])
         at = bisect_right(ends, span.started)
         begun = (one for one in some[at : at + _MOST_BEGUN] if one.started <= span.started)
@@ -222,7 +226,7 @@ class Tree:
 
     @cached_property
     def _states(self) -> dict[str, tuple[list[int], list[str]]]:
-        """Return when the state of a trace named a current agent, in the order of time, and which."""
+        """Return the times when a state of the trace named a current agent, and these agents, in order of time."""
         found: dict[str, tuple[list[int], list[str]]] = defaultdict(lambda: ([], []))
         for span in sorted((one for one in self.spans if one.facts.current), key=attrgetter("ended")):
             ends, agents = found[span.trace_id]
@@ -231,7 +235,7 @@ class Tree:
         return found
 
     def current_agent(self, span: Span) -> str:
-        """Return the current agent by the last state that was written before a span began."""
+        """Return the current agent in the last state before the start of `span`, or an empty text."""
         ends, agents = self._states.get(span.trace_id, ([], []))
         at = bisect_right(ends, span.started)
         return agents[at - 1] if at else ""
@@ -247,8 +251,9 @@ class Tree:
     def conversation_of(self, span: Span) -> str:
         """Return the name of the work that a span belongs to.
 
-        It is the conversation of its topmost ancestor that names one, else the first conversation of the trace, else
-        the trace. Agents that are called as tools may have conversations of their own.
+        The name is the conversation of the topmost ancestor that names a conversation, else the first conversation of
+        the trace, else the trace id. The topmost ancestor decides, because agents that are called as tools may have
+        separate conversations.
         """
 
         def decide(one: Span, above: str | None) -> str:
@@ -278,12 +283,12 @@ _CONFIRMATION: Final = re.compile(
     re.IGNORECASE,
 )
 _MOST_CONFIRMATION: Final = 400
-# The description of a tool; the word "transfer" would be that of a bank, too.
+# A description of a tool. The pattern leaves out the word "transfer", because banking tools transfer money.
 _DESCRIPTION: Final = re.compile(r"\bhand(?:s|ing)?[ -]?(?:off|over)\b", re.IGNORECASE)
 
 
 def target_in(arguments: str) -> str:
-    """Return the agent that the arguments of a tool name."""
+    """Return the agent that the arguments of a tool name, or an empty text."""
     given = outputs.parse(arguments)
     if not isinstance(given, dict):
         return ""
@@ -297,9 +302,9 @@ def is_described(span: Span) -> bool:
 
 
 def receiver_in(result: str) -> str | None:
-    """Return the agent that the result of a tool names as the new one.
+    """Return the agent that the result of a tool names as the new agent.
 
-    Return an empty text for "Handed off", and None if the result does not say that a handoff happened.
+    Return an empty text if the result names no agent, as in "Handed off", and None if the result confirms no handoff.
     """
     said: Any = result.strip()
     for _ in range(2):
@@ -317,7 +322,7 @@ def receiver_in(result: str) -> str | None:
 
 
 def fill(tree: Tree, found: "Found") -> None:
-    """Set the payload: the arguments of the tool, the update of the node, else the last output of the LLM."""
+    """Set the payload: the arguments of the tool, the update of the node, or else the last output of the LLM."""
     found.data = _own(tree, found)
     if not found.data and (said := _said(tree, found)):
         found.data = said
@@ -331,14 +336,14 @@ def _own(tree: Tree, found: "Found") -> dict[str, Any]:
     if found.rule == "nesting":
         tool = _tool_between(tree, found)
         return _data_of(tool.facts.arguments) if tool else {}
-    # Some instrumentations write the names of both ends where the arguments of a handoff would be.
+    # Some instrumentations record the name of the source or the target in place of the arguments of a handoff.
     data = _data_of(facts.arguments)
     ends = {slug(found.source), slug(found.target)}
     return {} if data.keys() == {"text"} and slug(str(data["text"])) in ends else data
 
 
 def _tool_between(tree: Tree, found: "Found") -> Span | None:
-    """Return the tool with which an agent called the agent below it."""
+    """Return the span of the tool through which an agent called the agent of the handoff, or None."""
     for above in tree.ancestors_of(found.span):
         if above.facts.kind == "tool":
             return above
@@ -348,7 +353,7 @@ def _tool_between(tree: Tree, found: "Found") -> Span | None:
 
 
 def _data_of(content: str) -> dict[str, Any]:
-    """Return the data of arguments without the name of the target, and no data if nothing is left."""
+    """Return arguments as an object, without the name of the target. The object is empty if no value is left."""
     given = outputs.parse(content) if content[:1] in ("{", "[") else None
     if isinstance(given, dict):
         kept = {name: value for name, value in given.items() if name not in outputs.TARGET_NAMES}
@@ -359,7 +364,7 @@ def _data_of(content: str) -> dict[str, Any]:
 
 
 def _said(tree: Tree, found: "Found") -> dict[str, Any]:
-    """Return the last output of the LLM before the handoff, below the same parent: a tool call, else a text."""
+    """Return the last output of the LLM before the handoff, below the same parent: call arguments, or else a text."""
     spans = [found.span]
     if found.rule == "nesting" and (tool := _tool_between(tree, found)):
         spans = [tool]
@@ -371,7 +376,7 @@ def _said(tree: Tree, found: "Found") -> dict[str, Any]:
 
 
 def _call_of(output: Span, found: "Found") -> dict[str, Any]:
-    """Return the arguments of the call that led to the handoff: of this tool, or of one named for the target."""
+    """Return the arguments of the call that led to the handoff: a call of the same tool, or for the same target."""
     target, tool = slug(found.target), slug(found.span.facts.tool)
     for name, arguments in output.facts.calls:
         called = slug(name)

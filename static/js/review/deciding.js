@@ -1,4 +1,4 @@
-// Decides what is open, and shows the next one without waiting for the answer. Undoes what was decided.
+// Decides the open handoff, and shows the next handoff without waiting for the answer. Undoes decisions.
 
 import { open } from "./opening.js";
 import { askForNote, following, forgetNote, form, keepNote, linkTo, note, review, row, shown } from "./page.js";
@@ -6,20 +6,21 @@ import { answered, bringBack, send, take } from "./sending.js";
 import { tellNot } from "./telling.js";
 
 function whyNot(name) {
-  if (!shown()) return "None is open.";
-  if (!form()) return "This one does not wait for a person: there is nothing to decide.";
-  if (form().querySelector('[data-act="reopen"]')) return "This one is decided already: o reopens it, with a note.";
-  if (name === "reopen") return "This one waits already: there is nothing to reopen.";
-  if (name === "resend" || name === "handled") return "This one can be read, or is handled already: approve or decline it.";
-  if (name === "pass") return "This one is passed on already.";
-  return document.getElementById("decide-why")?.textContent.trim() ?? "This one can’t be approved.";
+  if (!shown()) return "No handoff is open.";
+  if (!form()) return "This handoff does not wait for a person: there is nothing to decide.";
+  if (form().querySelector('[data-act="reopen"]')) return "This handoff is decided already: o reopens it, with a note.";
+  if (name === "reopen") return "This handoff waits already: there is nothing to reopen.";
+  if (name === "resend" || name === "handled") return "The document can be read, or the handoff is handled already: approve or decline it.";
+  if (name === "pass") return "This handoff is reassigned already.";
+  return document.getElementById("decide-why")?.textContent.trim() ?? "This handoff can’t be approved.";
 }
 
 export function act(name) {
   const button = form()?.querySelector(`[data-act="${name}"]`);
   if (!button) return tellNot(whyNot(name));
   if (!form().checkValidity()) return form().reportValidity();
-  // Whom a handoff is assigned to can see why; what is set aside for nobody says why.
+  // A person to whom a handoff is assigned can read the reason on the page. A handoff that is assigned to nobody needs
+  // a note with the reason.
   const needsNote = form().dataset.noteFor.split(" ").includes(name) || (name === "pass" && !form().elements.to.value);
   if (needsNote && !note().value.trim()) return askForNote(name);
   const pk = shown();
@@ -31,7 +32,7 @@ export function act(name) {
   const stays = name === "reopen" || name === "take_back" || !link;
   if (stays) {
     send(pk, address, values).then((done) => {
-      // It said why this was opened again; for what is decided next, nothing is said yet.
+      // The note was the reason for reopening. The next decision needs a note of its own.
       if (done && name === "reopen") forgetNote(pk);
       if (done) row(pk)?.querySelector(".queue-passed")?.remove();
       again(pk, done);
@@ -45,14 +46,15 @@ export function act(name) {
   else sent.then((done) => done && goOn(pk));
 }
 
-// None of those on the page is left.
+// No undecided handoff is left on the page, so the server chooses the next one.
 function goOn(pk) {
   const address = new URL(review.dataset.next, location.href);
   address.searchParams.set("done", pk);
   location.assign(address);
 }
 
-// The same one anew, once what was sent is answered. One without a row gets it with the page; what was done is told there.
+// Show the same handoff again after the answer. A handoff without a row is shown by the address in the notice, whose
+// page also shows the result.
 function again(pk, done) {
   const link = bringBack(pk) ?? linkTo(pk);
   if (link) return open(link, { afresh: true });
@@ -63,7 +65,7 @@ function again(pk, done) {
   location.assign(address);
 }
 
-// What was done last, as far back as the server lets it; what is still under way is waited for.
+// Undo the last change, as far back as the server allows. Requests that are still under way are answered first.
 export async function undo() {
   await answered();
   const button = document.querySelector("#told [data-undo]");

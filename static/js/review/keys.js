@@ -1,4 +1,4 @@
-// What each key does. Which keys there are stands in the list of keys on the page (`data-action`, `data-keys`).
+// The action of each key. The list of keys on the page defines the keys (`data-action`, `data-keys`).
 
 import { act, undo } from "./deciding.js";
 import { isLoading, more, open, whenShown } from "./opening.js";
@@ -21,11 +21,12 @@ import { pick, pickAll, pickRange, selected } from "./selecting.js";
 import { takeBackNot, tellNotYet } from "./telling.js";
 
 const TOGETHER = 1500;
-// They would hit the item that is just going away.
+// While the next handoff loads, these actions would apply to the previous handoff.
 const ABOUT_ITEM = new Set(["approve", "decline", "resend", "handled", "pass", "reopen", "note", "similar1", "similar2", "similar3"]);
-// Nobody decides what is not shown yet: such a key is not kept for when it is, and that is said.
+// Nobody may decide a handoff that is not shown yet. Such a key is dropped with a message, and not kept until the
+// handoff is shown.
 const DECIDING = new Set(["approve", "decline", "resend", "handled"]);
-// With some selected, these are about all of them.
+// If rows are selected, these actions apply to all selected rows.
 const SEVERAL = new Set(["approve", "decline"]);
 
 const dialog = document.getElementById("keys");
@@ -36,7 +37,7 @@ function move(step) {
   const all = links();
   const at = all.indexOf(current());
   const ways = at < 0 ? all : step > 0 ? all.slice(at + 1) : all.slice(0, at).reverse();
-  // Somebody decided those that are crossed out; they can still be clicked.
+  // Crossed-out rows were decided by somebody else. The keys skip them; a click still opens them.
   const next = ways.find((link) => !isGone(rowOf(link)));
   if (next) open(next);
   else if (step > 0) more().then((isMore) => isMore && move(step));
@@ -85,7 +86,7 @@ const ACTIONS = {
   leave,
 };
 
-// The keys of a viewer's page are fewer: what is not in the list does nothing.
+// A viewer's list has fewer keys, and keys outside of the list do nothing.
 const bound = new Map();
 for (const line of dialog.querySelectorAll("[data-action]")) {
   for (const key of line.dataset.keys.split("|")) {
@@ -127,7 +128,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const name = bound.get(key);
-  // Elsewhere the arrows scroll.
+  // Outside of the queue, the arrow keys scroll.
   if (!name || (event.key.startsWith("Arrow") && !event.target.closest(".queue"))) return;
   event.preventDefault();
   takeBackNot();

@@ -1,4 +1,4 @@
-// Opening one. The item after the one that is open is fetched ahead, so that it shows at once.
+// Opens a handoff of the queue. The handoff after the open one is prefetched, so that it is shown immediately.
 
 import {
   arm,
@@ -33,7 +33,7 @@ let gettingMore = false;
 
 export const isLoading = () => loading;
 
-// In place of what waited before; without an action nothing waits.
+// Set the action that runs when the next handoff is shown, in place of an earlier action; null runs none.
 export function whenShown(action) {
   waiting = action;
 }
@@ -65,7 +65,7 @@ export async function open(link, { afresh = false, goesIn = false } = {}) {
   keepNote();
   takeBackNot();
   mark(link);
-  // The button that was pressed goes away with what it was about.
+  // The pressed button is removed with the previous handoff, so the focus moves first.
   (link.offsetParent ? link : pane).focus({ preventScroll: true });
   const before = taken(rowOf(link).dataset.row);
   const kept = afresh ? null : before;
@@ -95,7 +95,7 @@ export async function open(link, { afresh = false, goesIn = false } = {}) {
   action?.();
 }
 
-// What is decided of several is decided at the version that was seen.
+// A decision on several handoffs sends the versions that the person saw.
 function refresh(link) {
   const box = rowOf(link).querySelector(".queue-select");
   if (box && version()) box.value = `${shown()}:${version()}`;
@@ -109,23 +109,23 @@ function put(html) {
   htmx.process(pane);
   restoreNote();
   arm(form()?.dataset.armed);
-  // The next one from its beginning, below what was done with the last one.
+  // Show the new handoff from its beginning, below the notice about the previous handoff.
   scrollTo(0, Math.min(scrollY, placeOfTold()));
 }
 
-// One that was fetched ahead is opened only now: others see it, and it may have changed.
+// A prefetched handoff is reserved only now, and it may have changed since it was fetched.
 async function hold(link) {
   if (!form()?.querySelector('[data-act="decline"]')) return;
   const pk = shown();
   const address = `${new URL(link.href).pathname}hold/`;
   const answer = await post(address, { version: version() }, "decide-held").catch(() => null);
-  // What was decided meanwhile is refused for that: the next one comes anyway.
+  // The server refuses to reserve a handoff that was decided meanwhile; the next handoff is shown anyway.
   if (!answer || pk !== shown() || isTaken(pk)) return;
   if (answer.status === 409) open(link, { afresh: true });
   else if (answer.status === 200) document.getElementById("decide-held")?.replaceChildren(...parsed(answer.text));
 }
 
-// Whether it added any.
+// Load further rows if few are left below. Return whether any row was added.
 export async function more() {
   const button = rowsList?.querySelector(".queue-more");
   const below = links().slice(links().indexOf(current()) + 1);

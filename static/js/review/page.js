@@ -1,4 +1,4 @@
-// What is on the page: the rows of the queue, the one that is shown, its form and its note.
+// The parts of the page: the rows of the queue, the shown handoff, its form and its note.
 
 export const review = document.getElementById("review");
 export const pane = document.getElementById("item");
@@ -21,7 +21,7 @@ export function isFree(link) {
   return !isGone(rowOf(link)) && !rowOf(link).matches("[data-own]") && !rowOf(link).querySelector("[data-held]");
 }
 
-// The next one that waits for this person and that nobody else has open: further down, else from the top.
+// Return the next row that waits for this person and that nobody else has open: below the row, or else from the top.
 export function following(link) {
   const all = links();
   const at = all.indexOf(link);
@@ -40,7 +40,8 @@ export function parsed(html) {
   return [...holder.content.children];
 }
 
-// Notes are kept for each item until they are sent, for the person who wrote them: another may sign in in this tab.
+// Notes are kept per handoff until they are sent. The key contains the person, because another person may sign in in
+// the same tab.
 
 const draftOf = (pk) => `note ${review.dataset.tenant} ${review.dataset.person} ${pk}`;
 
@@ -69,14 +70,14 @@ export function takeNote(button) {
   note().focus();
 }
 
-// What Ctrl Enter sends from the note.
+// The action that Ctrl Enter sends from the note.
 
-const SENDS = { pass: "passes it on", reopen: "reopens it" };
+const SENDS = { pass: "reassigns it", reopen: "reopens it" };
 const sends = (name) => form().querySelector(`[data-act="${name}"]`)?.dataset.sends ?? SENDS[name];
 const ASKS = {
-  approve: "Approving what was rejected needs a note.",
-  pass: "Passing it on needs a note: what the next person has to know.",
-  reopen: "Reopening it needs a note.",
+  approve: "Approving a rejected handoff needs a note.",
+  pass: "Reassigning needs a note: what the next person has to know.",
+  reopen: "Reopening needs a note.",
 };
 
 export function arm(name) {

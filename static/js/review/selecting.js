@@ -1,4 +1,4 @@
-// Selecting rows, to decide several at once.
+// Selects rows, to decide several handoffs at once.
 
 import { current, isGone, review, rowOf, several } from "./page.js";
 
@@ -15,7 +15,7 @@ function count() {
   if (told) told.textContent = number ? `${number} selected` : "";
 }
 
-// From the one that was selected last to this one.
+// Select or clear all rows from the last picked row to this row.
 function reach(box, isPicked) {
   const all = boxes();
   const ends = [all.indexOf(lastPicked?.isConnected ? lastPicked : box), all.indexOf(box)].sort((a, b) => a - b);

@@ -1,4 +1,4 @@
-// A decision is sent while the next one is shown already; what is refused comes back with its note.
+// Sends a decision while the next handoff is already shown. A refused decision brings its row and its note back.
 
 import { forgetDraft, keepDraft, row, rowsList } from "./page.js";
 import { complain, isTold, tell } from "./telling.js";
@@ -16,24 +16,24 @@ export async function post(address, values, target) {
   const answer = await fetch(address, { method: "POST", body, headers, keepalive: true });
   const text = await answer.text();
   if (!answer.headers.has("HX-Refresh")) return { status: answer.status, text };
-  // Signed out meanwhile: nothing was done.
+  // The person was signed out meanwhile, so the server changed nothing.
   location.reload();
   return { status: 401, text };
 }
 
-// One after the other, so that undoing meets what was done.
+// Requests are sent one after the other, so that an undo follows the decision that it undoes.
 export function send(pk, address, values) {
   const sent = sending.then(() => post(address, values, "told"));
   sending = sent.then(
     (answer) => {
       if (answer.status < 500 && isTold(answer.text)) tell(answer.text);
-      else complain(pk, `The server answered ${answer.status}. Whether it was decided shows when you open it.`);
+      else complain(pk, `The server answered ${answer.status}. Open the handoff to see whether it was decided.`);
       if (answer.status >= 400) bringBack(pk);
       else forgetDraft(pk);
       return answer.status < 400;
     },
     () => {
-      complain(pk, "The connection broke off. Whether it was decided shows when you open it.");
+      complain(pk, "The connection broke off. Open the handoff to see whether it was decided.");
       bringBack(pk);
       return false;
     },
@@ -43,7 +43,7 @@ export function send(pk, address, values) {
 
 export const answered = () => sending;
 
-// Rows that are decided, until the answer says otherwise or it is undone.
+// The rows of decided handoffs. A row returns if the server refuses the decision, or if the decision is undone.
 
 export function take(pk, written) {
   const element = row(pk);
@@ -55,7 +55,7 @@ export function take(pk, written) {
   countFound(-1);
 }
 
-// "34 found" counts the rows that are listed.
+// The text "34 found" counts the listed rows.
 function countFound(change) {
   const found = document.getElementById("queue-found");
   if (found) found.textContent = found.textContent.replace(/\d+/, (number) => Math.max(0, Number(number) + change));

@@ -1,4 +1,4 @@
-// The queue: what is clicked, and the state that the page begins in.
+// The start of the Review page: its initial state, and the clicks on the queue.
 
 import "./keys.js";
 import "./watching.js";
@@ -16,18 +16,19 @@ import {
   takeNote,
 } from "./page.js";
 
-// In a new tab, or on a screen that shows one at a time, the link is a link.
+// Links in a new tab, and on screens that show only the queue or one handoff, work as ordinary links.
 document.addEventListener("click", (event) => {
   takeNote(event.target.closest("[data-take]"));
   const link = event.target.closest(".queue-link");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   if (!matchMedia("(min-width: 44rem)").matches) return;
   event.preventDefault();
-  // Pressed with a key: whoever opens one so goes on in it, and not through all the rows below.
+  // A link that was pressed with a key moves the focus into the handoff, so that the person need not tab through the
+  // rows below.
   open(link, { goesIn: !event.detail });
 });
 
-// Where a link leads within what is open, there the focus is, too, so that the place is spoken.
+// A link within the handoff also moves the focus to its target, so that screen readers read the target.
 pane.addEventListener("click", (event) => {
   const link = event.target.closest('a[href^="#"]');
   const place = link && document.getElementById(link.hash.slice(1));
@@ -38,7 +39,7 @@ pane.addEventListener("click", (event) => {
   });
 });
 
-// It does not bubble.
+// `toggle` does not bubble, so the listener captures the event.
 document.addEventListener(
   "toggle",
   (event) => {

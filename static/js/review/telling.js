@@ -1,11 +1,11 @@
-// What was done, or why not, above the queue.
+// Messages above the queue: the last change, and why a key did nothing.
 
 import { linkTo, parsed } from "./page.js";
 
 const told = document.getElementById("told");
 const not = document.getElementById("not-done");
 
-// With the figures, the one in the menu among them: each in place of the element with its id.
+// Replace the content of each element that the answer contains, such as the notice and the counts, by its id.
 export function tell(html) {
   for (const fresh of parsed(html)) {
     const old = document.getElementById(fresh.id);
@@ -34,7 +34,8 @@ export function complain(pk, what) {
   told.replaceChildren(box);
 }
 
-// What a key did not do, and why: beside what was done last, which can still be undone. It goes with the next key.
+// Show why a key did nothing, beside the notice about the last change, which can still be undone. The next key removes
+// the message.
 export function tellNot(why) {
   const box = document.createElement("p");
   box.className = "note told";
@@ -42,7 +43,7 @@ export function tellNot(why) {
   not.replaceChildren(box);
 }
 
-export const tellNotYet = (key) => tellNot(`The next one was not shown yet, so ${key} did nothing to it. Press ${key} again.`);
+export const tellNotYet = (key) => tellNot(`The next handoff was not shown yet, so ${key} did nothing. Press ${key} again.`);
 
 export const takeBackNot = () => not.replaceChildren();
 

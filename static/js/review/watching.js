@@ -1,4 +1,5 @@
-// What others do meanwhile: what they decided is crossed out, what came is offered and moves nothing. And time goes on.
+// Shows the changes of other people: decided rows are crossed out, and new handoffs are announced without moving a row.
+// Also updates the ages of the rows.
 
 import { isGone, links, review, rowOf, rowsList } from "./page.js";
 import { isTaken } from "./sending.js";
@@ -16,7 +17,7 @@ let heard = null;
 
 const ids = (text) => new Set(text.split(" ").filter(Boolean));
 
-// The others stay as they are: of them nothing was heard.
+// Only rows in `known` change, because the answer says nothing about the other rows.
 function crossOut(gone, known) {
   for (const each of known) {
     if (isGone(each) === gone.has(each.dataset.row)) continue;
@@ -24,7 +25,7 @@ function crossOut(gone, known) {
     const sign = each.querySelector(".queue-hold");
     if (isGone(each)) {
       sign.removeAttribute("data-held");
-      sign.innerHTML = '<span class="tag tag--quiet">waits no more</span>';
+      sign.innerHTML = '<span class="tag tag--quiet">no longer waiting</span>';
     } else if (!sign.hasAttribute("data-held")) sign.replaceChildren();
   }
 }
@@ -33,7 +34,7 @@ document.addEventListener("live:changed", ({ detail: asked }) => {
   const now = document.getElementById("queue-now");
   if (!now || !("rows" in now.dataset)) return;
   const listed = ids(now.dataset.rows);
-  // It may be that only the menu changed: then this is what an earlier answer said, of other rows.
+  // If only the menu changed, the element is from an earlier answer, which was about other rows.
   if (now !== heard) {
     crossOut(
       ids(now.dataset.gone),
@@ -45,13 +46,13 @@ document.addEventListener("live:changed", ({ detail: asked }) => {
   const fresh = [...listed].filter((pk) => !known.has(pk) && !isTaken(pk)).length;
   const news = document.getElementById("queue-news");
   if (!news || !rowsList) return;
-  // Where more are listed further down, those come into view anyway, as long as one above them waits.
+  // If the list continues below, new handoffs appear there anyway, as long as one of the shown rows still waits.
   news.hidden = !fresh || (rowsList.querySelector(".queue-more") && !rows().every(isGone));
   const isExact = "last" in now.dataset;
   news.querySelector("span").textContent = `${fresh}${isExact ? "" : "+"} more wait${isExact && fresh === 1 ? "s" : ""}.`;
 });
 
-// By the server's clock: the reader's may be wrong.
+// Ages follow the server's clock, because the clock of the reader may be wrong.
 const ahead = Date.now() - Number(review.dataset.now) * 1000;
 
 function waited(seconds) {

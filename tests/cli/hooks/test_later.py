@@ -168,7 +168,7 @@ def test_an_event_at_which_the_server_fails_keeps_back_no_other(hook, gate, stat
     hook(numbered(0))
     done = hook(numbered(1), "--block-exit", "2")
     assert done.returncode == 2
-    assert f"An event from before was not sent: {gate.url} is busy or broken ({status}: Bug)." in done.stderr
+    assert f"An earlier event was not sent: {gate.url} is busy or broken ({status}: Bug)." in done.stderr
     # For some minutes, the event is not tried again.
     done = hook(numbered(2), "--block-exit", "2")
     assert (done.returncode, "from before" in done.stderr) == (2, False)
@@ -234,8 +234,8 @@ def test_a_full_spool_says_so_and_keeps_what_it_has(hook_without_server, closed_
     hook(numbered(0) | {"filler": "x" * 1024 * 1024})
     done = hook(numbered(1), "--spool-mib", "1")
     assert done.returncode == 0
-    assert "The event is not kept in case the server is away" in done.stderr
-    assert "has more than 1 MiB in it" in done.stderr
+    assert "The event can't be kept, and is lost if the server is away" in done.stderr
+    assert "holds more than 1 MiB" in done.stderr
     assert "it is lost" in done.stderr
     assert len(hook.kept()) == 1
     with serving(closed_gate):
@@ -261,7 +261,7 @@ def test_a_spool_that_cannot_be_had_stops_nobody(hook, gate):
     (hook.folder / "spool").write_text("a file")
     done = hook(event(), "--block-exit", "2")
     assert done.returncode == 0
-    assert "The event is not kept in case the server is away" in done.stderr
+    assert "The event can't be kept, and is lost if the server is away" in done.stderr
     assert len(gate.taken) == 1
 
 
@@ -270,7 +270,7 @@ def test_a_spool_that_others_can_look_into_is_not_used(hook_without_server):
     hook(event())
     folder = next((hook.folder / "spool").iterdir())
     folder.chmod(0o755)
-    assert "is not yours alone" in hook(event()).stderr
+    assert "is not private" in hook(event()).stderr
     assert len(hook.kept()) == 1
 
 

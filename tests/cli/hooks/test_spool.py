@@ -60,7 +60,7 @@ def test_the_size_counts_what_was_set_aside_and_small_files_as_what_they_take(tm
     spool = Spool(tmp_path / "spool", 3 * 4096)
     spool.add(Entry("a", "{}")).set_aside("no")
     # the two locks and the new one are files, too
-    with pytest.raises(SpoolFull, match="has more than"):
+    with pytest.raises(SpoolFull, match="holds more than"):
         spool.add(Entry("b", "{}"))
     assert spool.waiting() == []
     assert spool.aside() == 1

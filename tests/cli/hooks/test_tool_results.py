@@ -62,7 +62,7 @@ def test_the_reason_of_the_server_is_shown(hook, gate):
 def test_results_leave_room_for_delegations_in_the_spool(hook_without_server):
     result = json.dumps(event("tool-result") | {"tool_response": "x" * 400_000})
     done = [hook_without_server(result, OPTION, "--spool-mib", "1") for _ in range(2)]
-    assert "is not kept" in done[1].stderr
+    assert "can't be kept" in done[1].stderr
     hook_without_server(event("pre-tool-use"), "--spool-mib", "1")
     kept = [json.loads(one["body"]) for one in hook_without_server.kept()]
     assert ["sent_at" in one for one in kept] == [True, False]

@@ -89,7 +89,7 @@ def test_an_empty_file_has_nothing(tmp_path):
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("source", [Source, Documents])
-@pytest.mark.parametrize("length", [8_192, 60_000])
+@pytest.mark.parametrize("length", [8_192, 60_000, 70_000])
 def test_lines_are_told_from_a_document_although_the_first_is_long(tmp_path, source, length, packed):
     start = b'{"a": "'
     first = start + b"x" * (length - len(start) - 2) + b'","b": 1}'
@@ -136,3 +136,9 @@ def test_items_before_the_damage_are_read(tmp_path):
         read.extend(piece.text for piece in Source(str(path)).pieces())
     assert len(read) > 19_000
     assert read == items[: len(read)]
+
+
+@pytest.mark.parametrize("text", [b'{"a": "%s"}', b'[{"a": "%s"},\n{}', b'{"a": "%s",\n"b": 1}'])
+def test_a_document_with_a_long_first_line_stays_one(tmp_path, text):
+    (tmp_path / "a").write_bytes(text % (b"x" * 70_000))
+    assert [piece.text for piece in Documents(str(tmp_path / "a")).pieces()] == [text % (b"x" * 70_000)]

@@ -70,3 +70,23 @@ def test_handoff_files_are_summed_by_week_and_agent(tenant: Tenant, other_tenant
     report(other_tenant, "planner", used=9)
     (writer,) = file_compliance_by_week(tenant, NOW).agents
     assert (writer.agent, writer.weeks[-2:]) == ("writer", [Share(3, 3), Share(8, 10)])
+
+
+def test_agents_without_unused_files_are_listed_first_if_they_have_the_most(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_stats, "MOST_STEPS", 3)
+    report(tenant, "writer", used=9)
+    report(tenant, "writer", used=5, missing=1, day=10)
+    for number in range(4):
+        report(tenant, f"agent-{number}", used=0, missing=1)
+    writer = file_compliance_by_week(tenant, NOW).agents[0]
+    assert (writer.agent, writer.weeks[-2:]) == ("writer", [Share(5, 6), Share(9, 9)])
+
+
+def test_handoffs_after_the_weeks_list_no_agent(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compliance_report, "MOST_AGENTS_OF_WEEKS", 1)
+    count(tenant, date(2026, 3, 15), "writer", 3)
+    count(tenant, date(2026, 3, 16), "planner", 40)
+    table = acceptance_by_week(tenant, datetime(2026, 3, 15, 23, 59, tzinfo=UTC))
+    assert ([one.agent for one in table.agents], table.more) == (["writer"], False)

@@ -117,6 +117,14 @@ def test_a_stream_that_is_cut_in_parts_has_the_same_blocks(part: int) -> None:
     assert found == list(cut_blocks([data]))
 
 
+def test_a_part_that_begins_where_a_block_ended_has_the_same_blocks() -> None:
+    end = next(line for line in (b"%d" % n for n in range(10**6)) if ends_block(line)) + b"\n"
+    fill = b"x\n" * APART
+    whole = list(cut_blocks([fill + end + b"x\n" + end + fill + end]))
+    assert [len(block.text) for block in whole] == [len(fill + end), len(b"x\n" + end + fill + end)]
+    assert list(cut_blocks([whole[1].text], whole[1].first_line)) == whole[1:]
+
+
 def test_lines_before_an_error_of_the_stream_are_the_last_block() -> None:
     def broken() -> Iterator[bytes]:
         yield b"one\ntwo\nth"

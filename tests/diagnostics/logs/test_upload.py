@@ -163,3 +163,21 @@ def test_an_import_whose_process_was_killed_ends_after_a_day(tenant: Tenant) -> 
         killed.refresh_from_db()
         assert bool(killed.error) is ends
     assert not upload.anything_waits()
+
+
+def test_an_import_that_still_runs_after_a_day_goes_on(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "BATCH_BLOCKS", 1)
+
+    def slow() -> Iterator[bytes]:
+        yield gate_lines(1, 20_000)
+        for is_idle in (False, True):
+            LogImport.objects.update(started_at=timezone.now() - 2 * upload.STOPPED)
+            if is_idle:
+                LogBlock.objects.all().delete()
+            upload.drain()
+            errors.append(LogImport.objects.get().error)
+
+    errors: list[str] = []
+    made = store.store_log(tenant, "app.log", "a test", slow(), read_here=True)
+    assert [bool(error) for error in errors] == [False, True]
+    assert (made.error, bool(made.finished_at)) == ("", True)

@@ -70,7 +70,7 @@ def rules(status: str, mode: str = "fallback", severity: str = "error") -> dict[
     return {"mode": mode, "rules": [rule | {"severity": severity}], "results": [result | told]}
 
 
-def post(api: httpx.Client, body: Any, *, timeout: float = 20, key: str = "") -> dict[str, Any]:
+def post(api: httpx.Client, body: Any, *, timeout: float = 600, key: str = "") -> dict[str, Any]:
     """Post one event, check that the status is 200, and return the answer."""
     sent = {"content": body} if isinstance(body, bytes) else {"json": body}
     headers = {"Idempotency-Key": key} if key else {}

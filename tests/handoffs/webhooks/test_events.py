@@ -291,6 +291,26 @@ def test_what_was_told_of_an_alert_and_is_forgotten_is_not_told_again(
     assert receiver.requests == []
 
 
+def test_older_alerts_keep_no_newer_alert_back(
+    tenant: Tenant, subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "BATCH", 2)
+    subscriber = subscribe(events=["alert"])
+    now = timezone.now()
+    Subscriber.objects.filter(pk=subscriber.pk).update(heard_from=now - timedelta(days=1))
+    made = [
+        Alert(tenant=tenant, kind="queue_age", opened_at=at, last_at=at, acknowledged_at=at + timedelta(seconds=30))
+        for at in (now - timedelta(hours=5 - number) for number in range(5))
+    ]
+    Alert.objects.bulk_create(made[:3])
+    assert [events.dispatch(), events.dispatch()] == [6, 0]
+    Alert.objects.bulk_create(made[3:])
+    assert [events.dispatch(), events.dispatch()] == [4, 0]
+    told = Delivery.objects.order_by("id").values_list("about", flat=True)
+    pks = Alert.objects.order_by("opened_at").values_list("pk", flat=True)
+    assert list(told) == [f"alert:{pk}:{change}" for pk in pks for change in ("opened", "closed")]
+
+
 def test_what_is_flagged_later_is_told(tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell) -> None:
     subscribe(events=["verdict"])
     handoff = judged(tenant, payload())

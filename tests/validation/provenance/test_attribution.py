@@ -131,6 +131,15 @@ def test_findings_without_a_value_go_back_to_the_first_of_their_kind():
     assert tainted(steps, found) == {}
 
 
+@pytest.mark.parametrize("value", ["", "999"])
+def test_equal_findings_of_a_trace_share_their_carriers(value):
+    flaws = [Flaw("grounding.number", f"data.items[{at}]", value) for at in range(3)]
+    found = attribute([step("It costs 999 EUR.", *flaws) for _ in range(5)])
+    assert {one.carriers for one in found} == {(1, 2, 3, 4)}
+    # With 1,000 steps, copies of the steps would take gigabytes.
+    assert len({id(one.carriers) for one in found}) == 1
+
+
 def test_no_steps_have_no_findings():
     assert attribute([]) == []
     assert tainted([], []) == {}

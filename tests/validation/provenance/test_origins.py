@@ -1,5 +1,8 @@
 """Tests that each wrong value of a trace is listed once."""
 
+import pytest
+
+from handoffaudit.validation import origins as origins_module
 from handoffaudit.validation.origins import first_wrong, origins, shares
 from handoffaudit.validation.provenance import Flaw, Step, attribute
 
@@ -26,6 +29,13 @@ def test_a_value_is_told_once_however_often_it_was_found():
     assert list(found) == ["4711", "999"]
     assert (found["999"].step, found["999"].flagged, found["999"].carriers) == (2, (2, 3), (3,))
     assert (found["4711"].step, found["4711"].from_outside) == (0, True)
+
+
+def test_the_forms_of_a_value_are_read_once_however_often_it_was_found(monkeypatch: pytest.MonkeyPatch):
+    found, read = attribute([step("writer", "It costs 999 EUR.", number("999"))] * 3), []
+    forms_of = origins_module.forms_of
+    monkeypatch.setattr(origins_module, "forms_of", lambda value: read.append(value) or forms_of(value))
+    assert len(origins(found)) == len(read) == 1
 
 
 def test_what_an_agent_caused_counts_apart_from_what_it_passed_on():

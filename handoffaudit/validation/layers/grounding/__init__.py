@@ -29,8 +29,8 @@ NOTHING_STATED: Final = "no claim states a fact"
 MOST_SOURCES = 20_000
 MOST_MARKS = 200
 MOST_VALUES = 5_000
-# The cost of judging grows with the facts of the data and with the characters of all claims. This is the limit of their
-# product.
+# The limit for the number of facts in the sources times the number of characters in the claims: the time to judge the
+# wording grows with this product.
 MOST_WEIGHED = 10_000_000
 _PER_CLAIM = 200
 _PRECEDENCE: Final = {"ungrounded": 0, "reported": 1, "derived": 2, "grounded": 2}
@@ -91,7 +91,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     if unjudged and subject.record.trace_id:
         claims = _report(subject, claims, unjudged, index)
     most, statements = _affordable(claims, index)
-    # A result of a tool in the trace is material for the handoff, which need not restate it.
+    # The tool results of the trace are material for the handoff, which need not restate them.
     restates = not subject.trace_evidence
     reported = _reported_of(subject)
     marked = [
@@ -130,7 +130,7 @@ def _index_of(subject: Subject) -> SourceIndex:
 def _report(
     subject: Subject, claims: tuple[Claim, ...], unjudged: Sequence[Claim], index: SourceIndex
 ) -> tuple[Claim, ...]:
-    """Return the claims with the values of the unjudged ones marked as grounded or reported."""
+    """Return all claims, with the values of the unjudged claims marked as grounded or reported."""
     chosen = [claim for claim in unjudged if not is_confidence(claim)]
     if not chosen:
         return claims
@@ -157,7 +157,7 @@ def _select_marks(claim: Claim, marks: list[Mark]) -> list[Mark]:
 def _affordable(claims: Sequence[Claim], index: SourceIndex) -> tuple[int, bool]:
     """Return how many values to look up per claim, and whether to judge statements about structured data.
 
-    Both are limited for the whole handoff, however many claims it has.
+    Both limits apply to the whole handoff: the more claims, the fewer values of each claim are looked up.
     """
     most = min(MAX_VALUES, max(1, MOST_VALUES // len(claims)))
     facts = len(index.judge.records.facts) if index.judge else 0

@@ -11,17 +11,17 @@ _MOST_CHARACTERS = 50_000
 _MOST_TOKENS = 120
 _MOST_EXPONENT = 64
 _DEEPEST = 30
-# Whole numbers up to this one are often plain counts, which need no source.
+# Whole numbers up to this limit are often plain counts, which need no source.
 _SMALL = 12
-# Beyond this share, a difference is not a rounding of a value in between.
+# A difference above this share of the value cannot come from the rounding of an intermediate result.
 _ROUNDED = 0.01
 
 _EQUALS = re.compile(r"(?:[=\u2248]|\\approx|\\implies|\\Rightarrow|\\to\b)&?")
 _CLAIMS_EQUAL = ("=", "\u2248", "\\approx")
-# In every line with a calculation: only blanks, marks of currency and commands of LaTeX precede the stated number.
+# Every line with a calculation matches. Only blanks, currency signs and LaTeX commands may precede the stated number.
 _STATES = re.compile(r"(?:[=\u2248]|\\approx)[^\w\\=\u2248]*[\d\\]")
 _DIGITS = re.compile(r"\d+")
-# Two operands and the stated result.
+# A calculation has at least two operands and the stated result.
 _FEWEST_NUMBERS = 3
 _CHUNK = re.compile(r"(?:(?!\\\\|[;,.?!:]\s|\n)[\s\S])+")
 _BULLET = re.compile(r"\s*(?:[-*\u2022+]|\d{1,2}[.)])\s+")
@@ -50,9 +50,9 @@ _SCALES: Final = frozenset(
 # A word before the first number that changes what the calculation means.
 _CHANGES: Final = _SCALES - {"and", "or", "per", "to"}
 _SCALED = re.compile(r"\b(?:dozen|hundred|thousand|million|billion|trillion|percent|bn|mio|mod)\b")
-# The text that may stand before a calculation. After other text, such as `log(` or `x_`, the figures are part of more.
+# The text that may precede a calculation. After `log(` or `x_`, the figures are part of a larger expression.
 _OPENS = re.compile(r"(?:^|[\s=>\u2248&\u2192\"`]|(?<!\d):|\\[\[(])[$\u20ac\u00a3*\s]*$")
-# Signs that the stated number goes on, or has another base or scale.
+# Text after the stated number which shows that the number continues, or has another base or scale.
 _GOES_ON = re.compile(
     r"[^\W_]|[.,:'\u2019\u2013-]\d|[_^!+\u00b2\u00b3\u00b9\u2070-\u209c\u2026]|\.\.\.|\s?(?:[/:^]|\*\*)"
     r"|\s\(?(?:[kKmMbB]\b|mod\b|rem|r\s?\d|in (?:base|binary|hex))"
@@ -98,9 +98,10 @@ class _Token(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """One side of an equation: its value, its tokens, and whether it has an operator and only whole numbers.
+    """One side of an equation.
 
-    `is_ambiguous` is true if people read the side in two ways, such as `6/2(1+2)`.
+    `operates` is true if an operator connects at least two numbers, and `is_whole` if all numbers are whole.
+    `is_ambiguous` is true if people read the side in two ways, for example `6/2(1+2)`.
     """
 
     value: float

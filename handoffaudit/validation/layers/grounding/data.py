@@ -139,7 +139,7 @@ def stem(word: str) -> str:
     return word
 
 
-# White space is tried from its beginning only, so that much of it takes linear time.
+# A match begins only at the first character of white space, so that long white space takes linear time.
 _CLAUSE = re.compile(r"(?<=[.!?;,])\s+|(?<!\s)\s+(?=(?:and|but|while|with|which|where|whereas|although|however)\b)")
 
 
@@ -232,7 +232,7 @@ def _clauses(text: str, words: Sequence[DataWord]) -> Iterator[list[DataWord]]:
         yield clause
 
 
-# Weights of the features of a text; texts with and without faults count equally.
+# Weights of the features of a text. In the fit, texts with and without faults counted equally.
 TEXT = {
     "clock": 1.05,
     "numbered": 0.46,

@@ -1,7 +1,7 @@
 """Derived numbers: roundings, percentages, multiples, sums, differences and means of the numbers in the sources.
 
-Most claimed numbers cannot be derived. A cheap test, on data that is prepared once for all claims, excludes them first.
-For the others, the module searches for a derivation and reports the first one.
+Most claimed numbers cannot be derived. First, a cheap test excludes such numbers; its data is prepared once for all
+claims. For the remaining numbers, the module searches for a derivation and returns the first match.
 """
 
 from bisect import bisect_left
@@ -13,14 +13,14 @@ from handoffaudit.validation.layers.grounding.values import Number
 _MAX_OPERANDS = 150
 _MAX_WHOLE_OPERANDS = 40
 _MAX_PARTS = 100
-# Ten is not included, because an extra digit is a typical mistake.
+# Ten is not included, because an extra zero is a typical mistake.
 _TIMES = (2, 3, 4, 5, 6, 7, 8, 9, 11, 12)
 _LONGEST_RUN = 12
 _SHORTEST_RUN = 3
-# Beyond this size, floats cannot distinguish numbers of this precision, so sums mean nothing.
+# Sums of larger floats are too inexact to prove a derivation.
 _LARGEST = 1e12
 _HALF = 0.5000001
-# Up to this many steps, a difference of floats is off by far less than one step.
+# Up to this many steps, the rounding error of a difference of floats is far below one step.
 _MOST_STEPS = 1e9
 _EXACTLY = 1e-6
 
@@ -67,13 +67,13 @@ class _Runs:
 
 
 class _Places:
-    """The positions of numbers, counted in steps of one size."""
+    """The positions of numbers on a grid, in whole steps of a fixed size."""
 
     def __init__(self, step: float, numbers: Iterable[float]) -> None:
         self._step = step
         self._taken: set[int] = set()
         self._exact: list[int] = []
-        # Numbers between two positions, and numbers that are too large for a position.
+        # Numbers between two positions, and numbers that are too large for an exact position.
         self._between: list[float] = []
         for number in numbers:
             self.add(number)
@@ -93,7 +93,7 @@ class _Places:
         return copy
 
     def may_make(self, target: float) -> bool:
-        """Return whether `target` may be a sum or difference of two of the numbers, or a multiple of one."""
+        """Return whether `target` may be a sum or difference of two numbers, or a multiple of one number."""
         taken, step = self._taken, self._step
         if target / step > _MOST_STEPS:
             return True
@@ -129,7 +129,7 @@ class Operands:
         return found
 
     def by_place(self, step: float) -> dict[int, float]:
-        """Return the numbers by their positions; the last number of a position counts."""
+        """Return the numbers by their positions. If several numbers have the same position, the last number wins."""
         found = self._by_place.get(step)
         if found is None:
             found = self._by_place[step] = {round(number / step): number for number in self.numbers}
@@ -139,7 +139,7 @@ class Operands:
 class SourceOperands:
     """The operands for numbers with decimals, and fewer operands for whole numbers.
 
-    Nearly any small whole number is the sum of two numbers out of many.
+    With many operands, nearly any small whole number would be the sum of two operands.
     """
 
     def __init__(self, sources: Iterable[float]) -> None:
@@ -164,7 +164,7 @@ class Derivation:
         # Maps the number of operands and the step to the positions of the sources' numbers, extended by stated numbers,
         # and to the count of stated numbers already added.
         self._places: dict[tuple[int, float], tuple[_Places, int]] = {}
-        # The operands, while no further number is stated.
+        # A cache of operands, which is cleared when the claim states a further number.
         self._tried: dict[int, list[float]] = {}
 
     def state(self, number: float) -> None:
@@ -195,7 +195,7 @@ class Derivation:
     def _pair(self, claimed: Number, given: Operands) -> str:
         operands, by_place = self._operands(given), given.by_place(claimed.step)
         if self._stated:
-            # A number of the sources precedes a stated number of the same position.
+            # A number of the sources takes precedence over a stated number in the same position.
             stated = {round(number / claimed.step): number for number in operands[: len(self._stated)]}
             by_place = stated | by_place
         return _pair(claimed, operands, by_place)
@@ -257,7 +257,7 @@ def _sum_of_run(claimed: Number, numbers: Sequence[float]) -> str:
 def _percentage(claimed: Number, operands: Sequence[float]) -> str:
     """Return the part of a whole, or the change between two numbers, that gives the percentage, or an empty string.
 
-    `operands` are in order of size.
+    `operands` are sorted in ascending order.
     """
     share, tolerance, size = claimed.value / 100, claimed.step / 100 * _HALF, len(operands)
     for whole in operands:

@@ -145,15 +145,16 @@ def _mark(lookup: Lookup, value: TextValue, found: Found, *, restates: bool = Fa
     counts = _asserts(lookup, value, restates=restates)
     closest = lookup.closest(value, text) if counts else ""
     if not restates and (value.kind == "name" or "://" in text):
-        # An agent may know a name or an address from its work: a finding is one that changed.
+        # An agent may know a name or an address from its work, so the value counts only if it resembles a value in the
+        # sources: then it may be a changed copy.
         counts = counts and bool(closest)
     return Mark(_KINDS[value.kind], start, end, text, found.status, where, closest, counts)
 
 
 def _with_calculations(lookup: Lookup, marks: list[Mark]) -> list[Mark]:
-    """Return the marks with the results of calculations: a right result is derived, and a wrong one is a finding.
+    """Return the marks with the results of calculations: a right result is derived, and a wrong result is ungrounded.
 
-    A result is derived only if what it is calculated from is known, so that `4711 * 1 = 4711` is not a source of 4711.
+    A right result is derived only if its operands are known, so that `4711 * 1 = 4711` is not a source of 4711.
     """
     text = lookup.text
     calculations = calculations_in(text)
@@ -167,7 +168,7 @@ def _with_calculations(lookup: Lookup, marks: list[Mark]) -> list[Mark]:
             if lookup.forms.of(one.start, one.end) not in (Form.CODE, Form.LOG):
                 wrong[one.start] = _wrong(text, one)
         elif all(at in known or _figure_at(text, at) in right for at in one.operands):
-            # A text repeats a result where it needs it: the result is derived there, too.
+            # The text may repeat the result in other places. The repeated number is derived, too.
             right[text[one.start : one.end].rstrip("% ")] = one
     kept = [_derived(mark, right) for mark in marks if mark.start not in wrong]
     return [*kept, *wrong.values()]
@@ -193,10 +194,10 @@ def _wrong(text: str, one: Calculation) -> Mark:
 
 
 def _report_foreign_marks(marks: list[Mark]) -> list[Mark]:
-    """Return the marks of a text that is itself JSON, with its ungrounded values as reported if most are in no source.
+    """Return the marks of a text that is JSON. If most values are in no source, change ungrounded marks to reported.
 
-    Such a text is the result of a tool or a separate record. It does not restate the sources, so its values are not
-    ungrounded, but their origin is unknown.
+    Such a text is the result of a tool or a separate record. The text does not restate the sources, so its values are
+    not wrong: only their origin is unknown.
     """
     missing = sum(mark.status == "ungrounded" for mark in marks)
     if 2 * missing <= len(marks) or len(marks) < _FEWEST_VALUES:
@@ -207,8 +208,8 @@ def _report_foreign_marks(marks: list[Mark]) -> list[Mark]:
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
     """Return the wording marks that are neither a value nor part of a value.
 
-    An ungrounded value is marked only once. If the sources have 2024-03-12 or 80 %, the parts `03` and `80` have
-    no meaning of their own.
+    An ungrounded value needs no second mark, and the parts of a grounded value, such as `03` of 2024-03-12, have no
+    meaning of their own.
     """
     return [mark for mark in wording if not any(_is_part(mark, value) for value in marks)]
 

@@ -1,4 +1,4 @@
-"""The findings of the grounding layer: one for each kind of value in a claim, with all its values."""
+"""The findings of the grounding layer: one finding for all values of the same kind in a claim."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -98,7 +98,7 @@ def findings_of(
 ) -> Iterator[Issue]:
     """Yield the findings about the ungrounded marks of claims, for claims in the order of their paths.
 
-    Values that count have the given severity, and the others are information.
+    Findings about values that count have the given severity. All other findings have the severity `info`.
     """
     looked_in = ""
     # Only the first findings are reported, so their order must not depend on the key order of the data.
@@ -128,7 +128,7 @@ def _issue(claim: Claim, same: list[Mark], looked_in: str, severity: Severity) -
     """Return the finding about all values of one kind in one claim."""
     first, counts = same[0], same[0].counts
     if first.kind == "wording":
-        # Words of one's own may mean the same, so they reject nothing.
+        # Different words may have the same meaning, so wording alone never rejects a handoff.
         severity = Severity.WARNING
     texts = list(dict.fromkeys(show(one.text) for one in same))
     return make(

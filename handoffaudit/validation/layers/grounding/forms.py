@@ -50,7 +50,7 @@ _LOG_LINE = re.compile(
     r"|exit ?code\b|error code:? \d|HTTP/\d|\w{1,60}(?:Error|Warning|Exception): )",
 )
 _ITEM = re.compile(r"[ \t]+\S|[-*\u2022+] |\d{1,3}[.)] |[a-z][.)] |\|")
-# A blank line below other text. The one directly below a heading belongs to the heading.
+# A blank line below other text. A blank line directly below a heading belongs to the heading.
 _BLANK_LINE = re.compile(r"\S[ \t]*\n[ \t]*\n")
 _HEADING = re.compile(
     r"^[ \t]*(?:#{1,6} .{1,200}|\*\*[^*\n]{1,120}\*\*:?|(?:\d{1,2}[.)] )?[A-Z][A-Z /&-]{3,80}:?"
@@ -94,7 +94,7 @@ _HEDGES: Final = re.compile(
     r"|suppose|typical(?:ly)?|usually|would)(?!\w)|~|\u2248",
     re.IGNORECASE,
 )
-# One of these is in every match of `_HEDGES`. The search for plain words is many times faster than the pattern.
+# Every match of `_HEDGES` contains one of these stems. The search for stems is many times faster than the pattern.
 _HEDGE_STEMS: Final = (
     "about", "almost", "approx", "around", "assum", "could", "e.g.", "estimat", "for example", "for instance", "guess",
     "hypothetical", "likely", "may", "might", "mock", "nearly", "perhaps", "placeholder", "possibl", "probabl",
@@ -117,7 +117,7 @@ _POSITION = re.compile(
 
 
 class Form(StrEnum):
-    """The form of the text around a value. Only a statement asserts a fact."""
+    """The form of the text around a value. Only statements and data assert facts."""
 
     STATEMENT = "statement"
     CODE = "code"
@@ -179,7 +179,7 @@ class TextForms:
 
     @cached_property
     def data(self) -> list[_Span]:
-        """The spans of JSON objects and arrays."""
+        """Return the spans of JSON objects and arrays."""
         return list(_json_spans(self.text))
 
     @cached_property
@@ -225,7 +225,7 @@ class TextForms:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """The offsets behind all sentences, in order."""
+        """Return the offsets behind all sentences, in order."""
         return [match.end() for match in _ENDS.finditer(self.text)]
 
     def _sentence(self, start: int, end: int, line_start: int) -> _Span:
@@ -268,7 +268,7 @@ class TextForms:
 
     @cached_property
     def _hedge_stems(self) -> list[str]:
-        """The stems of hedges that the text has."""
+        """Return the stems of hedges that occur in the text."""
         return list(filter(self.text.lower().__contains__, _HEDGE_STEMS))
 
     def _heading_above(self, at: int) -> str:
@@ -336,7 +336,7 @@ def _is_code(text: str) -> bool:
 
 
 def _long_formulas(text: str) -> Iterator[_Span]:
-    """Yield the formulas of LaTeX that have a mark at each end, except for those of a single `$`."""
+    """Yield the spans of LaTeX formulas with an opening and a closing mark, but not formulas between single `$`."""
     at = 0
     while match := _OPENS_FORMULA.search(text, at):
         opening = match.group()

@@ -55,7 +55,7 @@ _CODE_AFTER = re.compile(r"[\w/' -]{0,30}\(([A-Z]{2,6})\)")
 _CODE_BEFORE = re.compile(r"\b([A-Z]{2,6}) \([\w/' -]{0,30}$")
 
 
-# The forms of text in which a number may follow from others.
+# The forms of text in which a number may follow from other numbers.
 _CALCULATED = frozenset({Form.STATEMENT, Form.FORMULA, Form.GUESS, Form.PLAN})
 
 
@@ -230,7 +230,7 @@ class Lookup:
         return self.index.where(at, len(word)) if at >= 0 else ""
 
     def closest(self, value: TextValue, missing: str) -> str:
-        """Return the value of the sources that is most similar to `missing`, the part of `value` that is not there.
+        """Return the value of the sources that is most similar to `missing`, the part of `value` without a source.
 
         The result is empty if nothing is similar. Only the first values of a claim are compared, because a comparison
         takes longer than a lookup.
@@ -257,13 +257,13 @@ class Lookup:
 
     def quote(self, value: TextValue) -> Found | None:
         wanted = flat_text(value.text.lower()).strip(" .,;:!?…")
-        # Most quotes are found as written, without the text in another form.
+        # Most quotes are in the sources as written. `flat` is computed only for other quotes.
         if wanted and (wanted in self.index.folded or (self._has_long_word(wanted) and wanted in self.index.flat)):
             return Found("grounded", self._first_word(value.text.split()[0]))
         return _MISSING if wanted.count(" ") + 1 >= _QUOTED_WORDS else None
 
     def _has_long_word(self, wanted: str) -> bool:
-        """Return whether the sources have the first long word of a quote. Without such a word, they lack the quote."""
+        """Return whether the sources have the first long word of a quote. If not, the sources lack the quote."""
         word = _LONG_WORD.search(wanted)
         return word is None or word.group() in self.index.folded
 

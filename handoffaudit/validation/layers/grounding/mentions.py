@@ -26,7 +26,7 @@ _TRAILING = ".:!?*_…"
 
 _AROUND = "".join(_BREAKS) + _TRAILING + " \t\n"
 
-# Without a letter after the scheme, the address would be any number: a://4711.
+# An address must have a letter after the scheme. Otherwise, `a://4711` would pass any number off as an address.
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://(?=[!-~]*[a-z])[!-~]+", re.IGNORECASE)
 
 # Scripts without blanks between words are excluded, because a whole sentence would look like an identifier.
@@ -224,8 +224,8 @@ def is_order(record: Record) -> bool:
 def states_nothing(claim: Claim) -> bool:
     """Return whether the text of a claim states nothing that a source can confirm.
 
-    This is true for the output of a program (JSON, or a single word in a field for any value), and for the confidence
-    of the sender.
+    This is true for the output of a program (JSON, or a single word in a field for any value), and for a confidence of
+    one word or number.
     """
     text = claim.text.strip()
     if is_confidence(claim):

@@ -53,7 +53,7 @@ class Party:
 
     @property
     def total(self) -> float:
-        """The first number of the party, which is the sum of the others."""
+        """Return the first number of the party, which is taken as the sum of its other numbers."""
         return next(iter(self.numbers.values()), 0.0)
 
 
@@ -112,7 +112,7 @@ def _start(mention: _Mention) -> int:
 
 
 def _between(mentions: Sequence[_Mention], start: int, end: int) -> Sequence[_Mention]:
-    """Return those of the ordered `mentions` that start at or after `start` and before `end`."""
+    """Return the mentions that start at or after `start` and before `end`. `mentions` must be in order."""
     return mentions[bisect_left(mentions, start, key=_start) : bisect_left(mentions, end, key=_start)]
 
 

@@ -32,8 +32,8 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?$")
 class Fact(NamedTuple):
     """A value of structured data with the words of its key.
 
-    `key` holds the lower-case words of the last name on the path of the value, and `group` those of the name before it.
-    `record` counts rows and list items from 1; a value outside of them has record 0.
+    `key` holds the lower-case words of the last name on the path of the value, and `group` the words of the name before
+    that. `record` is the number of the row or list item, counted from 1, or 0 for a value outside of rows and lists.
     """
 
     key: tuple[str, ...]
@@ -52,7 +52,7 @@ class Records:
 
     @cached_property
     def columns(self) -> dict[tuple[str, ...], list[float]]:
-        """The numbers under each key, in order."""
+        """Return the numbers under each key, in order."""
         columns: dict[tuple[str, ...], list[float]] = {}
         for fact in self.facts:
             number = fact.number
@@ -73,7 +73,7 @@ def records_of(text: str) -> Records | None:
     if is_literal(text):
         value = _parse_literal(text)
         return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
-    # Lines of this average length are paragraphs.
+    # A text with longer lines on average is prose.
     if len(text) > _LONGEST_LINE * (text.count("\n") + 1):
         return None
     lines = [line for line in text.splitlines() if line.strip()]
@@ -88,7 +88,7 @@ def is_literal(text: str) -> bool:
 def records_of_leaves(leaves: Iterable[tuple[str, str]]) -> Records:
     """Return the facts of values that are given one by one with their paths (`order.items[2].price`).
 
-    A pair (`specs[3].name` and `specs[3].value`) is one fact, whose key is the name.
+    A pair (`specs[3].name` and `specs[3].value`) is one fact. Its key holds the words of the first value.
     """
     facts: list[Fact] = []
     rows: dict[str, int] = {}
@@ -180,7 +180,7 @@ def _table(lines: list[str]) -> Records | None:
 
 
 def _keyed_lines(lines: list[str]) -> Records | None:
-    """Return the facts of `key: value` lines, which may have a title and a rule above them, or None."""
+    """Return the facts of `key: value` lines below at most two other lines, such as a title; else None."""
     lines = lines[:MAX_FACTS]
     if sum(": " in line for line in lines) * 3 < (len(lines) - 2) * 2:
         return None

@@ -1,4 +1,4 @@
-"""Values of unknown origin: what an agent that looks like an observer brought into a trace, without being declared."""
+"""Values of unknown origin, which an agent without a declared role, but like an observer, brought into a trace."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -26,7 +26,7 @@ MOST_KEYS_OF_TRACE: Final = 20_000
 
 _LONGEST_KEY: Final = 120
 _LONGEST_VALUE: Final = 500
-# A smaller whole number that is in no source is often a plain count.
+# A whole number up to this limit that is in no source is often a plain count.
 _PLAIN_COUNT: Final = 12
 
 
@@ -34,8 +34,8 @@ _PLAIN_COUNT: Final = 12
 def keys_of(kind: str, text: str) -> tuple[str, ...]:
     """Return the keys of a value, which are equal for the same value in another notation.
 
-    A name has a key for each word, because later texts use parts of it. Every other value has one key, or one for each
-    way to read it.
+    A name has a key for each word, because later texts use parts of the name. Any other value has a key for each way to
+    read the value.
     """
     text = text[:_LONGEST_VALUE]
     if kind == "name":
@@ -62,7 +62,7 @@ def _number_keys(text: str) -> list[str]:
 
 
 def reported_keys(claims: Iterable[Claim], known: Collection[str] = ()) -> list[str]:
-    """Return the first keys of the reported values of claims that the trace does not know yet."""
+    """Return the keys of the reported values in claims, without the keys in `known`, at most `MOST_KEYS`."""
     found: dict[str, None] = {}
     for claim in claims:
         for mark in claim.marks:
@@ -72,10 +72,10 @@ def reported_keys(claims: Iterable[Claim], known: Collection[str] = ()) -> list[
 
 
 def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
-    """Return the marks of a text that nobody judges: its values are grounded or reported.
+    """Return the marks of a text that is not judged: its values are grounded or reported.
 
-    A value is looked up as written; a number also without and with its separators. The full lookup would index the
-    sources for texts that have no finding anyway.
+    A value is looked up as written, and a number also without and with separators. The full lookup would index the
+    sources for texts that cannot have a finding.
     """
     marks = []
     plain = PlainText.of(text)
@@ -114,7 +114,7 @@ def _find(value: TextValue, index: SourceIndex) -> tuple[int, int]:
 
 
 def _find_name(name: str, index: SourceIndex) -> tuple[int, int]:
-    """Return the first place and the length of a word of the name; the offset is -1 if the sources lack a word."""
+    """Return the lowest offset of a word of the name, with its length; -1 and 0 if the sources lack any word."""
     first = (-1, 0)
     for _, word in name_words(name):
         at = index.find(word.lower())
@@ -127,7 +127,7 @@ def _find_name(name: str, index: SourceIndex) -> tuple[int, int]:
 class Reported:
     """The reported values of a trace, and the evidence that can confirm them.
 
-    The context of a handoff confirms nothing that was only reported, because an agent repeats it there.
+    The context of a handoff does not confirm a reported value, because agents repeat reported values in the context.
     """
 
     def __init__(self, keys: Collection[str], evidence: Callable[[], Sequence[Source]]) -> None:
@@ -144,7 +144,8 @@ class Reported:
         if not keys:
             return mark
         known = [key in self._keys for key in keys]
-        # One reported word makes the origin of a whole name doubtful. A new word beside a reported one stays new.
+        # One reported word makes the origin of a grounded name doubtful. An ungrounded name counts as reported only if
+        # all its words were reported.
         was_reported = all(known) if mark.status == "ungrounded" else any(known)
         if not was_reported or self._is_evident(mark):
             return mark

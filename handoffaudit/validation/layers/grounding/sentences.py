@@ -153,7 +153,7 @@ class Column:
 
 
 def columns_of(records: Records) -> list[Column]:
-    """Return the columns of the records that carry a day, if a column has at least four values."""
+    """Return the columns of at least four numbers, built from the records that have a day."""
     series: dict[tuple[str, ...], list[tuple[Day, float]]] = {}
     for record, facts in records.by_record.items():
         day = next((found for fact in facts if (found := _day_of(fact))), None) if record else None
@@ -269,7 +269,7 @@ def _day_after(text: str, sentence: Sentence, day: Stated | None) -> Stated | No
 
 
 def _days_by_weekday(known: Sequence[Day]) -> dict[int, list[Day]]:
-    """Return the full days of the data by their weekday, counted from Monday."""
+    """Return the full days of the data by their weekday; 0 is Monday."""
     found: dict[int, list[Day]] = {}
     for year, month, day in known:
         if year and month and day:
@@ -281,7 +281,7 @@ def _days_by_weekday(known: Sequence[Day]) -> dict[int, list[Day]]:
 
 
 def _with_weekdays(sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Sentence:
-    """Return the sentence with its weekdays as days, if the data has one day only of each weekday that it has."""
+    """Return the sentence with its weekdays added to its days, if no weekday occurs on two days of the data."""
     if not by_weekday or any(len(days) > 1 for days in by_weekday.values()):
         return sentence
     found = [
@@ -301,7 +301,7 @@ def _weekdays(text: str, sentence: Sentence, by_weekday: dict[int, list[Day]]) -
 
 
 def _dated(sentence: Sentence, match: re.Match[str]) -> list[Stated]:
-    """Return the date right after a weekday."""
+    """Return the dates right after a weekday."""
     end = sentence.start + match.end()
     return [one for one in sentence.days if 0 <= one.start - end <= _BESIDE]
 
@@ -359,7 +359,7 @@ _AFTER = 35
 
 
 def switched_off(records: Records) -> list[str]:
-    """Return the names, in lower case, of everything that the data says no to."""
+    """Return the names, in lower case, of all features that the data denies with a value such as `no` or `false`."""
     names: list[str] = []
     for fact in records.facts:
         if fact.value.strip().lower() in _NO:
@@ -370,7 +370,7 @@ def switched_off(records: Records) -> list[str]:
 
 
 def switch_findings(sentences: Sequence[Sentence], names: Sequence[str]) -> Iterator[Finding]:
-    """Yield a finding for each name that the data says no to; the claim must deny the name, too."""
+    """Yield a finding for each mentioned feature that the data denies. The claim must deny the feature, too."""
     for sentence in sentences if names else ():
         text = sentence.text.lower()
         for name in names:
@@ -381,7 +381,7 @@ def switch_findings(sentences: Sequence[Sentence], names: Sequence[str]) -> Iter
 
 
 def _find_whole(text: str, name: str) -> int:
-    """Return where the text has the name and not as a part of a word, or -1. A pattern for each name takes longer."""
+    """Return the offset of the name as a whole word, or -1. A regular expression for each name would be slower."""
     at = text.find(name)
     while at >= 0 and (text[at - 1 : at].isalnum() or text[at + len(name) : at + len(name) + 1].isalnum()):
         at = text.find(name, at + 1)

@@ -41,7 +41,7 @@ _MAX_NUMBERS = 2_000
 
 _MAX_PLACES = 6
 
-# Up to this size, a search of the text takes less time than sets of its words save.
+# In texts up to this size, a plain search is faster than building sets of words.
 _LONG = 16_384
 
 _EXCERPT = 60
@@ -93,9 +93,9 @@ class SourceIndex:
             self.text = _SEPARATOR.join(self._texts)
         self.folded = _lower(self.text)
         self._found: dict[str, int] = {}
-        # Whether the sources have a word of a name in some form; the lookup sets it.
+        # Whether the sources have a word of a name in some form. `Lookup` fills this cache.
         self.known_words: dict[str, bool] = {}
-        # The runs of digits without separators. `figures` sets them when it is first read.
+        # The runs of digits without separators. The property `figures` sets this attribute on first use.
         self._digits: frozenset[str] | None = None
 
     @classmethod
@@ -225,7 +225,7 @@ class SourceIndex:
         return list(islice(moments_in(self.text), _MAX_NUMBERS))
 
     def find(self, wanted: str) -> int:
-        """Return the offset of `wanted` (in lower case) as a whole word or number, or -1 if it is not found."""
+        """Return the offset of `wanted` (in lower case) as a whole word or number, or -1 if there is none."""
         known = self._found.get(wanted)
         if known is None:
             known = self._found[wanted] = self._search(wanted)
@@ -247,7 +247,7 @@ class SourceIndex:
     def _lacks_word_of(self, wanted: str) -> bool:
         """Return whether long sources certainly lack a value, because they lack its first word.
 
-        A search of the whole text for each value would take a time that grows with the square of the document.
+        A search of the whole text for each value would take time that grows with the square of the text's length.
         """
         if not self.text.isascii():
             return False
@@ -262,7 +262,7 @@ class SourceIndex:
         return frozenset(self._in_order)
 
     def spelled(self, word: str) -> str:
-        """Return a lower-case word as it is first written in the sources, or an empty string if it is not in them."""
+        """Return a lower-case word in its first spelling in the sources, or an empty string if they lack the word."""
         at = self.find(word)
         return self.text[at : at + len(word)] if at >= 0 else ""
 
@@ -289,7 +289,7 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
 
 
 def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Records] | None:
-    """Return the facts of the sources that are lines of data, by source position, or None if there is prose.
+    """Return the facts of the sources that are lines of data, by source position, or None if there is too much prose.
 
     This step skips JSON and Python literals, so that prose is detected before any literal is parsed.
     """
@@ -312,7 +312,7 @@ def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Recor
 
 
 def _join_records(sources: Sequence[Source], read: Mapping[int, Records], most_prose: float) -> Records | None:
-    """Return the facts of all sources in order, or None if there is prose.
+    """Return the facts of all sources in order, or None if there is too much prose.
 
     The record numbers of each source continue those of the previous source.
     """

@@ -1,4 +1,4 @@
-"""Suggestions: values of the sources that may have been meant by a value that is not in the sources."""
+"""Suggestions: source values that the writer of an ungrounded value may have meant."""
 
 import re
 from bisect import bisect_left
@@ -44,7 +44,7 @@ _Written = dict[tuple[str, int], dict[str, str]]
 
 
 class _Amounts:
-    """Amounts of a text in order, compared by size first, because most comparisons end there."""
+    """Amounts of a text in order. A search compares the sizes first, because most searches end there."""
 
     def __init__(self) -> None:
         self._sizes: list[float] = []
@@ -72,7 +72,8 @@ class _Amounts:
     def nearest(self, size: float, digits: str, *, is_year: bool) -> str:
         """Return the text of the amount that is nearest to an amount of this size and with these digits.
 
-        The nearest is one of nearly the same size, else one with a shifted point, else one with a single wrong digit.
+        An amount of nearly the same size takes precedence over an amount with a shifted decimal point, which takes
+        precedence over an amount with one wrong digit. The result is empty if there is none of these.
         """
         if not is_year:
             at = self._nearest_in_size(size)
@@ -82,7 +83,7 @@ class _Amounts:
         if len(significant := digits.rstrip("0")) > 1:
             places = [at for at, other in enumerate(self._digits) if other.rstrip("0") == significant]
         if not places and len(digits) >= _FEWEST_FIGURES:
-            # If one digit differs, nearly half of the others stand at one of the ends.
+            # If only one digit differs, nearly half of the digits are equal at the start or at the end.
             half = (len(digits) - 1) // 2
             start, end = digits[:half], digits[-half:]
             places = [
@@ -114,7 +115,7 @@ class Nearby:
 
     @cached_property
     def _amounts(self) -> dict[tuple[bool, bool], "_Amounts"]:
-        """The first amounts of the text, by whether they look like years and whether they are percentages."""
+        """Return the first amounts of the text, by whether they look like years and whether they are percentages."""
         found: dict[tuple[bool, bool], _Amounts] = {}
         read = ((value, number) for value in amounts_in(self._text) if (number := number_of(value)))
         for value, number in islice(read, _MOST_AMOUNTS):
@@ -128,7 +129,7 @@ class Nearby:
         return _likest(plain, plain[:1], self._names_with(plain[:1])) if plain else ""
 
     def _names_with(self, initial: str) -> _Written:
-        """Return the words with that initial. Only these are read, because most texts have few of them."""
+        """Return the words with the initial. Other words are skipped, because most of them are never needed."""
         names = self._names.get(initial)
         if names is None:
             names = self._names[initial] = {}
@@ -181,7 +182,7 @@ def _likest(plain: str, initial: str, written: _Written) -> str:
         return ""
     sizes = sorted(range(len(plain) - most, len(plain) + most + 1), key=lambda size: abs(size - len(plain)))
     alike = chain.from_iterable(written.get((initial, size), _NONE) for size in sizes)
-    # If at most two letters differ, at least half of the others stand at one of the ends.
+    # If at most two letters differ, at least half of the other letters are equal at the start or at the end.
     half = max(1, (len(plain) - most) // 2)
     start, end = plain[:half], plain[-half:]
     candidates = [other for other in islice(alike, _MOST_COMPARED) if other.startswith(start) or other.endswith(end)]

@@ -21,7 +21,7 @@ _MONTH = "(?:" + "|".join(sorted((name.capitalize() for name in MONTHS), key=len
 _ORDINAL = "(?:st|nd|rd|th)"
 _AMPM = r"[ \u202f]?[AaPp]\.?[Mm]\b"
 
-# Each alternative begins with a character class: between matches, the engine only compares characters with the class.
+# The pattern begins with a character class: between matches, the engine only compares characters with the class.
 _FIGURES = re.compile(
     rf"""[0-9](?:
     (?P<date>\d{{3}}[-/]\d\d?[-/]\d\d?(?!\d)|\d?/\d\d?/(?:\d{{4}}|\d\d)(?!\d)|\d?\.\d\d?\.\d{{4}}(?!\d)
@@ -57,7 +57,7 @@ _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
 _start = attrgetter("start")
 
 
-# A struct without garbage collection is created several times as fast as a named tuple, and a text has hundreds.
+# A struct without garbage collection is created several times as fast as a named tuple. A text has hundreds of values.
 class TextValue(msgspec.Struct, frozen=True, gc=False):
     """A concrete value in a text.
 
@@ -118,7 +118,7 @@ def _outweighs(value: TextValue, other: TextValue) -> bool:
 
 
 def _apart(values: list[TextValue]) -> list[TextValue]:
-    """Return the values in order of their starts; of overlapping values, keep the one that outweighs the other."""
+    """Return the values in order of their starts. Of two overlapping values, keep the one that `_outweighs` prefers."""
     kept: list[TextValue] = []
     end = 0
     for value in sorted(values, key=_start):
@@ -250,10 +250,10 @@ def _names(text: str) -> Iterator[TextValue]:
             yield TextValue("name", start, start + len(found), found)
 
 
-# The same words begin many sentences.
+# Cached, because the same words begin many sentences.
 @lru_cache(maxsize=8_192)
 def _is_no_name(word: str) -> bool:
-    """Return whether the word is none of a name, also in a contraction: `i` in `I'm`, `here` in `Here's`."""
+    """Return whether the word is not part of a name, even in a contraction: `i` in `I'm`, `here` in `Here's`."""
     lowered = word.lower()
     return (lowered if lowered.isalpha() else lowered.replace("\u2019", "'").partition("'")[0].rstrip(".")) in NOT_NAMES
 
@@ -262,7 +262,7 @@ def opens_sentence(text: str, at: int) -> bool:
     """Return whether the word at `at` starts a sentence or a line, so that its capital letter has no meaning."""
     before = text[at - 2 : at] if at > 1 else ""
     if before[1:] == " " and before[0] not in " .":
-        # In most texts, one blank is between two words.
+        # Most words follow a single blank. The slower test below covers the other words.
         return before[0] in _ENDS_SENTENCE
     before = text[max(0, at - 8) : at].rstrip(" ")
     if before.endswith("."):
@@ -329,7 +329,7 @@ def plain_figure(figure: str) -> str | None:
 
 
 def readings_of(figure: str) -> list[float]:
-    """Return every number that digits, commas and dots in a source may stand for: `2020,54` may be a row of two."""
+    """Return every number that digits, commas and dots in a source may stand for: `2020,54` may be two numbers."""
     if figure.isdecimal():
         return [float(figure)]
     plain = plain_figure(figure)
@@ -349,7 +349,7 @@ def fold_case(text: str) -> str:
     return _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered))
 
 
-# Texts of one trace have the same names.
+# Cached, because texts of one trace have the same names.
 @lru_cache(maxsize=8_192)
 def name_words(name: str) -> tuple[tuple[int, str], ...]:
     """Return the distinguishing words of a name with their offsets: no particles, possessives or single letters."""
@@ -368,7 +368,8 @@ _SCALED = re.compile(
     r"(\d(?<![^\W_]\d)(?<!\d[.,]\d)\d*(?:[.,]\d+)*)[ -]?([kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])"
 )
 
-# In every match of `_SCALED`. Most texts have none, and this search takes a third of the time.
+# Every match of `_SCALED` contains a match of this pattern. Most texts have no match, and this search takes a third of
+# the time.
 _MAY_SCALE = re.compile(r"[0-9][ -]?(?:[kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])")
 
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
@@ -377,7 +378,10 @@ _TWO_WORDS = re.compile(rf"({'|'.join(_TENS)})[ -]({'|'.join(_ONES)})\b")
 
 
 def scaled_numbers_in(lowered: str) -> Iterator[tuple[float, str]]:
-    """Yield the numbers of a lower-case text that are more than their figure: `8.2 million`, `65k`, `twenty five`."""
+    """Yield each number of a lower-case text with a scale or in two words (`8.2 million`, `65k`, `twenty five`).
+
+    Each number comes with its spelling in the text.
+    """
     for match in _SCALED.finditer(lowered) if _MAY_SCALE.search(lowered) else ():
         scale = MULTIPLIERS.get(match[2])
         if scale:

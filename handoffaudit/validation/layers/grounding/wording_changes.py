@@ -28,7 +28,7 @@ _NOTHING: frozenset[str] = frozenset()
 class Relations(NamedTuple):
     """The stems related to a word.
 
-    `opposites` reverse the meaning of the word, `rivals` exclude the word, and `synonyms` say the same.
+    `opposites` reverse the meaning of the word, `rivals` exclude the word, and `synonyms` have the same meaning.
     """
 
     opposites: frozenset[str] = _NOTHING
@@ -73,7 +73,8 @@ def _stems(words: str) -> set[str]:
 def _relate(
     word: str, opposites: dict[str, set[str]], rivals: dict[str, set[str]], synonyms: dict[str, set[str]]
 ) -> Relations:
-    # A word on both sides of two lines of the lexicon (late: early, but also recent) is read in its harmless sense.
+    # Two words that the lexicon lists as synonyms and also as opposites or rivals are read as synonyms, so that a word
+    # with several meanings causes no finding.
     same = synonyms.get(word, set())
     return Relations(
         frozenset(opposites.get(word, set()) - same),
@@ -90,7 +91,7 @@ def _relate(
 # - prefix: The source has the word with, or without, a prefix such as `un-`.
 # - opposite, rival: The source sentences have the opposite of the word, or another word of its family, and no synonym.
 # - opposite_in_place, rival_in_place: The source has the opposite or rival beside the same neighbour.
-# - turned: The one sentence of the source about the words around it has only the opposite.
+# - turned: The sentence of the source about the same words has only the opposite of the word.
 # - qualifier: The source sentences do not limit or grade the statement with this word.
 # - synonym: The word is new, and the source sentences have a synonym.
 Change: TypeAlias = Literal[
@@ -114,12 +115,12 @@ _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "mis", "non", "anti", "de")
 
 _PREFIXED = 5
 
-# How many words on each side of a word tell what the word is about, and how many of them must be content words.
+# The number of words on each side that show the subject of a word, and the least number of content words among these.
 _AROUND = 6
 
 _FEWEST_AROUND = 3
 
-# Connectives relate clauses, so that one sentence may hold two of them that are opposites.
+# Connectives relate clauses, so one sentence may contain two opposite connectives.
 _CONNECTIVES = frozenset(map(stem, ("although", "because", "despite", "due", "owing", "regardless", "though")))
 
 _ORDINALS = frozenset({"first", "second", "third", "fourth"})
@@ -131,8 +132,8 @@ _JOINS = frozenset({"", "and", "or", "but", "while"})
 class Changes:
     """The changes found in a claim.
 
-    `counts` holds how often each change was found, and `words` at which words. `closest` maps the start of a word to
-    the stem of the source that the word stands for.
+    `counts` holds the number of times that each change was found, and `words` the changed words. `closest` maps the
+    start of a changed word to the stem of the source that the word replaces.
     """
 
     counts: Counter[Change] = field(default_factory=Counter)
@@ -246,9 +247,9 @@ def _new_word(
 def _kind_of(
     word: Word, relations: Relations, nearest: frozenset[str], source: Prose, *, opens: bool
 ) -> tuple[Change, frozenset[str]] | None:
-    """Return the change that a new word makes, and the words of the source that it stands for.
+    """Return the change that a new word makes, and the stems of the source that the word may replace.
 
-    Return None if the word may mean anything.
+    Return None if the lexicon does not relate the word to the source.
     """
     known = source.known
     if word.text[0].isupper() and not opens:

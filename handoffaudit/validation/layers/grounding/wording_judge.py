@@ -25,7 +25,7 @@ from handoffaudit.validation.layers.grounding.wording_text import (
 
 _MOST = 3
 
-# The number of content words: `Yes!` has none.
+# A sentence with fewer content words does not count as a sentence: `Yes!` has none.
 _SHORTEST_SENTENCE = 2
 
 
@@ -36,10 +36,12 @@ class Departure:
     - `apart`: the share of neighbouring content words that never stand near one another in the source.
     - `new_triples`: the share of three words in a row that the source does not have in a row.
     - `new_pairs`: the square root of the number of neighbouring words that are not neighbours in the source.
-    - `covered`: the share of the worst sentence's content words that one sentence of the source holds.
-    - `new_words`, `new_names`, `new_numbers`: how many the source does not have, at most 3 each.
-    - `synonyms`: how many of these words the source has a synonym for, at most 3.
-    - `talks`: 1 if the claim speaks about itself or to somebody.
+    - `covered`: the share of a sentence's content words that one sentence of the source holds, for the sentence of the
+      claim with the lowest share.
+    - `new_words`, `new_names`, `new_numbers`: the numbers of words, names and numbers that the source does not have, at
+      most 3 each.
+    - `synonyms`: the number of new words and names for which the source has a synonym, at most 3.
+    - `talks`: 1 if the claim has words of a speaker, such as `I` or `you`; else 0.
     - `source_size`: the logarithm of the number of words in the source.
     """
 
@@ -115,7 +117,7 @@ def _stands_in(word: Word, source: Prose) -> bool:
 
 # The kinds of claims that are judged.
 # - answer: A few words about a snippet of a few sentences.
-# - digest: A longer text cut down and without capitals. Names look like other words, so every new word may be a name.
+# - digest: A longer text, shortened and in lower case. Names look like other words, so every new word may be a name.
 # - summary: A longer text restated in other words.
 Situation: TypeAlias = Literal["answer", "digest", "summary"]
 
@@ -201,7 +203,7 @@ _NOT_PROSE = re.compile(r"[{}=<>|\n]|```|\w_\w|\A\S*[/@:#\\]\S*\Z")
 
 _NOT_STATED = re.compile(r"[{}=<>|]|\w_\w")
 
-# Quoted text is what somebody else said.
+# Quoted text contains the words of somebody else.
 _QUOTED = re.compile(r"\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d|``[^`]*?''")
 
 _ENDS = (".", "!", '"', "\u201d", "'", ")")
@@ -214,7 +216,7 @@ _WORDS_PER_SPEAKER = 25
 
 
 def judge_wording(text: str, index: SourceIndex, *, whole: bool = True) -> tuple[bool, list[Mark]]:
-    """Return whether the text of a claim restates its sources, and a mark `wording` wherever it departs from them.
+    """Return whether the text of a claim restates its sources, and a mark `wording` for each departure from them.
 
     Without `whole`, only summaries are judged, by the words that they change.
     """

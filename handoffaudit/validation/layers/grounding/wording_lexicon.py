@@ -360,7 +360,7 @@ QUALIFIERS = _words(
     significantly greatly extremely very
     """
 )
-# A text in the first person, or one that addresses somebody, is talk and not a summary.
+# A text in the first person, or a text that addresses somebody, is talk and not a summary.
 SPEAKERS = _words("i i'm i'll i've i'd me my you you're you'll you've your yours let's please")
 # Words that open an answer and state nothing. `no` is left out because it often denies what follows.
 INTERJECTIONS = _words("yes yeah yep yup nope nah oh ah well haha lol wow hey hi hello ok okay sure")
@@ -371,9 +371,9 @@ _UNITS = _entries(
     """
 )
 _TENS = _entries("thirty; forty; fifty; sixty; seventy; eighty; ninety; hundred;")
-# Numbers in figures by number word. `one` and `first` are left out because they often mean something else; cardinals
-# mean nothing else.
+# Numbers in figures by number word. `one` and `first` are left out because they often mean something else.
 NUMBER_WORDS = {word: str(number) for number, words in enumerate(_UNITS, start=2) for word in words.split()} | {
     word: str(10 * tens) for tens, word in enumerate(_TENS, start=3)
 }
+# Words that are always numbers, unlike `second` and `double`.
 CARDINALS = frozenset(words.split()[0] for words in _UNITS) | frozenset(_TENS)

@@ -156,8 +156,8 @@ def claim_sentences(text: str) -> list[list[Word]]:
 def _tokens(text: str) -> list[str]:
     """Return the lower-case tokens of a text, with sentence breaks as separate tokens.
 
-    This is many times faster than a regular expression. Punctuation at either end of a word is removed when the word is
-    stemmed.
+    The replacements are many times faster than a regular expression. Punctuation at either end of a word is removed
+    when the word is stemmed.
     """
     text = text.lower()
     for written, spaced in _SPACED:
@@ -186,7 +186,7 @@ class Prose:
 
     @cached_property
     def sentences(self) -> list[frozenset[str]]:
-        """The stems of each sentence or line, for the first 2,000 of them."""
+        """Return the stems of each sentence or line, at most 2,000 sentences."""
         found: list[frozenset[str]] = []
         start = 0
         while start < len(self.stems) and len(found) < _MOST_SENTENCES:
@@ -201,7 +201,7 @@ class Prose:
 
     @cached_property
     def figures(self) -> frozenset[str]:
-        """All numbers of the source in digits, including numbers written as words."""
+        """Return all numbers of the text in digits, including numbers written as words."""
         found = {figure for written in set(_FIGURES.findall(" ".join(self.known))) for figure in _readings(written)}
         found.update(NUMBER_WORDS[word] for word in _NUMBER_WORDS & self.known)
         found.update(_CARDINALS & self.known)
@@ -214,7 +214,7 @@ class Prose:
 
     @cached_property
     def negated(self) -> frozenset[str]:
-        """The stems of the few words after each negation."""
+        """Return the stems of at most three content words after each negation."""
         negations = _NEGATION_STEMS & self.known
         if "n't" in self.text or "n\u2019t" in self.text:
             negations |= set(filter(_ENDS_IN_NOT, self.known))
@@ -224,10 +224,10 @@ class Prose:
         return frozenset(found)
 
     def nearest(self, wanted: frozenset[str], count: int) -> frozenset[str]:
-        """Return the stems of the `count` sentences that share most with `wanted`; rare words weigh more."""
+        """Return the stems of the `count` sentences that share most with `wanted`. Rare words weigh more."""
         total = len(self.sentences)
         shared: defaultdict[int, float] = defaultdict(float)
-        # The order of a sum of floats matters, and sets have another order in every process.
+        # Sort the stems: a sum of floats depends on the order, and sets have another order in every process.
         for stem in sorted(wanted & self._sentences_with.keys()):
             weight = log(1 + total / self.counts[stem])
             for at in self._sentences_with[stem]:
@@ -237,7 +237,7 @@ class Prose:
 
     @cached_property
     def _sentences_with(self) -> dict[str, list[int]]:
-        """The positions of the sentences with each stem."""
+        """Return the positions of the sentences with each content stem."""
         found: dict[str, list[int]] = {}
         for at, sentence in enumerate(self.sentences):
             for stem in sentence - FUNCTION_WORDS:
@@ -245,9 +245,9 @@ class Prose:
         return found
 
     def sentence_about(self, wanted: frozenset[str]) -> frozenset[str]:
-        """Return the stems of the sentence that holds most of `wanted`, or none if no sentence holds half of it.
+        """Return the stems of the sentence with the largest share of `wanted`, or no stems if no share reaches a half.
 
-        Rare words weigh more. Words that the text does not have count as not held.
+        Rare words weigh more. Words that the text does not have count as missing from every sentence.
         """
         sentences, total = self._sentences_with, len(self.sentences)
         held: dict[int, float] = {}
